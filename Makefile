@@ -128,7 +128,7 @@ site: .trainstack/site/installed ## Build the documentation's site in dist/site;
 	@NO_MKDOCS_2_WARNING=1 REPOSITORY="$(REPOSITORY)" .trainstack/site/bin/python -m mkdocs build
 
 # The stamp is written last: an interrupted installation is repeated.
-.trainstack/site/installed: trainstack/dev/toolchain/site.lock | venv
+.trainstack/site/installed: trainstack/toolchain/site.lock | venv
 	@$(PYTHON) -m venv --clear .trainstack/site
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 .trainstack/site/bin/pip --quiet install --require-hashes --requirement $<
 	@touch $@
@@ -141,7 +141,7 @@ lock: venv ## Make the Python locks from pyproject.toml
 	@$(TRAINSTACK) dev lock
 
 venv: ## The Python environment
-	@trainstack/dev/toolchain/bootstrap.sh
+	@trainstack/toolchain/bootstrap.sh
 
 clean: ## Remove this checkout's state and Python environment; the shared cache of tools stays
 	@if [ -x $(TRAINSTACK) ]; then $(TRAINSTACK) cluster down; fi

@@ -21,7 +21,7 @@ from bench.case import Case
 from bench.cases import CASES
 from bench.results import CaseResult, Results
 from bench.runner import run
-from trainstack.cli.console import err
+from trainstack.cli.output.console import err
 from trainstack.errors import TrainstackError, expected_message
 
 

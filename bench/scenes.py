@@ -12,11 +12,11 @@ import yaml
 from bench import checkout, tools
 from bench.audit import audited
 from bench.case import Case, Command, Scene
-from trainstack.dev.cluster import cluster as devcluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload
-from trainstack.dev.cluster.layout import Layout
-from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.spec import ClusterSpec
 
 SIMULATED_NODES = 16
 Report = Callable[[str], None]

@@ -24,15 +24,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trainstack.dev.cluster import certificates
-from trainstack.dev.cluster.certificates import embedded
-from trainstack.dev.cluster.config import components
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.launch import find
-from trainstack.dev.cluster.layout import Layout
-from trainstack.dev.cluster.network import Slot
-from trainstack.dev.cluster.plan import Component
-from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.local_cluster import certificates
+from trainstack.local_cluster.certificates import embedded
+from trainstack.local_cluster.config import components
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.launch import find
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.network import Slot
+from trainstack.local_cluster.plan import Component
+from trainstack.local_cluster.spec import ClusterSpec
 
 ADMIN = "trainstack-admin"
 """Name of the administrator, a member of `system:masters`."""

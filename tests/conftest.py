@@ -17,7 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from tests.cluster.inventory import ObjectKey
     from tests.cluster.project import Project
-    from trainstack.dev.cluster.cluster import Cluster
+    from trainstack.local_cluster.cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
 

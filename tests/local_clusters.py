@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainstack.dev.cluster import cluster as devcluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import Recipe, ensure_images, helpers, operators, workload
-from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import Recipe, ensure_images, helpers, operators, workload
+from trainstack.local_cluster.spec import ClusterSpec
 
 ROOT = Path(__file__).parents[1]
 _KEPT = "TRAINSTACK_TEST_CLUSTER"

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.admission.tables import dump
 from tests.cluster import forge
 from tests.local_clusters import dev_images
-from trainstack.dev.cluster.images import ensure_built, git
-from trainstack.dev.cluster.sites import definition, images
-from trainstack.dev.toolchain import tools
-from trainstack.dev.toolchain.groups import GROUPS
+from trainstack.local_cluster.images import ensure_built, git
+from trainstack.local_cluster.sites import definition, images
+from trainstack.toolchain import tools
+from trainstack.toolchain.groups import GROUPS
 
 
 def build_images() -> None:

@@ -16,8 +16,8 @@ from bench.case import Arm, Case, Scene, nothing
 from bench.cases.status import arms_of
 from bench.cluster_reads import await_true, client, delete_page, items
 from bench.environments import as_config
-from trainstack.dev.cluster.simulated import DURATION, SIMULATED
 from trainstack.live.progress import KUEUE
+from trainstack.local_cluster.simulated import DURATION, SIMULATED
 from trainstack.objects import labels
 
 Form = Literal["jobs", "indexed"]

@@ -7,8 +7,8 @@ from functools import partial
 
 from bench import tools
 from bench.case import Arm, Case, Scene
-from trainstack.dev.cluster.cgroups import hierarchies, members
 from trainstack.live.progress import KUEUE
+from trainstack.local_cluster.cgroups import hierarchies, members
 
 IDLE_SECONDS = 60
 _LISTS = {

@@ -10,8 +10,8 @@ import sys
 from typing import Any
 
 from bench.programs.clock import Clock
-from trainstack.dev.kueue_judge import kueue_judge
-from trainstack.dev.toolchain import tools
+from trainstack.cli.kueue_judge import kueue_judge
+from trainstack.toolchain import tools
 
 _RELEASE, _TOOL = "v0.15.2", "judge-v0.15"
 _BLOCK, _RACK, _HOSTNAME = "example.com/block", "example.com/rack", "kubernetes.io/hostname"

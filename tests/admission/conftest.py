@@ -8,7 +8,7 @@ from tests.admission.bench import Bench
 from tests.admission.kueue import install
 from tests.local_clusters import kept_state, local_cluster
 from tests.seeds import chosen_seed
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from functools import cached_property
 
 from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case, is_admitted_after_refusal, make_object
 from tests.admission.choices import Choices
-from trainstack.dev.toolchain import groups, tools
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.differences import RELEASES
 from trainstack.kueue.flavor_assigner import scaled
@@ -24,6 +23,7 @@ from trainstack.kueue.quantities import quantity, value
 from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import read_kueue_workload
+from trainstack.toolchain import groups, tools
 
 PROGRAM_GROUPS = {minor: f"judge-{minor}" for minor in RELEASES}
 """The toolchain's group of each minor release's program."""

@@ -14,9 +14,9 @@ from tests.cluster.people import Person
 from tests.cluster.project import ROOT
 from tests.definitions import FILES, definition
 from trainstack.declared.inputs import CACHE, release_path
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, operators
-from trainstack.dev.cluster.layout import Layout
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import ensure_images, operators
+from trainstack.local_cluster.layout import Layout
 from trainstack.platform import probes
 from trainstack.platform.operators.install import staged
 from trainstack.platform.operators.kueue import CONFIG_KEY, CONFIG_MAP, CONTROLLER, NAMESPACE, kueue

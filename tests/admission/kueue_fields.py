@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from trainstack.dev.toolchain import gotool
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.groups import BY_NAME
 from trainstack.kueue.differences import RELEASES
+from trainstack.toolchain import gotool
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.groups import BY_NAME
 
 FILE = Path(__file__).parents[1] / "unit" / "kueue" / "kueue_fields.json"
 KINDS = (

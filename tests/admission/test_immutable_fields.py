@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from trainstack.dev.toolchain import gotool
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.groups import BY_NAME
 from trainstack.kueue.differences import RELEASES
 from trainstack.objects.immutable_fields import IMMUTABLE
+from trainstack.toolchain import gotool
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.groups import BY_NAME
 
 KUEUE = "sigs.k8s.io/kueue"
 _OF_KUEUE = "Workload"

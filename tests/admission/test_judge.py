@@ -24,7 +24,7 @@ from tests.admission.judging import (
     with_weights,
 )
 from tests.admission.test_differential import HIDDEN
-from trainstack.dev.toolchain import tools
+from trainstack.toolchain import tools
 
 CASES = int(os.environ.get("TRAINSTACK_ADMISSION_JUDGED", "2000"))
 QUICK_CASES = 150

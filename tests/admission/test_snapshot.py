@@ -13,13 +13,13 @@ from tests.cluster.people import Person, cluster_command
 from tests.cluster.project import Project
 from tests.unit.make import make_cluster_queue, make_group, make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.dev.cluster.cluster import Cluster
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.model import QueueState
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.live import admission
 from trainstack.live.environment import read_environment
+from trainstack.local_cluster.cluster import Cluster
 from trainstack.platform import queues, tenants
 from trainstack.preflight.live_context import LiveContext
 from trainstack.settings.model import Settings

@@ -11,8 +11,8 @@ import pytest
 from tests.admission.tables.cases import Case, cases
 from tests.admission.tables.compare import Answer, compared
 from tests.admission.tables.dump import copy_with_calls, dumps
-from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.kueue.differences import PINNED
+from trainstack.toolchain.errors import ToolchainError
 
 TESTS: dict[str, dict[tuple[str, str], int]] = {
     "v0.14": {

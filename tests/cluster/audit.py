@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.layout import Layout
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.layout import Layout
 from trainstack.platform.rbac.rights import API, Grant
 
 SELF = {"authorization.k8s.io", "authentication.k8s.io"}

@@ -12,9 +12,9 @@ from tests.cluster.people import OTHER_PRODUCT, Person, cluster_command
 from tests.cluster.project import Project
 from tests.cluster.registries import buildah_variables
 from tests.local_clusters import kept_state, local_cluster
-from trainstack.dev.cluster import cluster as devcluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.spec import ClusterSpec
 
 
 @pytest.fixture(scope="session")

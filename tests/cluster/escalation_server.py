@@ -28,9 +28,9 @@ from tests.cluster.escalation_requests import (
     make_definition,
 )
 from tests.cluster.project import ROOT, eventually
-from trainstack.cli.rights import FOLDER
+from trainstack.cli.commands.rights import FOLDER
 from trainstack.cli.session import Session
-from trainstack.dev.cluster.layout import Layout
+from trainstack.local_cluster.layout import Layout
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.rbac.policies import API as ADMISSION
 from trainstack.platform.rbac.rights import API, granted_by

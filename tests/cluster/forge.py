@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
 from tests.cluster.project import Project
-from trainstack.dev.cluster.images import Recipe, git
+from trainstack.local_cluster.images import Recipe, git
 
 NAMESPACE = "forge"
 HOST = f"forge.{NAMESPACE}.svc"

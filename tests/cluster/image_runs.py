@@ -4,8 +4,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Storage, container_name
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images.storage import OWN_MOUNTS, Storage, container_name
 
 
 def run_in_image(

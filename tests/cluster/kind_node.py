@@ -19,15 +19,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from trainstack.dev.cluster import archive
-from trainstack.dev.cluster.archive import Link
-from trainstack.dev.cluster.images import debian, sources
-from trainstack.dev.cluster.images.storage import OWN_MOUNTS
-from trainstack.dev.toolchain import debian as packages
-from trainstack.dev.toolchain import gomod, gotool, groups, tools
-from trainstack.dev.toolchain.gotool import Go
-from trainstack.dev.toolchain.locking import locked
-from trainstack.dev.toolchain.places import GO_MODULES, cache_root
+from trainstack.local_cluster import archive
+from trainstack.local_cluster.archive import Link
+from trainstack.local_cluster.images import debian, sources
+from trainstack.local_cluster.images.storage import OWN_MOUNTS
+from trainstack.toolchain import debian as packages
+from trainstack.toolchain import gomod, gotool, groups, tools
+from trainstack.toolchain.gotool import Go
+from trainstack.toolchain.locking import locked
+from trainstack.toolchain.places import GO_MODULES, cache_root
 
 KIND = "sigs.k8s.io/kind@v0.30.0"
 ENGINE = "podman"

@@ -14,8 +14,8 @@ import yaml
 
 from tests.cluster.lab import Config
 from tests.cluster.project import Project
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.network import API_PORT
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.network import API_PORT
 
 NAMESPACE = QUEUE = "research"
 HUB, WEST = "hub", "west"

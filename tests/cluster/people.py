@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.cluster.project import ROOT, CommandResult, eventually
 from tests.cluster.reader import reader
-from trainstack.dev.toolchain import tools
+from trainstack.toolchain import tools
 
 NAMESPACE, QUEUE = "eidf001", "eidf001-user-queue"
 """The namespace and the queue of the GPU service's tenant."""

@@ -14,7 +14,7 @@ from tests.cluster.plan_bench import PlanBench
 from tests.cluster.plan_scenarios import GPU, OWNER, PER_NODE, Config
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
-from trainstack.dev.cluster.simulated import DURATION, SIMULATED
+from trainstack.local_cluster.simulated import DURATION, SIMULATED
 from trainstack.settings.loading.load import load
 from trainstack.settings.values.kubernetes import HOSTNAME
 

@@ -23,13 +23,13 @@ from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NOD
 from tests.cluster.project import ROOT, CommandResult
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
-from trainstack.dev.cluster.api import Api as Server
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.layout import Layout
-from trainstack.dev.cluster.simulated import node_name
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.schedule import Timeline
 from trainstack.kueue.workloads import seconds
+from trainstack.local_cluster.api import Api as Server
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.simulated import node_name
 from trainstack.platform import queues
 from trainstack.platform.namespaces import namespace
 from trainstack.settings.loading.load import load

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.dev.cluster.simulated import DURATION, SIMULATED
+from trainstack.local_cluster.simulated import DURATION, SIMULATED
 
 Config = dict[str, Any]
 GPU = "nvidia.com/gpu"

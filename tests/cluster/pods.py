@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from trainstack.dev.cluster.api import Api
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.config import HELPER_IMAGE
-from trainstack.dev.cluster.layout import Layout
-from trainstack.dev.cluster.processes import wait_until
-from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.local_cluster.api import Api
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.config import HELPER_IMAGE
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.processes import wait_until
+from trainstack.local_cluster.spec import ClusterSpec
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import yaml
 
-from trainstack.dev.cluster import certificates
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.images import Registry, helpers
-from trainstack.dev.cluster.processes import wait_until
-from trainstack.dev.cluster.registry_access import SERVER, RegistryAccess
-from trainstack.dev.toolchain.places import cache_root
+from trainstack.local_cluster import certificates
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images import Registry, helpers
+from trainstack.local_cluster.processes import wait_until
+from trainstack.local_cluster.registry_access import SERVER, RegistryAccess
 from trainstack.runs.images.references import target
+from trainstack.toolchain.places import cache_root
 
 START_SECONDS = 20.0
 USER, PASSWORD = "ann", "secret"

@@ -6,8 +6,8 @@ import ssl
 import urllib.request
 from collections.abc import Mapping
 
-from trainstack.dev.cluster.archive import Link, layer
-from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.local_cluster.archive import Link, layer
+from trainstack.local_cluster.registry_access import RegistryAccess
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cluster.project import Project, eventually
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -9,7 +9,7 @@ from bench.cases import CASES
 from bench.results import Results
 from bench.runner import run
 from tests.cluster.project import Project
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

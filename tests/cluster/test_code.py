@@ -27,8 +27,8 @@ from tests.cluster.lab import (
     unmanaged_run,
 )
 from tests.cluster.project import Project, eventually
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, git
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import ensure_images, git
 
 pytestmark = pytest.mark.cluster
 

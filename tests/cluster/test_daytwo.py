@@ -20,7 +20,7 @@ from tests.cluster.lab import (
     volume,
 )
 from tests.cluster.project import COMMAND_SECONDS, ROOT, Project, eventually
-from trainstack.dev.cluster.spec import NODE_NAME
+from trainstack.local_cluster.spec import NODE_NAME
 
 pytestmark = pytest.mark.cluster
 

@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.inventory import ObjectKey, assert_only_retained, digests, training_files
 from tests.cluster.lab import outputs
 from tests.cluster.project import Project
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.last, pytest.mark.usefixtures("no_lab")]
 

@@ -16,12 +16,12 @@ import pytest
 from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec, run_pod
 from tests.cluster.project import Project
 from tests.cluster.registry_push import push
-from trainstack.dev.cluster import cluster
-from trainstack.dev.cluster.api import path_of
-from trainstack.dev.cluster.archive import Link
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.processes import wait_until
+from trainstack.local_cluster import cluster
+from trainstack.local_cluster.api import path_of
+from trainstack.local_cluster.archive import Link
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.processes import wait_until
 
 pytestmark = pytest.mark.cluster
 NAMESPACE = {

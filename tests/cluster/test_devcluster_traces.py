@@ -13,9 +13,9 @@ import pytest
 
 from tests.cluster import traces
 from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec
-from trainstack.dev.cluster import cgroups, cluster, launch
-from trainstack.dev.cluster.layout import Layout
-from trainstack.dev.cluster.processes import Run, wait_until
+from trainstack.local_cluster import cgroups, cluster, launch
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.processes import Run, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -94,7 +94,7 @@ def test_a_killed_supervisor_leaves_no_traces(state: Path, tmp_path: Path) -> No
 TEMPORARY = """
 import signal, sys
 from pathlib import Path
-from trainstack.dev.cluster import cgroups, cluster, launch
+from trainstack.local_cluster import cgroups, cluster, launch
 with cluster.temporary(Path(sys.argv[1])):
     print("ready", flush=True)
     signal.pause()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.image_runs import run_in_image
-from trainstack.dev.cluster.images import workload
+from trainstack.local_cluster.images import workload
 from workloads.digits.prepare import write_dataset
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

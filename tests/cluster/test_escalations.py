@@ -26,7 +26,7 @@ from tests.cluster.escalation_server import (
 )
 from tests.cluster.escalations import OWN, Attempt, attempts
 from tests.cluster.project import ROOT
-from trainstack.cli.rights import rights_in
+from trainstack.cli.commands.rights import rights_in
 from trainstack.cli.session import Session
 from trainstack.platform.rbac.rights import Grant
 from trainstack.settings.values.stack_name import stacks

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from tests.cluster.project import ROOT, Project, eventually
-from trainstack.dev.cluster import cluster as devcluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, operators
+from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import ensure_images, operators
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -11,9 +11,9 @@ import pytest
 from tests.cluster.lab import launch, true_conditions
 from tests.cluster.people import NAMESPACE, OTHER_PRODUCT, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED, node_name
-from trainstack.dev.cluster.spec import NODE_NAME
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED, node_name
+from trainstack.local_cluster.spec import NODE_NAME
 
 pytestmark = pytest.mark.cluster
 

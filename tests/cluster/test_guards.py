@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.project import CommandResult, Project, eventually
-from trainstack.dev.cluster.layout import Layout
 from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
+from trainstack.local_cluster.layout import Layout
 
 pytestmark = pytest.mark.cluster
 

@@ -21,9 +21,9 @@ from tests.cluster.registries import (
 )
 from tests.copies import copy_into
 from trainstack.cli.app import app
-from trainstack.dev.cluster.images import Recipe, Storage, ensure_built
-from trainstack.dev.image_builds import OWN_BASE
-from trainstack.dev.image_tools import ImageTool
+from trainstack.images.builds import OWN_BASE
+from trainstack.images.tools import ImageTool
+from trainstack.local_cluster.images import Recipe, Storage, ensure_built
 
 pytestmark = pytest.mark.cluster
 

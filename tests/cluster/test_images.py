@@ -11,12 +11,12 @@ import pytest
 
 from tests.cluster.image_runs import run_in_image
 from tests.cluster.registries import free_port, make_access, running_registry
-from trainstack.dev.cluster import config
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.images import Recipe, Registry, Storage, ensure_images, helpers
-from trainstack.dev.cluster.images.storage import OWN_MOUNTS
-from trainstack.dev.cluster.processes import wait_until
-from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.local_cluster import config
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images import Recipe, Registry, Storage, ensure_images, helpers
+from trainstack.local_cluster.images.storage import OWN_MOUNTS
+from trainstack.local_cluster.processes import wait_until
+from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.runs.images.references import target
 
 pytestmark = pytest.mark.cluster

@@ -10,10 +10,10 @@ import yaml
 from tests.cluster.project import ROOT
 from tests.cluster.test_pods import make_environment
 from tests.copies import copy_into
-from trainstack.dev.toolchain import tools
 from trainstack.objects.labels import Manifest
 from trainstack.review.declared import declared
 from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.toolchain import tools
 
 pytestmark = pytest.mark.cluster
 

@@ -23,7 +23,7 @@ from tests.cluster.multikueue import (
 )
 from tests.cluster.project import Project, eventually
 from tests.local_clusters import cluster_for_dev
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

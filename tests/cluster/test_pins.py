@@ -22,8 +22,8 @@ from tests.cluster.lab import (
     volume,
 )
 from tests.cluster.project import Project
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import Registry, ensure_images, helpers
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import Registry, ensure_images, helpers
 from trainstack.runs.images.references import target
 
 pytestmark = pytest.mark.cluster

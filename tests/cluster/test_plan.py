@@ -28,10 +28,10 @@ from tests.cluster.plan_bench import NODES, PlanBench, kendall_tau
 from tests.cluster.plan_scenarios import GPU, Config, Scenario, run_name
 from tests.local_clusters import kept_state, local_cluster
 from tests.seeds import chosen_seed
-from trainstack.dev.cluster.spec import ClusterSpec
-from trainstack.dev.toolchain import tools
+from trainstack.local_cluster.spec import ClusterSpec
 from trainstack.settings.sections.operators import KueueFairSharing
 from trainstack.settings.values.kubernetes import HOSTNAME
+from trainstack.toolchain import tools
 
 pytestmark = pytest.mark.cluster
 

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from tests.cluster.lab import Config, managed_run, unmanaged_run, volume
 from tests.cluster.project import Project, eventually
-from trainstack.dev.toolchain import gotool
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.groups import BY_NAME
 from trainstack.objects.labels import STACK
 from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.toolchain import gotool
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.groups import BY_NAME
 
 pytestmark = pytest.mark.cluster
 

@@ -19,8 +19,8 @@ from tests.cluster.registries import (
     running_private_registry,
     write_dockerfile,
 )
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.registry_access import RegistryAccess
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.registry_access import RegistryAccess
 
 pytestmark = pytest.mark.cluster
 

@@ -21,11 +21,11 @@ from tests.cluster.registries import (
     pulled_by_nodes,
     running_private_registry,
 )
-from trainstack.dev.cluster.access import write_kubeconfig
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import Storage
-from trainstack.dev.cluster.images.storage import OWN_MOUNTS
-from trainstack.dev.cluster.spec import NODE_NAME
+from trainstack.local_cluster.access import write_kubeconfig
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import Storage
+from trainstack.local_cluster.images.storage import OWN_MOUNTS
+from trainstack.local_cluster.spec import NODE_NAME
 from trainstack.platform.rbac.rights import API
 from trainstack.runs.images.images import base_reference
 

@@ -16,11 +16,11 @@ from tests.cluster.lab import NAMESPACE, await_end, managed_run, volume
 from tests.cluster.project import ROOT, CommandResult, Project
 from tests.local_clusters import cluster_for_dev
 from tests.unit.stacks.test_environment_rights import INSTALLING
-from trainstack.cli.rights import FOLDER, text
+from trainstack.cli.commands.rights import FOLDER, text
 from trainstack.cli.session import Session
-from trainstack.dev.cluster.access import write_kubeconfig
-from trainstack.dev.cluster.cluster import Cluster
 from trainstack.live.client import FORBIDDEN
+from trainstack.local_cluster.access import write_kubeconfig
+from trainstack.local_cluster.cluster import Cluster
 from trainstack.platform.rbac.rights import API, Grant, granted_by
 
 pytestmark = pytest.mark.cluster

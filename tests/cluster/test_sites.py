@@ -20,10 +20,10 @@ from tests.cluster.people import (
     make_pod,
 )
 from tests.cluster.project import Project, eventually
-from trainstack.dev.cluster import cgroups, network
-from trainstack.dev.cluster import cluster as devcluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.layout import HIDDEN_MARK, Layout
+from trainstack.local_cluster import cgroups, network
+from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.layout import HIDDEN_MARK, Layout
 
 pytestmark = pytest.mark.cluster
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, outputs, run_id, team_config, unmanaged_run
 from tests.cluster.project import Project
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -10,10 +10,10 @@ import yaml
 
 from tests.cluster.lab import launches
 from tests.cluster.project import ROOT, Project
-from trainstack.dev.cluster import cluster as devcluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload
-from trainstack.dev.cluster.spec import NODE_NAME
+from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
+from trainstack.local_cluster.spec import NODE_NAME
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

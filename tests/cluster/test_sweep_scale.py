@@ -16,12 +16,12 @@ from tests.cluster.pods import make_pod
 from tests.cluster.project import Project, eventually
 from tests.cluster.search import search_config, trials_of, write_space
 from tests.local_clusters import kept_state, local_cluster
-from trainstack.dev.cluster.api import Api
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, helpers, operators
-from trainstack.dev.cluster.layout import Layout
-from trainstack.dev.cluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED
-from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.local_cluster.api import Api
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import ensure_images, helpers, operators
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED
+from trainstack.local_cluster.spec import ClusterSpec
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -23,8 +23,8 @@ from tests.cluster.search import (
     values,
     write_space,
 )
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, git, workload
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import ensure_images, git, workload
 
 pytestmark = pytest.mark.cluster
 

@@ -20,8 +20,8 @@ from tests.cluster.page import Page
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
 from tests.cluster.users_registry import UsersRegistry, execute_image_rows, users_registry
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, git
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import ensure_images, git
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ import yaml
 
 from tests.cluster.project import ROOT, Project, eventually
 from tests.local_clusters import cluster_for_dev
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -24,15 +24,15 @@ from tests.cluster.project import ROOT, eventually
 from tests.cluster.reader import reader
 from tests.copies import copy_into
 from trainstack.cli.transfers import data_loader
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.toolchain import tools
 from trainstack.lifecycle.recovery.loaders import loader_problems, waiting_loaders
 from trainstack.live.loaders import read_loaders
+from trainstack.local_cluster.cluster import Cluster
 from trainstack.runs.manifests.data_loader import CONTAINER
 from trainstack.settings.model import Cluster as ClusterSection
 from trainstack.settings.model import Loader as LoaderSection
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Resources
+from trainstack.toolchain import tools
 from trainstack.transfer import loader as loader_module
 from trainstack.transfer.chunks import CHUNK
 from trainstack.transfer.fetch import fetch

@@ -14,11 +14,11 @@ from rich.console import Console
 
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
-from trainstack.dev.toolchain import gotool
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.groups import BY_NAME
 from trainstack.objects.labels import LAUNCH, LEDGER, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD, Manifest
 from trainstack.review.declared import declared
+from trainstack.toolchain import gotool
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.groups import BY_NAME
 
 pytestmark = pytest.mark.cluster
 

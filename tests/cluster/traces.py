@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainstack.dev.cluster import cgroups
-from trainstack.dev.cluster.layout import HIDDEN_MARK, Layout
-from trainstack.dev.cluster.processes import start_time
+from trainstack.local_cluster import cgroups
+from trainstack.local_cluster.layout import HIDDEN_MARK, Layout
+from trainstack.local_cluster.processes import start_time
 
 SYSCTLS = (
     "kernel/panic",

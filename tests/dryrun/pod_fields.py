@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from tests.unit.preflight.cases import ROOT
-from trainstack.dev.toolchain import gotool
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.groups import BY_NAME
+from trainstack.toolchain import gotool
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.groups import BY_NAME
 
 FILE = ROOT / "trainstack/settings/values/pod_fields.json"
 MODULE, DOCUMENT = "k8s.io/kubernetes", "api/openapi-spec/swagger.json"

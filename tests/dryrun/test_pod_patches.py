@@ -14,13 +14,13 @@ from tests.dryrun.dry_run_project import SEED, SUPPRESSED
 from tests.dryrun.pod_fields import FILE, document, fields, serialize
 from tests.unit.make import make_run
 from tests.unit.workloads.launches import make_launch
-from trainstack.dev.toolchain.tools import program
 from trainstack.objects.labels import Manifest
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.strategic_merge import merged
 from trainstack.settings.base import Toleration
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.pod_options import Scratch
+from trainstack.toolchain.tools import program
 
 pytestmark = pytest.mark.cluster
 

@@ -6,10 +6,10 @@ import pytest
 import yaml
 from rich.console import Console
 
-from trainstack.dev.toolchain import gotool
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.groups import BY_NAME
 from trainstack.preflight.pod_security import refusals
+from trainstack.toolchain import gotool
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.groups import BY_NAME
 
 pytestmark = pytest.mark.cluster
 

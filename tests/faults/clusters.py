@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.local_clusters import kept_state, local_cluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import Recipe, ensure_images
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import Recipe, ensure_images
 
 
 @contextmanager

@@ -12,13 +12,13 @@ from tests.cluster.people import Person
 from tests.cluster.project import ROOT, Project
 from tests.faults.configurations import Configuration, Share
 from tests.faults.stack_configs import cluster_queue, platform, platform_stack, stack_config
-from trainstack.dev.cluster.config import SHARED_FOLDER
+from trainstack.local_cluster.config import SHARED_FOLDER
 from trainstack.objects.labels import STACK, WORKLOAD
 
 Body = dict[str, Any]
 RESEARCHER = "researcher"
 """The service account of a tenant."""
-SITE = ROOT / "trainstack" / "dev" / "cluster" / "sites" / "eidf" / "objects.yaml"
+SITE = ROOT / "trainstack" / "local_cluster" / "sites" / "eidf" / "objects.yaml"
 """A GPU service: its rules for Jobs, and what its tenants may do."""
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.cluster.project import ROOT, Project
 from tests.faults import outages
 from tests.faults.clusters import own_cluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import helpers, operators, workload
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import helpers, operators, workload
 
 
 @pytest.fixture(scope="session")

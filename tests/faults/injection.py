@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from trainstack.dev.cluster import cgroups
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.command import run
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.layout import Layout
-from trainstack.dev.cluster.processes import Identity, outer_pids
-from trainstack.dev.cluster.state import read_status
+from trainstack.local_cluster import cgroups
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.command import run
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.processes import Identity, outer_pids
+from trainstack.local_cluster.state import read_status
 
 GRACE_SECONDS = 0.1
 """How long a restarted process runs before `keep_down` kills it."""

@@ -24,7 +24,7 @@ from tests.cluster.people import Person, make_job, make_pytorchjob
 from tests.cluster.project import CommandResult, Project, eventually
 from tests.faults import engine, injection
 from tests.faults.competing_pods import TRAINING_PROGRAM, expected_metrics
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 
 EPOCHS, EPOCH_SECONDS = 60, 0.25
 """Long enough for a fault in the middle."""

@@ -7,17 +7,17 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from trainstack.dev.cluster.images import Recipe
-from trainstack.dev.cluster.images.catalog import CONTAINERFILES, INIT_PYTORCH
-from trainstack.dev.toolchain import gotool, manifests, tools
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.groups import Group, Program, Stamp
+from trainstack.local_cluster.images import Recipe
+from trainstack.local_cluster.images.catalog import CONTAINERFILES, INIT_PYTORCH
 from trainstack.objects.labels import Manifest
 from trainstack.platform.operators.install import OperatorManifests, staged
 from trainstack.platform.operators.kueue import kueue
 from trainstack.platform.operators.training_operator import training_operator
 from trainstack.settings.sections.operators import ControllerResources, Kueue, TrainingOperator
 from trainstack.settings.sections.operators import Manifest as Declared
+from trainstack.toolchain import gotool, manifests, tools
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.groups import Group, Program, Stamp
 
 KUEUE = "sigs.k8s.io/kueue"
 TRAINING_OPERATOR = "github.com/kubeflow/training-operator"

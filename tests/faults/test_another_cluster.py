@@ -16,7 +16,7 @@ from tests.cluster.people import Person
 from tests.cluster.project import CommandResult, Project
 from tests.faults.clusters import own_cluster
 from tests.faults.configured_stacks import RESEARCHER, write_kubeconfig
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 from trainstack.objects.labels import LOCAL_CLUSTER
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

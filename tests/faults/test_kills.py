@@ -24,10 +24,10 @@ from tests.faults.clusters import own_cluster
 from tests.faults.killed_commands import Command, CommandKill
 from tests.faults.kills import Kill, Operation, Victim
 from tests.seeds import chosen_seed
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import helpers, operators
 from trainstack.guards.states import MEMORY
 from trainstack.lifecycle.recovery.problem import RecoveryCommands
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import helpers, operators
 from trainstack.objects.labels import STACK, STATE
 
 pytestmark = pytest.mark.cluster

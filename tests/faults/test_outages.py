@@ -14,7 +14,7 @@ from tests.cluster.project import Project, eventually
 from tests.faults import injection, outages
 from tests.faults.outages import MOST_MOMENTS, Record
 from tests.seeds import chosen_seed
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

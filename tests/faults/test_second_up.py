@@ -17,7 +17,7 @@ from tests.faults.configured_stacks import ConfiguredStack, configured_stacks
 from tests.faults.course import clean_up, run_course
 from tests.faults.files import write_sweeps
 from tests.seeds import chosen_seed
-from trainstack.dev.cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import Cluster
 from trainstack.settings.search_space.hyperparams import folder
 
 pytestmark = pytest.mark.cluster

@@ -16,8 +16,8 @@ from tests.cluster.project import Project, await_empty, eventually
 from tests.faults.clusters import own_cluster
 from tests.faults.drawn_stacks import STACK, DrawnStack, draw, operators_config
 from tests.seeds import chosen_seed
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import helpers, operators
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import helpers, operators
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -23,14 +23,14 @@ from tests.cluster.project import ROOT, Project, eventually
 from tests.faults import outages
 from tests.faults.outages import SECONDS, Record
 from tests.faults.predecessors import RELEASES, Predecessors
-from trainstack.dev.cluster import cluster as devcluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload
-from trainstack.dev.toolchain.manifests import MANIFESTS, Manifest
+from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
 from trainstack.objects import labels
 from trainstack.platform import namespaces, probes, storage
 from trainstack.settings.sections.environment import Namespace
 from trainstack.settings.sections.storage import StorageClass
+from trainstack.toolchain.manifests import MANIFESTS, Manifest
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

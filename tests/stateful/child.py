@@ -36,7 +36,7 @@ from tests.stateful.monitor import Hooks, Log, Monitor, serve
 from tests.stateful.network import FAULTS, Network
 from tests.stateful.provider import RequestFailedError
 from tests.stateful.state import PROJECT, State, locked, state_path
-from trainstack.dev.toolchain.program_run import run_program
+from trainstack.toolchain.program_run import run_program
 
 PROGRAM = (trainstack.stacks.assemble, trainstack.stacks.plan_change, trainstack.stacks.teardown)
 """Imported in the process that all others are forked from."""

@@ -16,11 +16,11 @@ from unittest.mock import patch
 
 import typer
 
-import trainstack.cli.console
-import trainstack.cli.deploy
-import trainstack.cli.destroy
-import trainstack.cli.doctor
+import trainstack.cli.commands.destroy
+import trainstack.cli.commands.doctor
+import trainstack.cli.commands.up
 import trainstack.cli.engine
+import trainstack.cli.output.console
 from tests.stateful.state import State, state_path
 from trainstack.cli.session import Session
 from trainstack.errors import TrainstackError, expected_message
@@ -29,9 +29,9 @@ from trainstack.review.temporary_state import MISSING
 
 UP, DESTROY, DOCTOR = "trainstack up", "trainstack destroy", "trainstack doctor"
 COMMANDS: Mapping[str, Callable[..., None]] = {
-    UP: trainstack.cli.deploy.up,
-    DESTROY: trainstack.cli.destroy.destroy,
-    DOCTOR: trainstack.cli.doctor.doctor,
+    UP: trainstack.cli.commands.up.up,
+    DESTROY: trainstack.cli.commands.destroy.destroy,
+    DOCTOR: trainstack.cli.commands.doctor.doctor,
 }
 QUESTION = "question"
 """The moment at which a command waits for the answer to its question."""
@@ -106,8 +106,8 @@ def _at_a_terminal(runs: EngineRuns, ask: Callable[[str, str], str]) -> Iterator
     with (
         patch.object(trainstack.cli.engine, "_query", runs.query),
         patch.object(trainstack.cli.engine, "_run", runs.run),
-        patch.object(trainstack.cli.console, "interactive", lambda: True),
-        patch.object(trainstack.cli.deploy, "ensure_tools", lambda *_, **__: None),
+        patch.object(trainstack.cli.output.console, "interactive", lambda: True),
+        patch.object(trainstack.cli.commands.up, "ensure_tools", lambda *_, **__: None),
         patch.object(typer, "confirm", lambda question, **_: ask(QUESTION, question)),
     ):
         yield

@@ -9,7 +9,7 @@ from tests.stateful.commands import DOCTOR
 from tests.stateful.invariants import InvariantError
 from tests.stateful.state import State
 from tests.stateful.world import World
-from trainstack.dev.cluster.launch import find
+from trainstack.local_cluster.launch import find
 
 ROUNDS = 3
 """One repair may make another fault visible, such as a state that can be read again."""

@@ -18,13 +18,11 @@ from typer.core import TyperCommand, TyperGroup
 
 from tests.copies import copy_into
 from tests.unit.test_imports import LAYERS
-from trainstack.cli import deploy
 from trainstack.cli.app import ALIASES, app
+from trainstack.cli.commands import up
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
-from trainstack.dev.toolchain import debian
-from trainstack.dev.toolchain.versions import collect
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import check, unloaded
 from trainstack.preflight.registry import EVERY
@@ -39,6 +37,8 @@ from trainstack.settings.search_space.spaces import load_space
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.values.stack_name import stacks
 from trainstack.sweeps.search.expand import expand
+from trainstack.toolchain import debian
+from trainstack.toolchain.versions import collect
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -324,9 +324,9 @@ def test_the_readme_shows_what_up_prints(
     project(copy_into(tmp_path, "Pulumi.yaml", "Pulumi.dev.yaml"))
     monkeypatch.chdir(tmp_path)
     ledger = SimpleNamespace(run_id=run_id, sweep="")
-    monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=(ledger,)))
-    monkeypatch.setattr(deploy, "fetch_run", lambda *_: record)
-    deploy._fetch_results(Session(tmp_path, "dev"))
+    monkeypatch.setattr(up, "read_runs", lambda _: SimpleNamespace(ledgers=(ledger,)))
+    monkeypatch.setattr(up, "fetch_run", lambda *_: record)
+    up._fetch_results(Session(tmp_path, "dev"))
     assert capsys.readouterr().out.strip() == block_text.strip()
 
 
@@ -360,9 +360,7 @@ def test_every_direct_dependency_is_explained(heading: str) -> None:
 
 def test_the_base_image_is_explained() -> None:
     """The page of dependencies has each of its packages."""
-    packages = (
-        (ROOT / "trainstack" / "dev" / "cluster" / "containerfiles" / "base" / "packages.txt").read_text().split()
-    )
+    packages = (ROOT / "trainstack" / "local_cluster" / "containerfiles" / "base" / "packages.txt").read_text().split()
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     assert [name for name in packages if f"`{name}`" not in page] == []
 
@@ -370,7 +368,7 @@ def test_the_base_image_is_explained() -> None:
 def test_the_page_of_the_architecture_lists_the_layers() -> None:
     """The table has one row for each package of the library and the module `errors`, in the order of imports."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| \[([a-z]+)(?:/|\.py)\]\(\.\./trainstack/\1(?:\.py)?\) \| \S", page, re.MULTILINE)
+    listed = re.findall(r"^\| \[([a-z_]+)(?:/|\.py)\]\(\.\./trainstack/\1(?:\.py)?\) \| \S", page, re.MULTILINE)
     assert tuple(listed) == LAYERS
 
 

@@ -34,11 +34,14 @@ LAYERS = (
     "stacks",
     "reports",
     "review",
-    "dev",
+    "toolchain",
+    "local_cluster",
+    "images",
     "transfer",
+    "dev",
     "cli",
 )
-"""The modules `errors`, `garbage` and `printable` and the sub-packages of `trainstack`; each may import those before it."""
+"""The modules and sub-packages of `trainstack`; each may import those before it."""
 
 NARROW = {
     "trainstack.sweeps.search": ("trainstack.sweeps.search", "trainstack.settings", "trainstack.errors"),
@@ -53,18 +56,19 @@ NARROW = {
         "trainstack.settings.search_space.space",
     ),
     # A rule recognizes stacks whose secrets have the engine's passphrase of embedded states.
-    "trainstack.dev.toolchain": (
-        "trainstack.dev.toolchain",
+    "trainstack.toolchain": (
+        "trainstack.toolchain",
         "trainstack.errors",
         "trainstack.files",
         "trainstack.printable",
         "trainstack.settings.values.published_passphrase",
     ),
     # The names of images belong to the workloads: the program names the images that the local cluster builds.
-    "trainstack.dev.cluster": (
+    "trainstack.local_cluster": (
         "trainstack.errors",
         "trainstack.files",
-        "trainstack.dev",
+        "trainstack.toolchain",
+        "trainstack.local_cluster",
         "trainstack.runs.images.images",
         "trainstack.runs.images.references",
     ),
@@ -91,7 +95,7 @@ IMPURE = (
 """Libraries that deploy, start programs or touch the network."""
 PURE = (*LAYERS[: LAYERS.index("live")], "reports")
 """The layers that import none of them. Only `live` reads a cluster."""
-ENGINE = ("trainstack/components/", "trainstack/stacks/", "trainstack/dev/toolchain/")
+ENGINE = ("trainstack/components/", "trainstack/stacks/", "trainstack/toolchain/")
 """The modules that import Pulumi: components, stacks, and the toolchain's language host."""
 
 

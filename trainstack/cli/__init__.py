@@ -2,7 +2,7 @@
 
 import os
 
-from trainstack.cli.terminal_size import set_usable_size
+from trainstack.cli.output.terminal_size import set_usable_size
 
 # Before the libraries that print are imported: they read the size once.
 set_usable_size(os.environ)

@@ -10,15 +10,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trainstack.cli.console import err, fail, out
-from trainstack.cli.standard_streams import end_with
+from trainstack.cli.output.console import err, fail, out
+from trainstack.cli.output.standard_streams import end_with
 from trainstack.errors import ExitCode, TrainstackError, expected_message
 from trainstack.files.temporary import remove_leftovers
 from trainstack.garbage import suspend_collection
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("init", "Create a project in a repository of its own: at most six files, none of which may exist."),
-    "up": ("deploy", "Deploy an environment, follow its runs and fetch their results."),
+    "up": ("up", "Deploy an environment, follow its runs and fetch their results."),
     "preview": ("preview", "Show what `trainstack up` would change, without changing anything."),
     "destroy": (
         "destroy",
@@ -46,14 +46,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "status",
         "Show the state, queue position, reason for waiting and progress of all runs; with RUN, its details.",
     ),
-    "wait": ("runs", "Wait until a run, or all runs, have ended; exit with 1 if one failed."),
+    "wait": ("wait", "Wait until a run, or all runs, have ended; exit with 1 if one failed."),
     "logs": ("logs", "Print the logs of a run's replicas, merged by time, with the replica of each line."),
     "events": ("events", "Show the events of a run's launch, Workload, pods and volume claims, oldest first."),
     "upload": ("files", "Copy a folder or file to a volume, sending only differences, verified by sha256."),
     "ls": ("files", "List the files in a folder of a volume, recursively, with their sha256."),
     "fetch": ("files", "Copy a run's record, or a folder or file on a volume, to this machine, verified by sha256."),
     "compare": ("compare", "Compare runs: steps of each replica, time per epoch, speed-up, final accuracy and loss."),
-    "add-team": ("teams", "Add a team to the platform's environment, and write an environment for the team."),
+    "add-team": ("add_team", "Add a team to the platform's environment, and write an environment for the team."),
     "adopt": (
         "adopt",
         "Write the existing volumes and queues of a namespace into an environment, which then manages them.",
@@ -96,7 +96,7 @@ class _Lazy(Mapping[str, Any]):
 def _load(name: str) -> Any:
     target = ALIASES.get(name, name)
     with suspend_collection():
-        module = import_module(f"trainstack.cli.{COMMANDS[target][0]}")
+        module = import_module(f"trainstack.cli.commands.{COMMANDS[target][0]}")
     group = typer.Typer(add_completion=False)
     if hasattr(module, "app"):
         group.add_typer(module.app, name=target)

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trainstack.cli.console import step
+from trainstack.cli.kueue_judge import kueue_judge
 from trainstack.cli.local_registry import local_registry
+from trainstack.cli.output.console import step
 from trainstack.cli.session import Session
 from trainstack.cli.unserved_images import images_of_runs, unread_images, unserved_images
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import FAULTS
-from trainstack.dev.kueue_judge import kueue_judge
 from trainstack.live.client import ClusterError
 from trainstack.live.environment import read_environment
 from trainstack.live.worker_needs import read_worker_clusters

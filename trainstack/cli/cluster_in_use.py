@@ -1,6 +1,6 @@
 """The line about the cluster that a command is about to change, and the refusal of the local one."""
 
-from trainstack.cli.console import err
+from trainstack.cli.output.console import err
 from trainstack.errors import RefusedError
 from trainstack.live import kubeconfig
 from trainstack.settings.model import Settings

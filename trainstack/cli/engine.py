@@ -8,12 +8,9 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from trainstack.cli.console import copy_errors, copy_output, err, fail, out
-from trainstack.cli.copied_output import run_and_copy
+from trainstack.cli.output.console import copy_errors, copy_output, err, fail, out
+from trainstack.cli.output.copied_output import run_and_copy
 from trainstack.cli.session import Session
-from trainstack.dev.toolchain import backend, official, tools
-from trainstack.dev.toolchain.engine import Engine
-from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
 from trainstack.live import private_kubeconfig
@@ -24,6 +21,9 @@ from trainstack.settings.loading.source import read
 from trainstack.settings.values.stack_name import file_of
 from trainstack.settings.values.urls import shown
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, reported
+from trainstack.toolchain import backend, official, tools
+from trainstack.toolchain.engine import Engine
+from trainstack.toolchain.errors import ToolchainError
 
 _LOCKED = ("the stack is currently locked by", "another update is currently in progress")
 """The engine's messages about a locked state, in lower case: of a file backend, and of a service."""

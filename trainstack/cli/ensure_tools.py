@@ -1,11 +1,11 @@
 """What a deployment needs before it calls the engine."""
 
-from trainstack.cli.console import report
+from trainstack.cli.output.console import report
 from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import Session
 from trainstack.declared.inputs import is_built
-from trainstack.dev.cluster import drivers
-from trainstack.dev.toolchain import tools
+from trainstack.local_cluster import drivers
+from trainstack.toolchain import tools
 
 
 def ensure_tools(session: Session, *, kubectl: bool, local_cluster: bool) -> None:

@@ -1,9 +1,9 @@
 """The registry of the local cluster, which serves all its images."""
 
 from trainstack.cli.session import Session
-from trainstack.dev.cluster import drivers
-from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.live.registry import Registries
+from trainstack.local_cluster import drivers
+from trainstack.local_cluster.registry_access import RegistryAccess
 
 
 def local_registry(session: Session) -> RegistryAccess | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from trainstack.cli.console import report
+from trainstack.cli.output.console import report
 from trainstack.platform.operators.release import RefusedDownloadError, ReleaseError, WrongBytesError
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule import Severity, Violation

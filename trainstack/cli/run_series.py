@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from trainstack.cli.console import fail, step
-from trainstack.cli.files import bodies_once, fetch_run
-from trainstack.cli.runs import ledgers_of
+from trainstack.cli.output.console import fail, step
+from trainstack.cli.run_records import bodies_once, fetch_run
+from trainstack.cli.run_selection import ledgers_of
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, RightsError, read, read_text
 from trainstack.live.snapshot import Runs, read_runs

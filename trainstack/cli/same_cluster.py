@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainstack.cli.cluster_in_use import announce_cluster
-from trainstack.cli.console import fail
+from trainstack.cli.output.console import fail
 from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
 from trainstack.guards.cluster_identity import MEMORY, another, memory_name, unexpected

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.console import fail
+from trainstack.cli.output.console import fail
 from trainstack.cli.selection import selected_stack
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.teardown.permission_files import remove_leftovers

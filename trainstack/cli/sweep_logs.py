@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from trainstack.cli.console import err
+from trainstack.cli.output.console import err
 from trainstack.cli.session import Session
 from trainstack.live.sweeps import read_trial_logs
 from trainstack.objects.labels import OUTCOME

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.console import fail, step
-from trainstack.cli.runs import Changes
+from trainstack.cli.follow import Changes
+from trainstack.cli.output.console import fail, step
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
 from trainstack.cli.transfers import TerminalProgress, data_loader

@@ -4,8 +4,10 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainstack.cli.console import fail
-from trainstack.cli.runs import PATIENCE_SECONDS, PAUSE_SECONDS, Changes, Patience, launch_bodies
+from trainstack.cli.follow import Changes
+from trainstack.cli.output.console import fail
+from trainstack.cli.retries import PATIENCE_SECONDS, PAUSE_SECONDS, Patience
+from trainstack.cli.run_selection import launch_bodies
 from trainstack.cli.session import Session
 from trainstack.runs.launches import live_launch
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import typer
 
-from trainstack.cli import console, progress
 from trainstack.cli.cluster_in_use import announce_cluster
+from trainstack.cli.output import console, progress
 from trainstack.settings.model import Settings
 from trainstack.transfer import loader
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import typer
 
-from trainstack.cli.console import err, step
 from trainstack.cli.local_registry import asking, local_registry
+from trainstack.cli.output.console import err, step
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.registry_access import RegistryAccess
-from trainstack.dev.image_builds import require_local
 from trainstack.errors import ExitCode
+from trainstack.images.builds import require_local
 from trainstack.live.registry import AccessDeniedError, ImageMissingError, NoAddressError, Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.live.snapshot import read_runs
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.live_context import Problem, UnreadImage, UnservedImage

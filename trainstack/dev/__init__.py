@@ -1,1 +1,1 @@
-"""The local cluster, builds of images, and the toolchain."""
+"""For contributors: releases, the documentation's site and pictures of terminals."""

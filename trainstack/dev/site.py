@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from trainstack.dev.toolchain.places import CHECKOUT
+from trainstack.toolchain.places import CHECKOUT
 
 GENERATED = {
     "README.md": "index.md",

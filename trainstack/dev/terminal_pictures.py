@@ -18,11 +18,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from trainstack.dev.toolchain.places import CHECKOUT
 from trainstack.files.project import edit_project
 from trainstack.files.temporary import temporary_folder
 from trainstack.onboarding.new_project.files import new_files
 from trainstack.onboarding.new_project.request import Request
+from trainstack.toolchain.places import CHECKOUT
 
 FOLDER = Path("docs/terminal")
 _FONT_OF_ANOTHER_HOST = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)

@@ -43,7 +43,7 @@ class _RestartError(Exception):
 
 
 def folder() -> Path:
-    """Return the folder of downloads in the cache that trainstack/dev/toolchain/places.py describes."""
+    """Return the folder of downloads in the cache that trainstack/toolchain/places.py describes."""
     root = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (root if root.is_absolute() else Path.home() / ".cache") / "trainstack" / "releases"
 

@@ -2,8 +2,8 @@
 
 import subprocess
 
-from trainstack.dev.toolchain import tools
 from trainstack.live.private_kubeconfig import shared_copy
+from trainstack.toolchain import tools
 
 
 def kubectl_command(*arguments: str, context: str | None = None) -> list[str]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import quote
 
-from trainstack.dev.toolchain import tools
 from trainstack.lifecycle.recovery.loaders import QUEUE_SECONDS, START_SECONDS, waiting_loaders
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
 from trainstack.live.loaders import read_loaders
@@ -32,6 +31,7 @@ from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.data_loader import CONTAINER, temporary_loader
 from trainstack.runs.status.waiting import conditions
 from trainstack.settings.model import Settings
+from trainstack.toolchain import tools
 from trainstack.transfer.errors import TransferError
 from trainstack.transfer.kubectl import kubectl, kubectl_command
 from trainstack.transfer.loader_guard import Guard, dismiss, set_guard

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from trainstack.dev.toolchain import digests, gotool
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.errors import ToolchainError
-from trainstack.dev.toolchain.groups import BY_NAME, LINK_FLAGS, Group, sources
-from trainstack.dev.toolchain.locking import locked
-from trainstack.dev.toolchain.places import cache_root
 from trainstack.kueue.differences import PINNED
+from trainstack.toolchain import digests, gotool
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.errors import ToolchainError
+from trainstack.toolchain.groups import BY_NAME, LINK_FLAGS, Group, sources
+from trainstack.toolchain.locking import locked
+from trainstack.toolchain.places import cache_root
 
 KUEUE = "sigs.k8s.io/kueue"
 OVERLAY = Path(__file__).with_name("overlay")

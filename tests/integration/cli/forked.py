@@ -15,10 +15,10 @@ from importlib import import_module
 from typing import NoReturn
 
 from trainstack.cli.app import COMMANDS, main
-from trainstack.dev.cluster import cluster as local_cluster
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.toolchain import tools
-from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.local_cluster import cluster as local_cluster
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.toolchain import tools
+from trainstack.toolchain.errors import ToolchainError
 
 
 def absent(*_: object, **__: object) -> None:
@@ -96,7 +96,7 @@ if __name__ == "__main__":
         setattr(local_cluster, change, stopped)
     for command in COMMANDS:
         # Each fork would import it.
-        import_module(f"trainstack.cli.{COMMANDS[command][0]}")
+        import_module(f"trainstack.cli.commands.{COMMANDS[command][0]}")
     cases = json.load(sys.stdin)
     if "--full-disk" in sys.argv:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

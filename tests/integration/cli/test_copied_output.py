@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from trainstack.cli.copied_output import run_and_copy
+from trainstack.cli.output.copied_output import run_and_copy
 
 PROGRAM = """
 import sys, time
@@ -27,7 +27,7 @@ sys.exit(7)
 INTERRUPTED = f"""
 import os, signal, sys
 from pathlib import Path
-from trainstack.cli.copied_output import run_and_copy
+from trainstack.cli.output.copied_output import run_and_copy
 
 def interrupt(*_):
     Path("interrupted").touch()

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from trainstack.cli import pin as command
 from trainstack.cli.app import app
+from trainstack.cli.commands import pin as command
 from trainstack.live import code_commits
 from trainstack.settings.loading.load import load
 

@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 
 from tests.integration.devcluster import engine_fake
 from trainstack.cli.app import app
-from trainstack.dev.cluster import drivers
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.kind import cluster, engine, objects
-from trainstack.dev.cluster.kind.engine import PROVIDER, rootless_problems
-from trainstack.dev.cluster.layout import Layout
-from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.local_cluster import drivers
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.kind import cluster, engine, objects
+from trainstack.local_cluster.kind.engine import PROVIDER, rootless_problems
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.spec import ClusterSpec
 
 PROGRAM = f"#!{sys.executable} -IS\n".encode() + Path(engine_fake.__file__).read_bytes()
 RUN = subprocess.run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.dev.toolchain.places import CHECKOUT
+from trainstack.toolchain.places import CHECKOUT
 
 PROGRAMS = ("sh", "cat", "cut", "dirname", "flock", "id", "mkdir", "rm", "sha256sum")
 FAKE = """#!/bin/sh
@@ -22,7 +22,7 @@ exit 9
 
 def bootstrap(folder: Path, pythons: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run the script in an empty checkout, with these Pythons and few other programs on PATH; no apt-get."""
-    programs, scripts = folder / "bin", folder / "checkout/trainstack/dev/toolchain"
+    programs, scripts = folder / "bin", folder / "checkout/trainstack/toolchain"
     for path in (programs, scripts):
         path.mkdir(parents=True)
     for name in PROGRAMS:
@@ -30,7 +30,7 @@ def bootstrap(folder: Path, pythons: dict[str, str]) -> subprocess.CompletedProc
     for name, version in pythons.items():
         (programs / name).write_text(FAKE.format(python=sys.executable, version=version))
         (programs / name).chmod(0o755)
-    shutil.copy2(CHECKOUT / "trainstack/dev/toolchain/bootstrap.sh", scripts)
+    shutil.copy2(CHECKOUT / "trainstack/toolchain/bootstrap.sh", scripts)
     (scripts / "requirements.lock").touch()
     (folder / "checkout/pyproject.toml").touch()
     command = ["sh", str(scripts / "bootstrap.sh")]

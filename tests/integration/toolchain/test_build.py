@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.unit.dev.toolchain.modules import Fixture, make_fixture
-from trainstack.dev.toolchain import gotool, tools
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.errors import MissingTool, ToolchainError
-from trainstack.dev.toolchain.groups import GROUPS
+from tests.unit.toolchain.modules import Fixture, make_fixture
+from trainstack.toolchain import gotool, tools
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.errors import MissingTool, ToolchainError
+from trainstack.toolchain.groups import GROUPS
 
 
 @pytest.fixture

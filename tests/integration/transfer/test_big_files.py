@@ -10,7 +10,7 @@ import pytest
 from rich.filesize import decimal
 
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
-from trainstack.cli import progress
+from trainstack.cli.output import progress
 from trainstack.transfer import chunks as parts
 from trainstack.transfer import retry as tries
 from trainstack.transfer.fetch import fetch

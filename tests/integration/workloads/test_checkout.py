@@ -11,7 +11,7 @@ import pytest
 from tests.unit.make import make_distributed, make_run
 from tests.unit.platform.restricted import violations
 from tests.unit.workloads.launches import make_launch
-from trainstack.dev.cluster.images.catalog import GIT
+from trainstack.local_cluster.images.catalog import GIT
 from trainstack.runs.identity import run_id
 from trainstack.runs.images.references import target
 from trainstack.runs.manifests.build import manifest

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from trainstack.cli import adopt
 from trainstack.cli.app import app
+from trainstack.cli.commands import adopt
 from trainstack.onboarding.adopt.found import Found, Operator
 from trainstack.settings.loading.load import load
 

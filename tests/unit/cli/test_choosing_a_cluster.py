@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 
 from tests.unit.live.test_kubeconfig import make_file
 from tests.unit.make import make_settings
-from trainstack.cli import cluster_in_use, deploy
+from trainstack.cli import cluster_in_use
 from trainstack.cli.app import app
 from trainstack.cli.cluster_in_use import announce_cluster
+from trainstack.cli.commands import up
 from trainstack.cli.same_cluster import ensure_same_cluster
 from trainstack.cli.session import Session
 from trainstack.cli.transfers import data_loader
@@ -146,8 +147,8 @@ def test_the_local_cluster_is_not_changed_by_chance(root: Path, monkeypatch: pyt
             "`local: true` or its `context` in `trainstack:cluster` of Pulumi.lab.yaml"
         )
     started: list[object] = []
-    monkeypatch.setattr(deploy, "_local_cluster", started.append)
-    monkeypatch.setattr(deploy, "ensure_backend", lambda _: None)
+    monkeypatch.setattr(up, "_local_cluster", started.append)
+    monkeypatch.setattr(up, "ensure_backend", lambda _: None)
     result = CliRunner().invoke(app, ["up", "-s", "lab", "--yes"])
     assert (result.exit_code, started) == (3, []), result.output
     # The engine's program has a private copy.

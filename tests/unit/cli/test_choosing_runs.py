@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from trainstack.cli.runs import chosen
+from trainstack.cli.run_selection import chosen
 from trainstack.runs.launches import LiveLaunch, OfSweep
 
 

@@ -17,8 +17,9 @@ from rich.console import Console
 from tests.unit.live_objects import make_launch_body
 from tests.unit.make import make_settings
 from tests.unit.runs.logs.example_logs import KUBEFLOW, KUBEFLOW_TEST, MNIST, quickstart_epoch
-from trainstack.cli import events, logs, runs, status
-from trainstack.cli.console import WIDE, duration, quiet_interrupt, show
+from trainstack.cli import follow, retries, run_selection
+from trainstack.cli.commands import events, logs, status, wait
+from trainstack.cli.output.console import WIDE, duration, quiet_interrupt, show
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, PermanentError, RightsError
 from trainstack.live.logs import Source
@@ -193,7 +194,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     """Return the session of an environment without files; its commands do not pause."""
     session = Session(Path(), "test")
     monkeypatch.setattr(Session, "settings", make_settings())
-    for module in (status, runs, events, logs):
+    for module in (status, follow, retries, events, logs):
         monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
     return session
 
@@ -204,7 +205,7 @@ def test_a_watch_ends_with_the_runs_and_outlives_a_silent_cluster(
     """The last line counts how the runs ended."""
     running = [make_view(f"{name}-0123456789", "running") for name in "abc"]
     ended = [make_view("a-0123456789", "succeeded"), make_view("b-0123456789", "failed"), running[2]]
-    monkeypatch.setattr(status, "look", Answers(running, ClusterError("no answer"), ended, ended[:1]))
+    monkeypatch.setattr(status, "read_run_views", Answers(running, ClusterError("no answer"), ended, ended[:1]))
     status._watch(session, None)
     captured = capsys.readouterr()
     assert captured.err.splitlines() == [
@@ -221,9 +222,9 @@ def test_a_wait_reports_each_change_once_and_fails_with_the_reason(
     failed = Condition("Failed", "True", "BackoffLimitExceeded", NOW, "it failed too often")
     queued = VIEWS[1:2]
     ended = [make_view("large-1e55a0c0de", "failed", conditions=(failed,))]
-    monkeypatch.setattr(runs, "_look_if_there", Answers(queued, queued, ended))
+    monkeypatch.setattr(follow, "read_views_of_any", Answers(queued, queued, ended))
     with pytest.raises(typer.Exit):
-        runs.follow(session, None, 60)
+        follow.follow(session, None, 60)
     stderr = capsys.readouterr().err
     assert stderr.count("queued in research at position 0: it never fits") == 1
     assert "failed: large-1e55a0c0de (BackoffLimitExceeded: it failed too often)" in stderr
@@ -235,11 +236,11 @@ def test_what_will_not_mend_itself_ends_every_watch_at_once(
 ) -> None:
     """A retry would not help."""
     monkeypatch.setattr(Session, "open", lambda _: session)
-    monkeypatch.setattr(status, "look", Answers(error))
-    monkeypatch.setattr(runs, "_look_if_there", Answers(error))
+    monkeypatch.setattr(status, "read_run_views", Answers(error))
+    monkeypatch.setattr(follow, "read_views_of_any", Answers(error))
     monkeypatch.setattr(events, "_read", Answers(error))
     commands = (
-        lambda: runs.follow(session, None, 60),
+        lambda: follow.follow(session, None, 60),
         lambda: status._watch(session, None),
         lambda: events.events(stack="dev", watch=True),
     )
@@ -265,10 +266,10 @@ def test_a_wait_gives_up_on_a_cluster_that_stays_silent(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It gives up after the patience of a wait; the message names the command for later."""
-    monkeypatch.setattr(runs, "PATIENCE_SECONDS", -1)
-    monkeypatch.setattr(runs, "_look_if_there", Answers(ClusterError("no answer")))
+    monkeypatch.setattr(follow, "PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(follow, "read_views_of_any", Answers(ClusterError("no answer")))
     with pytest.raises(typer.Exit):
-        runs.follow(session, None, 60)
+        follow.follow(session, None, 60)
     assert "no answer; the runs continue. Check them with: trainstack status -s test" in capsys.readouterr().err
 
 
@@ -287,7 +288,7 @@ def make_ledger(run_id: str, *, managed: bool) -> Ledger:
 
 def serve_ledgers(monkeypatch: pytest.MonkeyPatch, *ledgers: Ledger) -> None:
     """Serve these ledgers and no launch."""
-    monkeypatch.setattr(runs, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers, live=()))
+    monkeypatch.setattr(run_selection, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers, live=()))
 
 
 UNSEEN = "its object was deleted before the result was known; "
@@ -300,10 +301,10 @@ def test_a_run_that_vanishes_before_its_end_was_seen_fails_a_wait(
     """The run may have failed. The message names its record, or the absence of one."""
     names = ["a-0123456789", "a-1123456789", "a-2123456789"]
     running = [make_view(name, "running") for name in names]
-    monkeypatch.setattr(runs, "_look_if_there", Answers([*running, make_view("a-3123456789", "running")], []))
+    monkeypatch.setattr(follow, "read_views_of_any", Answers([*running, make_view("a-3123456789", "running")], []))
     serve_ledgers(monkeypatch, make_ledger(names[0], managed=True), make_ledger(names[1], managed=False))
     with pytest.raises(typer.Exit) as caught:
-        runs.follow(session, word, 60)
+        follow.follow(session, word, 60)
     assert caught.value.exit_code == 1
     stderr = capsys.readouterr().err
     assert f"{names[0]}: {UNSEEN}its record has the result: trainstack fetch {names[0]} -s test" in stderr
@@ -314,8 +315,8 @@ def test_a_run_that_vanishes_before_its_end_was_seen_fails_a_wait(
 def test_a_run_that_ended_before_it_was_deleted_is_no_error(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was launched again is no fault either."""
     views = [make_view("a-0123456789", "running"), make_view("b-0123456789", "succeeded")]
-    monkeypatch.setattr(runs, "_look_if_there", Answers(views, [make_view("a-0123456789", "succeeded")]))
-    assert [view.launch.run_id for view in runs.follow(session, None, 60)] == ["a-0123456789"]
+    monkeypatch.setattr(follow, "read_views_of_any", Answers(views, [make_view("a-0123456789", "succeeded")]))
+    assert [view.launch.run_id for view in follow.follow(session, None, 60)] == ["a-0123456789"]
 
 
 @pytest.mark.parametrize(
@@ -326,10 +327,10 @@ def test_waiting_for_a_run_without_an_object_reports_what_is_left(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, message: str
 ) -> None:
     """The message depends on whether the run was ever launched."""
-    monkeypatch.setattr(runs, "_look_if_there", Answers([]))
+    monkeypatch.setattr(follow, "read_views_of_any", Answers([]))
     serve_ledgers(monkeypatch, make_ledger("a-0123456789", managed=True))
     with pytest.raises(typer.Exit):
-        runs.follow(session, word, 60)
+        follow.follow(session, word, 60)
     assert message in capsys.readouterr().err
 
 
@@ -340,13 +341,13 @@ def test_a_wait_prints_how_the_runs_ended_as_json(
     """The JSON is that of `status`, also when a run failed."""
     monkeypatch.setattr(Session, "open", lambda _: session)
     ended = make_view("a-0123456789", phase)
-    monkeypatch.setattr(runs, "_look_if_there", Answers([make_view("a-0123456789", "running")], [ended]))
+    monkeypatch.setattr(follow, "read_views_of_any", Answers([make_view("a-0123456789", "running")], [ended]))
     serve_ledgers(monkeypatch)
     with pytest.raises(typer.Exit) if code else nullcontext():
-        runs.wait("a", stack="dev", as_json=True)
+        wait.wait("a", stack="dev", as_json=True)
     (item,) = json.loads(capsys.readouterr().out)
     assert item["launch"]["phase"] == phase
-    monkeypatch.setattr(status, "look", lambda *_, **__: [ended])
+    monkeypatch.setattr(status, "read_run_views", lambda *_, **__: [ended])
     status.status(stack="dev", as_json=True)
     assert json.loads(capsys.readouterr().out) == [item]
 
@@ -362,10 +363,10 @@ def test_a_pod_that_is_restarted_always_is_awaited_until_it_has_succeeded_once(
 ) -> None:
     """`wait`, `up` and `status --watch` await it; the last line of the watch does not report another end."""
     reads = [make_endless(completed=False)], [make_endless(completed=True)]
-    monkeypatch.setattr(runs, "_look_if_there", Answers(*reads))
-    (view,) = runs.follow(session, None, 60)
+    monkeypatch.setattr(follow, "read_views_of_any", Answers(*reads))
+    (view,) = follow.follow(session, None, 60)
     assert view.launch.completed
-    monkeypatch.setattr(status, "look", Answers(*reads))
+    monkeypatch.setattr(status, "read_run_views", Answers(*reads))
     status._watch(session, None)
     assert "all have ended: 1 completed, and restarted by its policy" in capsys.readouterr().err
 
@@ -402,10 +403,10 @@ def test_following_the_logs_of_a_run_reports_its_deletion(
     run_id = body["metadata"]["labels"]["trainstack.dev/run"]
     answers = Answers(([body], [make_view(run_id, "queued")]), ([], []))
 
-    async def look(*_: object) -> Any:
+    async def read_run_views(*_: object) -> Any:
         return answers()
 
-    monkeypatch.setattr(logs, "_look", look)
+    monkeypatch.setattr(logs, "_look", read_run_views)
     serve_ledgers(monkeypatch)
     with pytest.raises(typer.Exit):
         asyncio.run(logs._follow(session, [body], logs._Selection(None, None, None, None)))

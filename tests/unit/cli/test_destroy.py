@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.unit.make import make_settings
-from trainstack.cli import console, destroy
 from trainstack.cli.app import app
+from trainstack.cli.commands import destroy
+from trainstack.cli.output import console
 from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.teardown.context import Body, LiveStack

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from trainstack.cli import dev
 from trainstack.cli.app import app
-from trainstack.dev.cluster import drivers
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.kind import cluster as kind
-from trainstack.dev.toolchain import debian, lock, machine
+from trainstack.cli.commands import dev
+from trainstack.local_cluster import drivers
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.kind import cluster as kind
+from trainstack.toolchain import debian, lock, machine
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.unit.lifecycle.recovery.test_diagnosis import OWN, make_identity
-from trainstack.cli import doctor as command
 from trainstack.cli import same_cluster
 from trainstack.cli.app import app
+from trainstack.cli.commands import doctor as command
 from trainstack.cli.engine import StateRefusedError
 from trainstack.guards.cluster_identity import MEMORY, Cluster, memory_name
 from trainstack.lifecycle.recovery.locks import Lock

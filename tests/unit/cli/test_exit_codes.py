@@ -11,13 +11,13 @@ from tests.unit.make import make_settings
 from trainstack.cli import engine
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
-from trainstack.dev.toolchain import tools
-from trainstack.dev.toolchain.engine import Engine
 from trainstack.errors import ExitCode, RefusedError, TrainstackError
 from trainstack.live import private_kubeconfig
 from trainstack.live.client import ClusterError
 from trainstack.settings.loading.load import Placement
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, report, reported
+from trainstack.toolchain import tools
+from trainstack.toolchain.engine import Engine
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from tests.unit.reports.make import make_classic, make_log, make_record, make_stamped
-from trainstack.cli import compare as command
 from trainstack.cli import run_series as figures
+from trainstack.cli.commands import compare as command
 from trainstack.cli.session import Session
 from trainstack.live.client import Answer, ClusterError
 from trainstack.reports.comparison import compare as compare_runs

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.unit.kueue.make import make_admitted
-from trainstack.cli import console
-from trainstack.cli import forecast as command
 from trainstack.cli.app import app
+from trainstack.cli.commands import forecast as command
+from trainstack.cli.output import console
 from trainstack.declared.declared import Declared
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.kueue.from_objects import declared_model

@@ -31,7 +31,7 @@ try:
     app(["--help"])
 except SystemExit:
     pass
-imported = {f"trainstack.cli.{module}" for module, _ in COMMANDS.values()} & {*sys.modules}
+imported = {f"trainstack.cli.commands.{module}" for module, _ in COMMANDS.values()} & {*sys.modules}
 sys.stderr.write(f"{sorted(imported)}")
 """
     process = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -19,9 +19,21 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from trainstack.cli import console, progress, sweep_expand
 from trainstack.cli.app import app
-from trainstack.cli.console import err, fail, make_table, out, print_with_prefix, report, show, show_json, step, styled
+from trainstack.cli.commands import sweep_expand
+from trainstack.cli.output import console, progress
+from trainstack.cli.output.console import (
+    err,
+    fail,
+    make_table,
+    out,
+    print_with_prefix,
+    report,
+    show,
+    show_json,
+    step,
+    styled,
+)
 from trainstack.printable import clean, clean_colored, printable
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -207,9 +219,9 @@ def uses_of_streams(file: Path) -> list[str]:
 
 def test_commands_print_only_through_the_console() -> None:
     """So a new command's output is clean."""
-    writers = {file.name for file in (ROOT / "trainstack" / "cli").glob("*.py") if uses_of_streams(file)}
+    writers = {file.name for file in (ROOT / "trainstack" / "cli").rglob("*.py") if uses_of_streams(file)}
     assert writers == set(WRITERS)
-    assert uses_of_streams(ROOT / "trainstack/cli/files.py") == ["typer.echo"]
+    assert uses_of_streams(ROOT / "trainstack/cli/commands/files.py") == ["typer.echo"]
 
 
 def test_no_program_inherits_the_output_of_a_command() -> None:

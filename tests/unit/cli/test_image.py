@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner, Result
 
-from trainstack.cli import console, unserved_images
-from trainstack.cli import image as command
+from trainstack.cli import unserved_images
 from trainstack.cli.app import app
+from trainstack.cli.commands import image as command
+from trainstack.cli.output import console
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs

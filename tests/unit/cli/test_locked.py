@@ -9,9 +9,9 @@ import typer
 from tests.unit.make import make_settings
 from trainstack.cli import engine
 from trainstack.cli.session import Session
-from trainstack.dev.toolchain import tools
-from trainstack.dev.toolchain.engine import Engine
 from trainstack.live import private_kubeconfig
+from trainstack.toolchain import tools
+from trainstack.toolchain.engine import Engine
 
 ADVICE = (
     "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or delete the "

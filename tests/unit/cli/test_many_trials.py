@@ -7,7 +7,8 @@ import pytest
 
 from tests.unit.cli.test_places import make_trial
 from tests.unit.make import make_settings
-from trainstack.cli import runs, status
+from trainstack.cli import follow, run_selection, run_views
+from trainstack.cli.commands import status
 from trainstack.cli.session import Session
 from trainstack.runs.launches import live_launch
 from trainstack.runs.status.run_view import RunView, bare_view
@@ -28,16 +29,16 @@ def read_views(monkeypatch: pytest.MonkeyPatch, bodies: list[dict[str, Any]]) ->
         queried.extend(bodies)
         return [bare_view(body) for body in bodies]
 
-    monkeypatch.setattr(runs, "view_runs", close)
-    return runs._viewed(make_session(), bodies), queried
+    monkeypatch.setattr(run_views, "view_runs", close)
+    return run_views._viewed(make_session(), bodies), queried
 
 
 def test_the_details_of_a_few_trials_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their details are read as those of runs."""
-    bodies = [make_trial("running") for _ in range(runs.MANY)]
+    bodies = [make_trial("running") for _ in range(run_views.MANY)]
     views, queried = read_views(monkeypatch, bodies)
     assert queried == bodies
-    assert [line for _, line in runs._lines(views)][:1] == ["r: running"]
+    assert [line for _, line in follow._lines(views)][:1] == ["r: running"]
 
 
 def test_of_many_trials_only_their_own_objects_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +49,7 @@ def test_of_many_trials_only_their_own_objects_are_read(monkeypatch: pytest.Monk
     views, queried = read_views(monkeypatch, bodies)
     assert queried == [run]
     assert len(views) == len(bodies)
-    assert [line for _, line in runs._lines(views)] == [
+    assert [line for _, line in follow._lines(views)] == [
         "r: running",
         "search: 12 queued, 5 running, 30 succeeded",
     ]
@@ -65,21 +66,23 @@ def make_ended(number: int) -> dict[str, Any]:
 
 def test_of_many_ended_runs_only_the_last_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last ones are shown, the others are counted. All active runs are shown."""
-    ended = [make_ended(number) for number in range(runs.MANY + 5)]
+    ended = [make_ended(number) for number in range(run_views.MANY + 5)]
     active = [make_trial("running", parallelism=1) for _ in range(30)]
     views, queried = read_views(monkeypatch, [*reversed(ended), *active])
     assert queried == [*reversed(ended[5:]), *active]
-    assert len(views) == runs.MANY + 5 + 30
-    assert [view.launch.name for view in runs.without_earlier(views)[1]] == [f"r-{number}" for number in range(5)]
+    assert len(views) == run_views.MANY + 5 + 30
+    assert [view.launch.name for view in run_views.without_earlier(views)[1]] == [f"r-{number}" for number in range(5)]
     _, counted = status._rendered(views, "test", None)
     assert str(counted) == "Not shown: 5 runs that ended earlier (5 succeeded). `--json` has all."
-    assert str(status._counted(runs.without_earlier(views)[1][:1])).startswith("Not shown: 1 run that ended earlier")
+    assert str(status._counted(run_views.without_earlier(views)[1][:1])).startswith(
+        "Not shown: 1 run that ended earlier"
+    )
 
 
 def test_launches_are_found_again_by_kind_namespace_and_name() -> None:
     """Only the chosen one of two launches of a run is found."""
     bodies = [make_ended(1), make_ended(2)]
-    assert runs.bodies_of([live_launch(bodies[1])], bodies) == [bodies[1]]
+    assert run_selection.bodies_of([live_launch(bodies[1])], bodies) == [bodies[1]]
 
 
 def test_a_failed_trial_has_its_reason_without_another_request() -> None:

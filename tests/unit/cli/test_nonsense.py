@@ -13,11 +13,11 @@ import typer
 from typer.testing import CliRunner
 
 from trainstack.cli.app import app
-from trainstack.dev.cluster import cluster as local_cluster
-from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.toolchain import tools
-from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.local_cluster import cluster as local_cluster
+from trainstack.local_cluster.errors import ClusterError
 from trainstack.printable import clean
+from trainstack.toolchain import tools
+from trainstack.toolchain.errors import ToolchainError
 
 ROOT = Path(__file__).resolve().parents[3]
 # No value is the path of an existing file: some options name a file to write, and the tests may run as root.

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from trainstack.cli import pin as command
 from trainstack.cli.app import app
+from trainstack.cli.commands import pin as command
 from trainstack.live.registry_credentials import RegistryError
 from trainstack.settings.loading.load import load
 

@@ -8,7 +8,8 @@ import pytest
 import typer
 
 from tests.unit.make import make_settings, make_sweeps
-from trainstack.cli import deploy, sweep_slots
+from trainstack.cli import sweep_slots
+from trainstack.cli.commands import up
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_slots import await_slot
 
@@ -73,17 +74,17 @@ def test_up_continues_as_slots_become_free(
     session: Any = SimpleNamespace(settings=settings, stack="test")
     calls: list[Any] = []
     left = iter(waiting)
-    monkeypatch.setattr(deploy, "outputs", lambda _: {"waitingTrials": next(left)})
-    monkeypatch.setattr(deploy, "await_slot", lambda _session, caps, _seconds: calls.append(caps))
-    monkeypatch.setattr(deploy, "deployment", lambda _: {})
-    monkeypatch.setattr(deploy, "refresh_options", lambda *_: ())
-    monkeypatch.setattr(deploy, "pulumi", lambda *words: calls.append(words[1]))
-    deploy._launch_trials(session)
+    monkeypatch.setattr(up, "outputs", lambda _: {"waitingTrials": next(left)})
+    monkeypatch.setattr(up, "await_slot", lambda _session, caps, _seconds: calls.append(caps))
+    monkeypatch.setattr(up, "deployment", lambda _: {})
+    monkeypatch.setattr(up, "refresh_options", lambda *_: ())
+    monkeypatch.setattr(up, "pulumi", lambda *words: calls.append(words[1]))
+    up._launch_trials(session)
     assert calls == [{"search": 2}, "up"] * ups
 
 
 def test_without_a_limit_no_engine_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     """No trial can wait for a slot."""
-    monkeypatch.delattr(deploy, "outputs")
+    monkeypatch.delattr(up, "outputs")
     session: Any = SimpleNamespace(settings=make_settings(sweeps=make_sweeps()), stack="test")
-    deploy._launch_trials(session)
+    up._launch_trials(session)

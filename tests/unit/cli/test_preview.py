@@ -10,13 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.unit.make import make_settings
-from trainstack.cli import console, deploy, preview
 from trainstack.cli.app import app
-from trainstack.cli.preview_format import errors, lines
+from trainstack.cli.commands import preview, up
+from trainstack.cli.output import console
+from trainstack.cli.output.preview_format import errors, lines
 from trainstack.cli.session import Session
-from trainstack.dev.cluster import cluster
-from trainstack.dev.cluster.errors import ClusterError as LocalClusterError
 from trainstack.errors import ExitCode
+from trainstack.local_cluster import cluster
+from trainstack.local_cluster.errors import ClusterError as LocalClusterError
 from trainstack.settings.loading.load import Loaded
 
 DATA = Path(__file__).resolve().parents[1] / "review" / "data"
@@ -192,20 +193,20 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     engine = Engine()
     monkeypatch.setattr(Session, "loaded", Loaded(make_settings(), {}))
     monkeypatch.setattr(Session, "local", False)
-    for module in (preview, deploy):
+    for module in (preview, up):
         monkeypatch.setattr(module, "ensure_backend", engine.note("ensure_backend"))
         monkeypatch.setattr(module, "deployment", lambda _: engine.state)
         monkeypatch.setattr(module, "ensure_tools", engine.note("tools"))
     monkeypatch.setattr(preview, "read_preview", engine.read_preview)
     monkeypatch.setattr(preview, "preview_variables", lambda _: nullcontext({}))
-    for module in (preview, deploy):
+    for module in (preview, up):
         for name in ("reach", "ensure_same_cluster"):
             monkeypatch.setattr(module, name, engine.note(name))
-    monkeypatch.setattr(deploy, "check", lambda *_: [])
-    monkeypatch.setattr(deploy, "refresh_options", lambda *_: (engine.refresh,) if engine.refresh else ())
-    monkeypatch.setattr(deploy, "ensure_pushed", engine.note("ensure_pushed"))
-    monkeypatch.setattr(deploy, "ensure_stack", engine.note("ensure_stack"))
-    monkeypatch.setattr(deploy, "pulumi", lambda _, *words: engine.done.append(" ".join(words)))
+    monkeypatch.setattr(up, "check", lambda *_: [])
+    monkeypatch.setattr(up, "refresh_options", lambda *_: (engine.refresh,) if engine.refresh else ())
+    monkeypatch.setattr(up, "ensure_pushed", engine.note("ensure_pushed"))
+    monkeypatch.setattr(up, "ensure_stack", engine.note("ensure_stack"))
+    monkeypatch.setattr(up, "pulumi", lambda _, *words: engine.done.append(" ".join(words)))
     return engine
 
 
@@ -288,7 +289,7 @@ def test_up_refreshes_only_after_a_change_in_the_cluster(engine: Engine, monkeyp
     assert run("up", "--no-wait", answer="y\n")[0] == 0
     assert engine.done[-2:] == ["preview", UP]
     options = iter([(), ("--refresh",)])
-    monkeypatch.setattr(deploy, "refresh_options", lambda *_: next(options))
+    monkeypatch.setattr(up, "refresh_options", lambda *_: next(options))
     assert run("up", "--no-wait", answer="y\n")[0] == 0
     assert engine.done[-2:] == ["preview", f"{UP} --refresh"]
 

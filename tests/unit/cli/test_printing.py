@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
-from trainstack.cli import console
 from trainstack.cli.app import app
-from trainstack.cli.console import err, fail, out, show, step
+from trainstack.cli.output import console
+from trainstack.cli.output.console import err, fail, out, show, step
 from trainstack.errors import expected_message
 from trainstack.files.regular import FileError
 from trainstack.preflight.finding import Finding
@@ -75,7 +75,7 @@ def test_expected_errors_have_a_message_and_bugs_a_traceback(monkeypatch: pytest
     def broken(_: object) -> None:
         raise error
 
-    monkeypatch.setattr("trainstack.cli.sweep_expand.sweeps", broken)
+    monkeypatch.setattr("trainstack.cli.commands.sweep_expand.sweeps", broken)
     result = CliRunner().invoke(app, ["sweep", "expand"])
     expected = {WorkloadError: "error: edited\n", FileError: "error: /a: is a FIFO\n"}.get(type(error))
     if expected is None:

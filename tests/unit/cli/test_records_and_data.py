@@ -17,7 +17,8 @@ import typer
 
 from tests.unit.preflight.environment_cases import check_of, dispatching
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
-from trainstack.cli import deploy, files
+from trainstack.cli import run_records
+from trainstack.cli.commands import files, up
 from trainstack.cli.session import Session
 from trainstack.objects.labels import LAUNCH, SWEEP, WORKLOAD
 from trainstack.objects.labels import RUN as RUN_LABEL
@@ -55,7 +56,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         yield LOADER
 
     monkeypatch.setattr(files, "data_loader", start)
-    monkeypatch.setattr(deploy, "data_loader", start)
+    monkeypatch.setattr(up, "data_loader", start)
     return loaders
 
 
@@ -75,7 +76,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Se
         session = Session(tmp_path, "dev")
         session.__dict__["loaded"] = SimpleNamespace(settings=settings)
         monkeypatch.setattr(Session, "open", lambda _: session)
-        monkeypatch.setattr(files, "read_bodies", lambda _: [])
+        monkeypatch.setattr(run_records, "read_bodies", lambda _: [])
         return session
 
     return make
@@ -123,7 +124,7 @@ def test_a_workload_names_its_latest_run(
     ids = ("digits-aaaaaaaaaa", "digits-bbbbbbbbbb", "digits-cccccccccc", "digits-small-dddddddddd")
     days = ("2026-11-03", "2026-11-05", "2026-11-04", "2026-11-06")
     bodies = [make_live(run_id, f"{day}T00:00:00Z") for run_id, day in zip(ids, days, strict=True)]
-    monkeypatch.setattr(files, "read_bodies", lambda _: bodies)
+    monkeypatch.setattr(run_records, "read_bodies", lambda _: bodies)
     write(volume.root / "runs" / "digits-bbbbbbbbbb", {"_SUCCESS": "{}"})
     files.fetch("digits", "dev", to=None)
     assert (opened.results / "digits-bbbbbbbbbb" / "_SUCCESS").is_file()
@@ -134,7 +135,9 @@ def test_a_workload_without_a_run_in_the_cluster_is_named(
 ) -> None:
     """The error shows where earlier records are; a workload with the same prefix is not chosen."""
     session(make_workload("digits"), make_workload("digits-small"))
-    monkeypatch.setattr(files, "read_bodies", lambda _: [make_live("digits-small-aaaaaaaaaa", "2026-11-03T00:00:00Z")])
+    monkeypatch.setattr(
+        run_records, "read_bodies", lambda _: [make_live("digits-small-aaaaaaaaaa", "2026-11-03T00:00:00Z")]
+    )
     with pytest.raises(typer.Exit):
         files.fetch("digits", "dev")
     stderr = " ".join(capsys.readouterr().err.split())
@@ -148,7 +151,7 @@ def test_a_ledger_has_the_workload_of_its_run(
     """The ledger also has the namespace of the launch, in case the workload has moved."""
     opened = session(make_workload("digits"), make_workload("digits-small"))
     write(volume.root / "runs" / f"digits-small-{RUN}", {"_SUCCESS": "{}"})
-    record = files.fetch_run(opened, make_ledger("digits-small", namespace="before"), list)
+    record = run_records.fetch_run(opened, make_ledger("digits-small", namespace="before"), list)
     assert record is not None
     assert (record / "_SUCCESS").is_file()
     assert started == [("before", "digits-small-runs")]
@@ -160,9 +163,9 @@ def test_a_run_that_is_not_recorded_is_no_error(
     """A run whose workload was removed from the files is not an error either; the others are fetched."""
     opened = session(unmanaged("hello"), make_workload("digits"))
     ledgers = (make_ledger("gone"), make_ledger("hello"), make_ledger("digits"))
-    monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
+    monkeypatch.setattr(up, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
     write(volume.root / "runs" / f"digits-{RUN}", {"_SUCCESS": "{}"})
-    deploy._fetch_results(opened)
+    up._fetch_results(opened)
     assert started == [("research", "digits-runs")]
 
 
@@ -185,7 +188,7 @@ def test_a_run_that_was_launched_before_its_queue_dispatched_is_read_here(
     opened, run_id = session(make_workload("digits", queue="research")), f"digits-{RUN}"
     dispatch_to(opened, "west", "east")
     read = Mock(return_value=[make_live(run_id, "2026-11-03T00:00:00Z")])
-    monkeypatch.setattr(files, "read_bodies", read)
+    monkeypatch.setattr(run_records, "read_bodies", read)
     write(volume.root / "runs" / run_id, {"_SUCCESS": "{}"})
     files.fetch("digits", "dev")
     assert started == [("research", "digits-runs")]
@@ -207,9 +210,9 @@ def test_a_trial_is_read_in_the_cluster_of_its_batch(
         read.append(cluster)
         return settings
 
-    monkeypatch.setattr(files, "read_bodies", lambda _: [batch])
-    monkeypatch.setattr(files, "clusters_of", lambda bodies, _: {"digits-bbbbbbbbbb": "east"} if bodies else {})
-    monkeypatch.setattr(files, "settings_of_worker", worker)
+    monkeypatch.setattr(run_records, "read_bodies", lambda _: [batch])
+    monkeypatch.setattr(run_records, "clusters_of", lambda bodies, _: {"digits-bbbbbbbbbb": "east"} if bodies else {})
+    monkeypatch.setattr(run_records, "settings_of_worker", worker)
     write(volume.root / "runs" / run_id, {"_SUCCESS": "{}"})
     files.fetch(run_id, "dev")
     assert (read, started) == (["east"], [("research", "digits-runs")])
@@ -226,12 +229,12 @@ def test_a_run_whose_cluster_is_unknown_does_not_end_up(
     lost, read_here = make_workload("gone", queue="research"), (make_workload("digits"), make_workload("digits-small"))
     opened, read = session(lost, *read_here), Mock(return_value=[])
     dispatch_to(opened, "west", "east")
-    monkeypatch.setattr(files, "read_bodies", read)
+    monkeypatch.setattr(run_records, "read_bodies", read)
     ledgers = tuple(map(make_ledger, ("gone", "digits", "digits-small")))
-    monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
+    monkeypatch.setattr(up, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
     for name in ("digits", "digits-small"):
         write(volume.root / "runs" / f"{name}-{RUN}", {"_SUCCESS": "{}"})
-    deploy._fetch_results(opened)
+    up._fetch_results(opened)
     assert started == [("research", "digits-runs"), ("research", "digits-small-runs")]
     assert read.call_count == 1
     stderr = " ".join(capsys.readouterr().err.split())
@@ -249,14 +252,14 @@ def test_a_damaged_record_does_not_hide_the_others(
     """The results of the others are shown, and `up` ends with the errors; `fetch` of the damaged one fails too."""
     opened = session(*(make_workload(name) for name in ("lost", "odd", "digits")))
     ledgers = tuple(map(make_ledger, ("lost", "odd", "digits")))
-    monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
+    monkeypatch.setattr(up, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
     for name, published in (("lost", {"result/model.pt": None}), ("odd", {}), ("digits", {})):
         run_json = json.dumps({"files": published})
         mark = json.dumps({"run_json_sha256": hashlib.sha256(run_json.encode()).hexdigest()})
         write(volume.root / "runs" / f"{name}-{RUN}", {"_SUCCESS": mark, "run.json": run_json})
     write(opened.results / f"odd-{RUN}", {"_SUCCESS": "{}", "result/metrics.jsonl": "[" * 200_000})
     with pytest.raises(typer.Exit):
-        deploy._fetch_results(opened)
+        up._fetch_results(opened)
     captured = capsys.readouterr()
     assert f"digits-{RUN}" in captured.out
     stderr = " ".join(captured.err.split())
@@ -306,8 +309,8 @@ def prepared(session: Callable[..., Session], tmp_path: Path, committed: str, pr
 def serve_active_run(monkeypatch: pytest.MonkeyPatch, workload: str) -> None:
     """Let one run be active, of this workload."""
     launch = SimpleNamespace(run_id=f"{workload}-{RUN}", active=True)
-    monkeypatch.setattr(deploy, "launch_bodies", lambda *_: [launch])
-    monkeypatch.setattr(deploy, "live_launch", lambda body: body)
+    monkeypatch.setattr(up, "launch_bodies", lambda *_: [launch])
+    monkeypatch.setattr(up, "live_launch", lambda body: body)
 
 
 def test_data_of_another_manifest_is_replaced(
@@ -321,7 +324,7 @@ def test_data_of_another_manifest_is_replaced(
     opened = prepared(session, tmp_path, committed='{"now": 1}', prepared_manifest='{"now": 1}')
     folder = write(volume.root / "data" / "digits", {"manifest.json": json.dumps({"before": 1}), "images": "before"})
     serve_active_run(monkeypatch, "digits")
-    deploy._upload_data(opened)
+    up._upload_data(opened)
     assert (folder / "manifest.json").read_text() == '{"now": 1}'
     assert (folder / "images").read_text() == "images"
 
@@ -337,22 +340,22 @@ def test_data_that_is_complete_is_not_made_again(
     manifest = json.dumps({"files": {"images": {"sha256": hashlib.sha256(b"images").hexdigest(), "size": 6}}})
     opened = prepared(session, tmp_path, committed=manifest, prepared_manifest=manifest)
     prepared_folders: list[Path] = []
-    make = deploy._make_data
+    make = up._make_data
 
     def recording_make(*arguments: Any) -> None:
         prepared_folders.append(arguments[-1])
         make(*arguments)
 
-    monkeypatch.setattr(deploy, "_make_data", recording_make)
+    monkeypatch.setattr(up, "_make_data", recording_make)
     serve_active_run(monkeypatch, "digits")
     for _ in range(2):
-        deploy._upload_data(opened)
+        up._upload_data(opened)
     folder = opened.state / "data" / "digits"
     assert prepared_folders == [folder]
     (folder / "images").write_text("changed")
-    deploy._upload_data(opened)
+    up._upload_data(opened)
     (folder / "images").unlink()
-    deploy._upload_data(opened)
+    up._upload_data(opened)
     assert prepared_folders == [folder] * 3
     assert (volume.root / "data" / "digits" / "images").read_text() == "images"
 
@@ -369,7 +372,7 @@ def test_what_was_prepared_has_to_be_what_is_committed(
     opened = prepared(session, tmp_path, committed='{"now": 1}', prepared_manifest='{"other": 1}')
     serve_active_run(monkeypatch, "digits")
     with pytest.raises(typer.Exit):
-        deploy._upload_data(opened)
+        up._upload_data(opened)
     stderr = capsys.readouterr().err
     assert all(hashlib.sha256(text.encode()).hexdigest() in stderr for text in ('{"now": 1}', '{"other": 1}'))
     assert "to data.json" in stderr
@@ -386,5 +389,5 @@ def test_only_a_run_that_waits_gets_data(
     """A workload with the same prefix gets none."""
     opened = prepared(session, tmp_path, committed="{}", prepared_manifest="{}")
     serve_active_run(monkeypatch, "digits-small")
-    deploy._upload_data(opened)
+    up._upload_data(opened)
     assert started == []

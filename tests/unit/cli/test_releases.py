@@ -11,14 +11,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from trainstack.cli import deploy, ensure_tools
+from trainstack.cli import ensure_tools
 from trainstack.cli.app import app
+from trainstack.cli.commands import up
 from trainstack.cli.session import Session
-from trainstack.dev.toolchain import tools
-from trainstack.dev.toolchain.places import CHECKOUT
 from trainstack.live import releases
 from trainstack.live.client import ClusterError
 from trainstack.platform.operators.release import DownloadError, RefusedDownloadError, WrongBytesError
+from trainstack.toolchain import tools
+from trainstack.toolchain.places import CHECKOUT
 
 CONFIG: dict[str, Any] = {
     "trainstack:environment": {"state": "embedded", "namespaces": [{"name": "lab"}]},
@@ -157,7 +158,7 @@ def test_up_builds_nothing_before_the_cluster_has_answered(project: Path, monkey
         raise ClusterError("no answer")
 
     monkeypatch.setattr(tools, "ensure", lambda *words, **_: built.append(words))
-    monkeypatch.setattr(deploy, "reach", reach)
+    monkeypatch.setattr(up, "reach", reach)
     code, _, stderr = run("up", "--yes")
     assert (code, stderr.strip(), built) == (5, "error: no answer", [])
 

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from trainstack.cli import engine
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
-from trainstack.dev.toolchain import backend, official, tools
-from trainstack.dev.toolchain.engine import Engine, prepare
-from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.settings.values.published_passphrase import PUBLISHED
+from trainstack.toolchain import backend, official, tools
+from trainstack.toolchain.engine import Engine, prepare
+from trainstack.toolchain.errors import ToolchainError
 
 PULUMI = """#!{python} -IS
 import json, os, pathlib, sys

@@ -22,8 +22,9 @@ from tests.unit.make import make_settings, make_sweeps
 from tests.unit.sweeps.test_status import alive
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
 from tests.unit.workloads.sweeps import make_indexed, make_planned
-from trainstack.cli import sweep_read, sweep_status
+from trainstack.cli import sweep_read
 from trainstack.cli.app import app
+from trainstack.cli.commands import sweep_status
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError
 from trainstack.runs.ledgers import Ledger

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from trainstack.cli import terminal_size
-from trainstack.cli.terminal_size import set_usable_size
+from trainstack.cli.output import terminal_size
+from trainstack.cli.output.terminal_size import set_usable_size
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tests.unit.forecast.make import make_plan, make_task
 from tests.unit.kueue.make import make_model, make_queue
 from tests.unit.make import make_run, make_settings
-from trainstack.cli.forecast_format import cells, gantt_of, on_page, sentences
+from trainstack.cli.output.forecast_format import cells, gantt_of, on_page, sentences
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.report import Report, report
 from trainstack.forecast.schedule import Schedule

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainstack.dev.kueue_judge import Program
+from trainstack.cli.kueue_judge import Program
 from trainstack.kueue.from_objects import read_snapshot
 from trainstack.kueue.judge_cases import case
 from trainstack.kueue.placement import JudgeError

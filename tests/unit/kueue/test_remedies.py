@@ -17,7 +17,7 @@ from tests.unit.kueue.remedy_files import (
     with_what_if,
     write,
 )
-from trainstack.cli.sweep_expand import expand_all
+from trainstack.cli.commands.sweep_expand import expand_all
 from trainstack.files.project import edit_project
 from trainstack.kueue.verdict import Change, Remedy
 from trainstack.settings.loading.load import load

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.unit.make import make_settings
-from trainstack.dev.cluster.certificates import embedded, kubeconfig
 from trainstack.live.client import (
     ClusterError,
     PermanentError,
@@ -28,6 +27,7 @@ from trainstack.live.client import (
     shared_clients,
 )
 from trainstack.live.snapshot import read_launches, read_metadata
+from trainstack.local_cluster.certificates import embedded, kubeconfig
 
 
 class Server(ThreadingHTTPServer):

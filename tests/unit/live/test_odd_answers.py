@@ -21,8 +21,9 @@ from tests.unit.live.fake_cluster import (
 from tests.unit.live.odd_answers import BROKEN, UNAVAILABLE, answer
 from tests.unit.live.plugins import API, make_output, make_user, printing
 from tests.unit.live.plugins import runs as plugin_runs
-from trainstack.cli import check_cluster, doctor, runs
+from trainstack.cli import check_cluster, follow
 from trainstack.cli.app import app
+from trainstack.cli.commands import doctor
 from trainstack.components.removal import hold_and_drain
 from trainstack.errors import ExitCode
 from trainstack.live import api, kubeconfig
@@ -144,7 +145,7 @@ def test_a_watch_runs_the_plugin_once(
         if next(pauses, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("trainstack.cli.status.time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr("trainstack.cli.commands.status.time", SimpleNamespace(sleep=sleep))
     assert invoke("status --watch").exit_code == 130
     assert cluster.requests.count("GET /version") > 5
     assert plugin_runs(tmp_path) == 1
@@ -171,7 +172,7 @@ def is_optional(endpoint: str, name: str) -> bool:
 @pytest.mark.parametrize("every", [pytest.param(211, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_no_command_ends_in_a_traceback(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     """Each endpoint of the commands gives each odd answer, to one of the commands that read it."""
-    monkeypatch.setattr(runs, "PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(follow, "PATIENCE_SECONDS", -1)
     readers: dict[str, list[str]] = {}
     for command in COMMANDS:
         for endpoint in endpoints(cluster, partial(invoke, command)):

@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.unit.make import make_manifest, make_settings
-from trainstack.dev.toolchain.places import cache_root
 from trainstack.live import releases
 from trainstack.platform.operators.release import (
     DownloadError,
@@ -29,6 +28,7 @@ from trainstack.platform.operators.release import (
     read_release,
 )
 from trainstack.settings.sections.operators import Install, Kueue, Operators
+from trainstack.toolchain.places import cache_root
 
 CONTENT = b"# A release.\n" * 5000 + b"{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}\n"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

@@ -11,8 +11,8 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from trainstack.cli.check import check
-from trainstack.cli.render import render
+from trainstack.cli.commands.check import check
+from trainstack.cli.commands.render import render
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -9,7 +9,7 @@ import pytest
 import typer.main
 import yaml
 
-from trainstack.cli.review import app
+from trainstack.cli.commands.review import app
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -17,7 +17,7 @@ from tests.unit.make import (
     make_training_operator,
     make_volume,
 )
-from trainstack.cli.rights import FOLDER, text
+from trainstack.cli.commands.rights import FOLDER, text
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs

@@ -9,15 +9,15 @@ import pytest
 
 from tests.unit.make import make_mount, make_run, make_settings
 from tests.unit.transfer.volume import LOADER, transfer_fails
-from trainstack.cli import progress
-from trainstack.cli.progress import bar
+from trainstack.cli.output import progress
+from trainstack.cli.output.progress import bar
 from trainstack.cli.transfers import TerminalProgress
-from trainstack.dev.toolchain import tools
 from trainstack.live.client import Answer, ClusterError
 from trainstack.objects.labels import QUEUE
 from trainstack.settings.model import Cluster
 from trainstack.settings.model import Loader as LoaderSettings
 from trainstack.settings.sections.workloads import Resources
+from trainstack.toolchain import tools
 from trainstack.transfer import loader
 from trainstack.transfer.errors import TransferError
 from trainstack.transfer.loader import (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.dev.cluster.processes import wait_until
 from trainstack.files import temporary
 from trainstack.files.temporary import secret_file
+from trainstack.local_cluster.processes import wait_until
 from trainstack.transfer.loader_guard import dismiss, set_guard
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -16,7 +16,7 @@ from trainstack.files.regular import FileError, open_regular, read_bytes, read_t
 REGISTRY = "registry.local"
 """No such host exists: the local cluster pulls every image from its own registry, whatever the host in the name."""
 PROJECT = "trainstack"
-BASE_RECIPE = Path(__file__).resolve().parents[3] / "trainstack" / "dev" / "cluster" / "containerfiles" / "base"
+BASE_RECIPE = Path(__file__).resolve().parents[3] / "trainstack" / "local_cluster" / "containerfiles" / "base"
 """The build context of the base image: Debian with CPU PyTorch."""
 
 MAX_CONTEXT_BYTES = 64 << 30

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.dev.cluster.images.recipe import tag_of
-from trainstack.dev.toolchain import digests
+from trainstack.local_cluster.images.recipe import tag_of
 from trainstack.runs.images.images import BASE_RECIPE, base_reference, content_tag, context_files, workload_reference
 from trainstack.runs.images.references import Target, target
+from trainstack.toolchain import digests
 
 
 def make_context(folder: Path, **files: str) -> Path:

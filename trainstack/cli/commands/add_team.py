@@ -1,0 +1,136 @@
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainstack.cli.output.console import err, fail, out, show_json, show_steps
+from trainstack.cli.selection import creation_steps
+from trainstack.cli.session import DryRunOption, JsonOption, StackOption, checkout
+from trainstack.errors import ExitCode
+from trainstack.files.project import edit_project
+from trainstack.onboarding import project_files as staging
+from trainstack.onboarding.editing import with_entries
+from trainstack.onboarding.new_team import Plan, plan
+from trainstack.onboarding.team_request import Request
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.load import load, shared_names
+from trainstack.settings.loading.project import project_name
+from trainstack.settings.model import Settings
+
+
+def add_team(  # noqa: PLR0913 (the options of the command)
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The team's name, also of its queue, role and stack.")],
+    *,
+    stack: StackOption,
+    namespace: Annotated[str | None, typer.Option(help="The team's namespace (default: NAME).")] = None,
+    cohort: Annotated[str | None, typer.Option(help="The cohort of the team's cluster queue.")] = None,
+    quota: Annotated[
+        list[str] | None, typer.Option(metavar="RESOURCE=QUANTITY", help="Nominal quota; repeatable.")
+    ] = None,
+    flavor: Annotated[str | None, typer.Option(help="The flavor of the quota.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="A group that gets the team's rights; repeatable.")] = None,
+    user: Annotated[list[str] | None, typer.Option(help="A user who gets the team's rights; repeatable.")] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a team to the platform's environment, and write an environment for the team.
+
+    Adds a namespace, a cluster queue with its quota, a local queue and the team's rights to the platform's file; keeps
+    comments and order. Writes Pulumi.NAME.yaml, a tenant's stack with a volume and an example run. Checks both files
+    before it writes either; deploys nothing. Repeating the command changes nothing.
+
+    Examples:
+      trainstack add-team vision -s lab --dry-run
+      trainstack add-team vision -s lab --quota cpu=16 --quota memory=64Gi --quota nvidia.com/gpu=2 --flavor a100
+      trainstack add-team vision -s lab --cohort research --group vision-ml --user ann@example.org
+    """
+    root = checkout()
+    request = Request(
+        name=name,
+        namespace=namespace,
+        cohort=cohort,
+        flavor=flavor,
+        quota=_quota(quota or []),
+        groups=tuple(group or ()),
+        users=tuple(user or ()),
+    )
+    own, platform = f"Pulumi.{name}.yaml", f"Pulumi.{stack}.yaml"
+    with edit_project(root) as edit:
+        text = edit.text(platform)
+        settings = load(root, stack)
+        planned = plan(settings, request, project_name(root), shared_names(root))
+        team_exists = edit.text(own) is not None
+        changed = {platform: with_entries(text or "", planned.entries)} if planned.entries else {}
+        if team_exists:
+            _ensure_tenant(root, name, stack)
+        else:
+            changed[own] = planned.team
+        kept = [*planned.kept, *([own] if team_exists else [])]
+        faults = [fault for name_ in (stack, name) if changed for fault in staging.faults(root, changed, name_)]
+        if faults:
+            fail("\n".join(["nothing was written, since the result would have errors:", *dict.fromkeys(faults)]))
+        diff = staging.diff(root, changed)
+        if not dry_run:
+            edit.write(changed)
+    if as_json:
+        show_json(
+            {
+                "team": name,
+                "chosen": dict(planned.chosen),
+                "kept": kept,
+                "written": [] if dry_run else sorted(changed),
+                "diff": diff,
+            }
+        )
+    else:
+        _show(name, settings, planned, kept, diff, dry_run=dry_run)
+
+
+def _quota(options: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for option in options:
+        resource, equals, quantity = option.partition("=")
+        if not (resource and equals and quantity):
+            fail(
+                f"--quota {option}: must be RESOURCE=QUANTITY, for example --quota cpu=8 --quota memory=32Gi",
+                ExitCode.USAGE,
+            )
+        if resource in found:
+            fail(f"--quota {resource}: set twice; keep one of them", ExitCode.USAGE)
+        found[resource] = quantity
+    return found
+
+
+def _ensure_tenant(root: Path, name: str, stack: str) -> None:
+    """Exit if the team's file exists, which is kept, and is not a tenant's environment."""
+    try:
+        environment = load(root, name).environment
+    except SettingsError as error:
+        fail(f"Pulumi.{name}.yaml exists and has errors: {error}")
+    if name == stack or environment.profile != "tenant":
+        fail(f"Pulumi.{name}.yaml exists and is not a team's environment; choose another name for the team")
+
+
+def _show(name: str, settings: Settings, planned: Plan, kept: list[str], diff: str, *, dry_run: bool) -> None:
+    stack = settings.stack
+    for item in kept:
+        err.print(f"exists and is kept: {item}")
+    if not diff:
+        out.print(f"team {name} of {stack} is complete; nothing was changed")
+        return
+    out.print(diff, end="")
+    for setting, value in planned.chosen.items():
+        err.print(f"{setting}: {value}")
+    account = next((team.service_account for team in settings.tenants.teams if team.name == name), None)
+    account = account or (name if "service account" in planned.chosen.get("rights", "") else None)
+    steps = [
+        f"trainstack rights -s {stack} && trainstack rights -s {name}",
+        f"git diff && git add Pulumi.{stack}.yaml Pulumi.{name}.yaml rights",
+        f"trainstack check -s {stack} && trainstack check -s {name}",
+        f"after the review, as an administrator: kubectl apply -f rights/{stack}.yaml",
+        f"pulumi preview -s {stack} && pulumi up -s {stack}",
+        *([f"kubectl create token -n {planned.chosen['namespace']} {account}"] if account else []),
+        *([] if settings.environment.state == "embedded" else creation_steps(name)),
+        f"with the team's kubeconfig: trainstack up -s {name}",
+    ]
+    show_steps("Written; nothing was deployed. Next", steps, dry_run=dry_run)

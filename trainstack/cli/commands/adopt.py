@@ -1,0 +1,150 @@
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainstack.cli.output.console import err, fail, out, show_json, show_steps, step
+from trainstack.cli.selection import creation_steps
+from trainstack.cli.session import DryRunOption, JsonOption, Session, StackOption
+from trainstack.errors import ExitCode, TrainstackError
+from trainstack.files.project import ProjectEdit, edit_project
+from trainstack.live.existing import read_existing
+from trainstack.onboarding import project_files as staging
+from trainstack.onboarding.adopt.entries import PRIORITY_CLASS
+from trainstack.onboarding.adopt.found import Found
+from trainstack.onboarding.adopt.plan import Adoption, operators
+from trainstack.onboarding.adopt.plan import adopt as plan
+from trainstack.onboarding.editing import Entry, with_entries
+from trainstack.settings.loading.load import DEFAULTS, Loaded
+
+_NAMESPACE = re.compile("(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_HEAD = """\
+# The objects that existed in namespace {namespace} before this stack.
+config:
+"""
+
+
+def adopt(
+    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="A namespace of the cluster.")],
+    *,
+    stack: StackOption,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the existing volumes and queues of a namespace into an environment, which then manages them.
+
+    Adopts only objects that the settings describe exactly, and names the unsupported field of any other. Lists shared
+    classes, the namespace itself and installed operators without adopting them. Only reads the cluster: the next
+    `pulumi up` adds the stack's labels and annotations to the objects and changes nothing else. Creates Pulumi.ENV.yaml
+    or adds to it, keeping comments and order.
+
+    Examples:
+      trainstack adopt vision -s lab --dry-run
+      trainstack adopt vision -s lab
+      trainstack adopt vision -s lab --json
+    """
+    session = Session.open(stack)
+    if not _NAMESPACE.fullmatch(namespace):
+        message = f"{namespace!r} is not a valid namespace name; use at most 63 lower-case letters, digits and '-'"
+        fail(message, ExitCode.USAGE)
+    file = f"Pulumi.{stack}.yaml"
+    with edit_project(session.root) as edit:
+        _, loaded = _load(edit, session.root, file, stack, namespace)
+    with step(f"reading namespace {namespace}", "1 s"):
+        owner = loaded.settings.environment.profile == "owner"
+        found = read_existing(namespace, loaded.settings.cluster.context, cluster_wide=owner)
+    if found is None:
+        fail(f"the cluster has no namespace {namespace}; to list namespaces: kubectl get namespaces")
+    # Other commands may have changed the file while the cluster was read.
+    with edit_project(session.root) as edit:
+        text, loaded = _load(edit, session.root, file, stack, namespace)
+        exists = edit.text(file) is not None
+        adoption = plan(loaded.settings, found, _default_priority_classes(loaded))
+        changed = {file: _adopted(file, text, loaded, adoption, found, exists=exists)} if adoption.taken else {}
+        if changed and (faults := staging.faults(session.root, changed, stack)):
+            fail("\n".join(["nothing was written, since the result would have errors:", *faults]))
+        diff = staging.diff(session.root, changed)
+        if not dry_run:
+            edit.write(changed)
+    notes = [*adoption.notes, *(f"{operator} exists and is managed by its installer" for operator in operators(found))]
+    if as_json:
+        show_json(
+            {
+                "taken": adoption.taken,
+                "left": adoption.left,
+                "notes": notes,
+                "written": [] if dry_run else sorted(changed),
+                "diff": diff,
+            }
+        )
+    else:
+        # Whoever wrote the environment has created its stack, or has an embedded state.
+        creation = [] if exists else creation_steps(stack)
+        _show(stack, namespace, adoption, notes, diff, creation, dry_run=dry_run)
+
+
+def _load(edit: ProjectEdit, root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loaded]:
+    """Load the environment; a new one if the file does not exist."""
+    text = edit.text(file)
+    if not text:
+        known = Entry(("environment", "existing", "namespaces"), namespace)
+        text = with_entries(_HEAD.format(namespace=namespace), [known])
+    return text, staging.load(root, {file: text}, stack)
+
+
+def _adopted(file: str, text: str, loaded: Loaded, adoption: Adoption, found: Found, *, exists: bool) -> str:
+    """Return the environment's file with the adopted objects. `exists`: whether the file does."""
+    entries = [*adoption.entries, *_operators_entry(found, text, loaded)]
+    if not exists and not any(entry.path == PRIORITY_CLASS.path for entry in adoption.entries):
+        comment = "Without the priority classes of defaults.yaml."
+        entries.append(Entry(("queues", "priorityClasses"), None, whole=True, comment=comment))
+    try:
+        return with_entries(text, entries)
+    except TrainstackError as error:
+        return fail(f"{file}: {error}")
+
+
+def _default_priority_classes(loaded: Loaded) -> list[str]:
+    names = [priority.name for priority in loaded.settings.queues.priority_classes]
+    places = {name: loaded.where(f"queues.priorityClasses[{name}]") for name in names}
+    return [name for name, place in places.items() if place is not None and place.file == DEFAULTS]
+
+
+def _operators_entry(found: Found, text: str, loaded: Loaded) -> list[Entry]:
+    installed = list(operators(found))
+    if not installed or "trainstack:operators" in text or "platform" not in loaded.settings.environment.layers:
+        return []
+    comment = "Installed operators, managed by their installers:\n" + "\n".join(installed)
+    return [Entry(("operators",), {}, whole=True, comment=comment)]
+
+
+def _show(
+    stack: str,
+    namespace: str,
+    adoption: Adoption,
+    notes: list[str],
+    diff: str,
+    creation: list[str],
+    *,
+    dry_run: bool,
+) -> None:
+    out.print(diff, end="")
+    for name in adoption.taken:
+        err.print(f"adopted: {name}")
+    for name, reason in adoption.left.items():
+        err.print(f"not adopted: {name}: {reason}", style="yellow")
+    for note in notes:
+        err.print(note)
+    if not adoption.taken:
+        out.print(f"no object of namespace {namespace} can be adopted; no file was changed")
+        return
+    steps = [
+        f"git diff, and git add Pulumi.{stack}.yaml",
+        f"trainstack check -s {stack}",
+        *creation,
+        f"pulumi preview -s {stack} (creates are adoptions; there must be no replacement or deletion)",
+        f"pulumi up -s {stack}",
+        f"pulumi preview -s {stack} --refresh --expect-no-changes",
+    ]
+    show_steps("Written; the cluster was not changed. Next", steps, dry_run=dry_run)

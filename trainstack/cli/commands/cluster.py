@@ -1,0 +1,283 @@
+import dataclasses
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from trainstack.cli.output.console import fail, out, report, show_json, write
+from trainstack.cli.session import JsonOption, checkout
+from trainstack.errors import ExitCode
+from trainstack.local_cluster import access, drivers
+from trainstack.local_cluster import cluster as native
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.drivers import Driver
+from trainstack.local_cluster.images import base, ensure_images, git, helpers, operators, workload
+from trainstack.local_cluster.kind import cluster as kind
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.sites import install
+from trainstack.local_cluster.spec import ClusterSpec
+
+app = typer.Typer(
+    no_args_is_help=True, help="Manage the local cluster: Kubernetes on this machine, natively or in kind."
+)
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="FOLDER", help="The cluster's folder (default: .trainstack/cluster)."),
+]
+
+
+def _folder(state: Path | None) -> Path:
+    return state or checkout() / ".trainstack" / "cluster"
+
+
+def _sites(running: Cluster, spec: ClusterSpec) -> None:
+    if spec.sites:
+        install.install_sites(running, spec.sites, report)
+
+
+def _running(state: Path | None) -> Cluster:
+    current = drivers.status(_folder(state))
+    if current.cluster is None:
+        message = f"the local cluster is not running ({current.problem}): start it with `trainstack cluster up`"
+        fail(message, ExitCode.UNREACHABLE)
+    return current.cluster
+
+
+@app.command()
+def up(  # noqa: PLR0913 (the options of the command)
+    *,
+    state: StateOption = None,
+    driver: Annotated[
+        Driver | None,
+        typer.Option(
+            help="native: in namespaces of this machine, as root; kind: in docker, podman or nerdctl, as any user.",
+            show_default="as the last start; for a new cluster native, or kind if installed where native cannot run",
+        ),
+    ] = None,
+    node_image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", help="With kind: the node's image.", show_default="the default of kind"),
+    ] = None,
+    registry_image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", help="With kind: the registry's image.", show_default=kind.REGISTRY_IMAGE),
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(help="Simulated GPUs of the real node; their pods run on the CPU.")
+    ] = None,
+    gpu_product: Annotated[str | None, typer.Option(help="Product label of the real node's GPUs.")] = None,
+    simulated_nodes: Annotated[
+        int | None, typer.Option(help="Number of simulated nodes, whose pods succeed without starting a process.")
+    ] = None,
+    simulated_gpus: Annotated[int | None, typer.Option(help="GPUs per simulated node.")] = None,
+    simulated_product: Annotated[str | None, typer.Option(help="Product label of the simulated GPUs.")] = None,
+    site: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SITE", help="Reproduce this reference system, in addition to earlier ones; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the local cluster, optionally with simulated GPU nodes.
+
+    Takes about 10 s, with kind 30 s and the first download of its node image. Options that are not given keep their
+    values of the last start. The real node's GPUs and the sites can be changed while the cluster is running.
+
+    Examples:
+      trainstack cluster up
+      trainstack cluster up --driver kind
+      trainstack cluster up --gpus 4 --gpu-product NVIDIA-A100-SXM4-40GB
+      trainstack cluster up --simulated-nodes 10 --simulated-gpus 8
+      trainstack cluster up --site eidf --site vsphere
+    """
+    folder = _folder(state)
+    drivers.choose(folder, driver)
+    saved = drivers.status(folder).spec or ClusterSpec()
+    options: dict[str, Any] = {
+        "gpus": gpus,
+        "gpu_product": gpu_product,
+        "simulated_nodes": simulated_nodes,
+        "simulated_gpus": simulated_gpus,
+        "simulated_product": simulated_product,
+    }
+    chosen = {name: value for name, value in options.items() if value is not None}
+    spec = dataclasses.replace(install.with_sites(saved, site or ()), **chosen)
+    running = drivers.up(folder, spec, report, driver=driver, node_image=node_image, registry_image=registry_image)
+    _sites(running, spec)
+    if as_json:
+        show_json(running.to_dict())
+    else:
+        out.print(f"The local cluster is running: {running.server}\nexport KUBECONFIG={running.kubeconfig}")
+
+
+@app.command()
+def down(
+    *,
+    state: StateOption = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Stop every native cluster of this machine, also of other checkouts.")
+    ] = False,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Also delete its objects and volumes.")] = False,
+) -> None:
+    """Stop the local cluster and keep its data for the next `up`.
+
+    Examples:
+      trainstack cluster down
+      trainstack cluster down --wipe
+      trainstack cluster down --all
+    """
+    if every:
+        if state:
+            fail("--all stops every cluster: leave out --state", ExitCode.USAGE)
+        number = native.down_all(keep_data=not wipe, report=report)
+        out.print(f"{number} native clusters of this machine are stopped" if number else "no native cluster runs here")
+        return
+    start, folder = time.monotonic(), _folder(state)
+    drivers.down(folder, keep_data=not wipe, report=report)
+    place = "its containers" if drivers.existing(folder) == "kind" else folder
+    data = "its data was deleted" if wipe else f"its data is kept in {place}"
+    out.print(f"The local cluster is stopped ({time.monotonic() - start:.1f} s); {data}.")
+
+
+@app.command()
+def reset(*, state: StateOption = None) -> None:
+    """Recreate the local cluster without objects and volumes; images are kept.
+
+    Example:
+      trainstack cluster reset
+    """
+    saved = drivers.status(_folder(state)).spec or ClusterSpec()
+    running = drivers.reset(_folder(state), None, report)
+    _sites(running, saved)
+    out.print(f"The local cluster was reset: {running.server}")
+
+
+@app.command()
+def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
+    """Show the local cluster's components; exit with 4 unless all are ready.
+
+    Examples:
+      trainstack cluster status
+      trainstack cluster status --json
+    """
+    current = drivers.status(_folder(state))
+    if as_json:
+        data = dataclasses.asdict(current)
+        if current.cluster is not None:
+            data["cluster"] = current.cluster.to_dict()
+        show_json(data)
+    elif current.cluster is None:
+        out.print(f"The local cluster is not running: {current.problem}.")
+    else:
+        table = Table("component", "pid", "ready", "restarts", "last end", box=None)
+        for component in current.components:
+            pid = str(component.pid or "") if not component.once else "done"
+            ready = "yes" if component.ready else "no"
+            table.add_row(component.name, pid, ready, str(component.restarts), component.exit)
+        out.print(table)
+        out.print(f"{current.cluster.server}: {current.problem or 'ready'}")
+        if current.spec and current.spec.sites:
+            out.print(f"sites: {', '.join(current.spec.sites)}")
+    if not current.ready:
+        raise typer.Exit(ExitCode.FINDINGS)
+
+
+@app.command()
+def load(
+    *,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="A folder with a Dockerfile (`ARG BASE`); by default all images that the cluster needs."),
+    ] = None,
+    serve_as: Annotated[
+        list[str] | None, typer.Option("--as", metavar="IMAGE", help="Also serve it under this name; repeatable.")
+    ] = None,
+    state: StateOption = None,
+) -> None:
+    """Build an image and push it to the cluster's registry, under the name of any registry.
+
+    Examples:
+      trainstack cluster load
+      trainstack cluster load workloads/digits
+      trainstack cluster load workloads/digits --as docker.io/kubeflow/pytorch-dist-mnist-test:1.0
+    """
+    running = _running(state)
+    names = tuple(serve_as or ())
+    recipes = [workload(folder, names)] if folder else [*operators(), *helpers(), git(), base(names)]
+    for image in ensure_images(recipes, running.registry, report):
+        out.print(image)
+
+
+@app.command()
+def kubeconfig(
+    *,
+    account: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAMESPACE/ACCOUNT", help="Act as this service account, in its namespace."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to write with --as.")] = None,
+    state: StateOption = None,
+) -> None:
+    """Print the path of the administrator's kubeconfig, or write one for a service account and print its path.
+
+    Examples:
+      export KUBECONFIG="$(trainstack cluster kubeconfig)"
+      export KUBECONFIG="$(trainstack cluster kubeconfig --as eidf001/researcher)"
+      trainstack cluster kubeconfig --as eidf001/researcher --output researcher.yaml
+    """
+    running = _running(state)
+    if account is None:
+        if output is not None:
+            fail("--output requires --as; to move the administrator's kubeconfig, copy it", ExitCode.USAGE)
+        out.print(str(running.kubeconfig))
+        return
+    try:
+        out.print(str(access.write_kubeconfig(running, account, output)))
+    except OSError as error:
+        fail(f"cannot write the kubeconfig: {error}")
+
+
+@app.command()
+def logs(
+    *,
+    component: Annotated[
+        str,
+        typer.Argument(help="A component of `trainstack cluster status`, or `supervisor`; with kind also `kubelet`."),
+    ],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
+    state: StateOption = None,
+) -> None:
+    """Print the log of one component of the local cluster.
+
+    Examples:
+      trainstack cluster logs kubelet
+      trainstack cluster logs apiserver --follow
+    """
+    if drivers.existing(_folder(state)) == "kind":
+        raise typer.Exit(_print_output(kind.logs(_folder(state), component, follow=follow)))
+    folder = Layout.of(_folder(state)).log
+    path = folder / f"{component}.log"
+    if not path.exists():
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.log"))) or "none, since it was never started"
+        fail(f"no log of component {component!r} in {folder}; components with a log: {known}")
+    if follow:
+        raise typer.Exit(_print_output(["tail", "-n", "100", "-f", str(path)]))
+    write(path.read_text(errors="replace"))
+
+
+def _print_output(command: Sequence[str]) -> int:
+    """Print the output of a program without what controls a terminal; return its exit code."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                write(line)
+        except BaseException:
+            process.terminate()
+            raise
+    return process.returncode

@@ -1,0 +1,163 @@
+"""`trainstack dev`: for contributors to Trainstack. All but `tools`, `machine` and `versions` work on the checkout that
+the command is installed from."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainstack.cli.output.console import err, fail, out, write
+from trainstack.cli.session import JsonOption, find_project
+from trainstack.dev import release
+from trainstack.errors import ExitCode
+from trainstack.files.project import edit_project
+from trainstack.local_cluster import drivers
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.toolchain import debian, tools
+from trainstack.toolchain import lock as locks
+from trainstack.toolchain import machine as host
+from trainstack.toolchain import versions as pins
+from trainstack.toolchain.places import CHECKOUT
+
+app = typer.Typer(no_args_is_help=True, help="For contributors to Trainstack: the toolchain and generated files.")
+
+
+@app.command("tools")
+def build_tools(
+    *,
+    groups: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP…", help="Only these groups (default: all that are needed).")
+    ] = None,
+    client: Annotated[bool, typer.Option("--client", help="Only what deploying to another cluster needs.")] = False,
+) -> None:
+    """Build or find the pinned tools. Does nothing if they are built.
+
+    Examples:
+      trainstack dev tools
+      trainstack dev tools --client
+    """
+    tools.ensure(groups or tools.needed_groups(local_cluster=not client), project=find_project())
+
+
+@app.command()
+def machine(
+    *, install: Annotated[bool, typer.Option("--install", help="Also install missing packages.")] = False
+) -> None:
+    """List what this machine lacks for the local cluster; exit with 4 if it lacks anything.
+
+    For a cluster in kind, nothing is installed.
+
+    Examples:
+      trainstack dev machine
+      trainstack dev machine --install
+    """
+    state = (find_project() or Path.cwd()) / ".trainstack" / "cluster"
+    in_kind = drivers.default(state) == "kind"
+    findings = _missing_for_kind(state) if in_kind else [str(finding) for finding in host.missing()]
+    for finding in findings:
+        out.print(finding)
+    if findings:
+        raise typer.Exit(ExitCode.FINDINGS)
+    if install and not in_kind:
+        debian.ensure(err)
+
+
+@app.command()
+def versions(*, as_json: JsonOption = False) -> None:
+    """Print every pinned version.
+
+    Examples:
+      trainstack dev versions
+      trainstack dev versions --json
+    """
+    try:
+        pins.show(as_json=as_json)
+    except BrokenPipeError:
+        # The reader of the pipe has closed it: `make versions | head`.
+        raise typer.Exit(0) from None
+
+
+@app.command()
+def lock() -> None:
+    """Write the Python locks from pyproject.toml, keeping versions that still satisfy it.
+
+    Example:
+      trainstack dev lock
+    """
+    _checkout()
+    raise typer.Exit(locks.write())
+
+
+@app.command()
+def dist(
+    *, tag: Annotated[str | None, typer.Option(help="The release's git tag, which must be that of the version.")] = None
+) -> None:
+    """Build the source archive and the wheel of the last commit in dist/packages/, and dist/notes.md.
+
+    Examples:
+      trainstack dev dist
+      trainstack dev dist --tag v0.1.0
+    """
+    _print_names(release.build(_checkout(), tag, Path("dist")))
+
+
+@app.command()
+def schema() -> None:
+    """Write the JSON Schemas in docs/schema/ from the settings' models.
+
+    Example:
+      trainstack dev schema
+    """
+    from trainstack.settings.loading import schema as schemas  # noqa: PLC0415 (`dev tools` runs before each `make up`)
+
+    _write(schemas.files())
+
+
+@app.command()
+def rules_page() -> None:
+    """Write docs/checks.md from the preflight rules.
+
+    Example:
+      trainstack dev rules-page
+    """
+    from trainstack.preflight import rules_page as page  # noqa: PLC0415 (as above)
+
+    _write({str(page.PAGE): page.text()})
+
+
+@app.command()
+def terminal_pictures() -> None:
+    """Write the pictures in docs/terminal/ from what the commands print.
+
+    Example:
+      trainstack dev terminal-pictures
+    """
+    from trainstack.dev import terminal_pictures as pictures  # noqa: PLC0415 (as above)
+
+    _print_names(pictures.write(_checkout()))
+
+
+def _missing_for_kind(state: Path) -> list[str]:
+    try:
+        drivers.check_machine(state)
+    except ClusterError as error:
+        return [str(error)]
+    return []
+
+
+def _checkout() -> Path:
+    """Return the checkout that the command is installed from; exit if it is installed from a wheel."""
+    if not (CHECKOUT / "pyproject.toml").is_file():
+        fail("this command changes a checkout of Trainstack, but is installed from a wheel; run it in a checkout")
+    return CHECKOUT
+
+
+def _write(files: Mapping[str, str]) -> None:
+    with edit_project(_checkout()) as edit:
+        edit.write(files)
+    _print_names(map(Path, files))
+
+
+def _print_names(files: Iterable[Path]) -> None:
+    write("".join(f"{file}\n" for file in files))

@@ -1,0 +1,164 @@
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from trainstack.cli.check_cluster import declared_manifests
+from trainstack.cli.engine import StateRefusedError, ensure_backend, export
+from trainstack.cli.output.console import err, fail, out, show_json
+from trainstack.cli.releases import with_downloads
+from trainstack.cli.same_cluster import cluster_refusal
+from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.declared.inputs import FAULTS
+from trainstack.errors import ExitCode
+from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files, diagnose_refused
+from trainstack.lifecycle.recovery.integrity import Fault, engine_fault, faults
+from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
+from trainstack.lifecycle.recovery.local_files import local_file_problems
+from trainstack.lifecycle.recovery.locks import StateFiles
+from trainstack.lifecycle.recovery.objects import Seen
+from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
+from trainstack.lifecycle.recovery.restore import Backup
+from trainstack.lifecycle.recovery.state import State, read_state
+from trainstack.lifecycle.recovery.state_files import has_usable_backup, read_state_files, state_file, state_folder
+from trainstack.live.client import ClusterError
+from trainstack.live.loaders import read_loaders
+from trainstack.live.marked import read_marked
+from trainstack.live.snapshot import run_namespaces
+from trainstack.objects.ownership import Identity, identity
+from trainstack.platform.retained import retained
+from trainstack.runs.launches import utc_now
+from trainstack.runs.status.kinds import declared_kinds
+from trainstack.settings.loading.project import project_name
+
+_LOCKS_ELSEWHERE = "locks: the state is not in a folder; the engine's next command reports whether the stack is locked"
+
+
+def doctor(*, stack: StackOption, as_json: JsonOption = False) -> None:
+    """Find what an interrupted `up` or `destroy` left behind, with the commands that repair it; changes nothing.
+
+    Checks the state's locks and files, finds unfinished operations, compares the state with the cluster, and lists the
+    data loaders and files of killed commands. Exits with 4 if it finds something.
+
+    Examples:
+      trainstack doctor -s dev
+      trainstack doctor -s dev --json
+    """
+    session = Session.open(stack)
+    found, unchecked = _diagnose(session)
+    found = found.with_problems(local_file_problems(session.root), RecoveryCommands(stack))
+    if as_json:
+        problems = [asdict(problem) for problem in found.problems]
+        show_json({"problems": problems, "commands": list(found.commands), "unchecked": unchecked})
+    else:
+        _show(stack, found, unchecked)
+    if found.problems:
+        unreachable = any(problem.id == "cluster-unreachable" for problem in found.problems)
+        raise typer.Exit(ExitCode.UNREACHABLE if unreachable else ExitCode.FINDINGS)
+
+
+def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
+    folder = state_folder(ensure_backend(session))
+    project = project_name(session.root)
+    files = read_state_files(session.root / folder, project, session.stack) if folder is not None else None
+    unchecked = [] if folder is not None else [_LOCKS_ELSEWHERE]
+    blocking = diagnose_files(files, session.stack)
+    state, deployment = State(), None
+    if blocking is None:
+        exported, found = _export(session)
+        if found:
+            file = state_file(session.root / folder, project, session.stack) if folder is not None else None
+            backup = Backup(str(file), has_usable_backup(file)) if file is not None else None
+            blocking = diagnose_refused(found, str(file or f"stack {session.stack}"), files, backup, session.stack)
+        else:
+            try:
+                state, deployment = read_state(exported), exported.get("deployment")
+            except (ValueError, KeyError) as error:
+                fail(f"cannot parse the output of `pulumi stack export -s {session.stack}`: {error}")
+    if blocking is not None:
+        return blocking, [*unchecked, "the state and the cluster: run the same command again after the repair"]
+    if refusal := _another_cluster(session, deployment):
+        # Every object of the state would be missing here.
+        problem = Problem("another-cluster", "cluster", refusal, ())
+        return Diagnosis((problem,), ()), [*unchecked, "the state: run the same command with the stack's cluster"]
+    return _diagnose_objects(session, files, state, unchecked)
+
+
+def _another_cluster(session: Session, deployment: Mapping[str, Any] | None) -> str:
+    try:
+        return cluster_refusal(session, deployment)
+    except ClusterError:
+        return ""  # the next read has the finding
+
+
+def _diagnose_objects(
+    session: Session, files: StateFiles | None, state: State, unchecked: list[str]
+) -> tuple[Diagnosis, list[str]]:
+    """Compare a state that the engine accepts with the cluster."""
+    seen: Seen | None = None
+    loaders: list[WaitingLoader] = []
+    unreachable: tuple[Problem, ...] = ()
+    try:
+        namespaces, context = run_namespaces(session.settings), session.settings.cluster.context
+        loaders = waiting_loaders(read_loaders(session.stack, namespaces, context))
+        launched = declared_kinds(session.settings)
+        seen = read_marked(session.stack, state.objects, namespaces, context, launched)
+        unchecked += [f"{kind}: these credentials may not read it" for kind in sorted(seen.unreadable)]
+    except ClusterError as error:
+        unreachable = (Problem("cluster-unreachable", "cluster", str(error), ()),)
+    found = diagnose(
+        stack=session.stack,
+        files=files,
+        state=state,
+        seen=seen,
+        retained={(one.kind, one.namespace, one.name) for one in retained(session.settings)},
+        declared=lambda: _declared(session, seen, unchecked),
+        loaders=loaders,
+        now=utc_now(),
+    )
+    return Diagnosis((*found.problems, *unreachable), found.commands), unchecked
+
+
+def _export(session: Session) -> tuple[Mapping[str, Any], tuple[Fault, ...]]:
+    """Return the parsed output of `pulumi stack export`, and why the engine refuses the state."""
+    try:
+        exported = export(session)
+    except StateRefusedError as error:
+        return {}, (engine_fault(error.reason),)
+    content = json.loads(exported) if exported is not None else {"deployment": None}
+    return content, faults(content.get("deployment"))
+
+
+def _declared(session: Session, seen: Seen | None, unchecked: list[str]) -> Collection[Identity] | None:
+    """Return the declared objects and the live objects of declared runs and sweeps.
+
+    Returns None if the files do not suffice, and adds the reason to `unchecked`. Launches, ledgers and wrappers of
+    earlier versions of a run are included, since `up` keeps or deletes them.
+    """
+    names = {run.name for _, run in session.settings.trained()}
+    try:
+        manifests = declared_manifests(session.root, with_downloads(session.settings))
+    except FAULTS as error:
+        unchecked.append(f"objects that are not in the state, since the declared objects are unknown: {error}")
+        return None
+    declared = {identity(manifest) for manifest in manifests if "name" in manifest["metadata"]}
+    return declared | {key for key, live in (seen.objects if seen else {}).items() if live.of_run(names)}
+
+
+def _show(stack: str, found: Diagnosis, unchecked: list[str]) -> None:
+    for problem in found.problems:
+        out.print(str(problem), style="red")
+    for item in unchecked:
+        out.print(f"not checked: {item}", style="dim")
+    if found.commands:
+        out.print(f'\nTo repair it, run in this order after eval "$(trainstack env -s {stack})":\n')
+        for command in found.commands:
+            out.print(f"  {command}")
+        recovery = RecoveryCommands(stack)
+        if recovery.up in found.commands:
+            out.print(f"\nTo finish an interrupted destroy, replace `up` by:\n\n  {recovery.destroy}")
+            out.print("\nwithout --keep-platform if the interrupted one had none, and with its --stop options")
+    count = len(found.problems)
+    err.print(f"{stack}: {count or 'no'} problem{'' if count == 1 else 's'} found")

@@ -1,0 +1,136 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from trainstack.cli.forecast_inputs import held_by, measured
+from trainstack.cli.output.console import (
+    fail,
+    make_table,
+    out,
+    show,
+    show_json,
+    show_written,
+    step,
+    styled,
+    write_files,
+)
+from trainstack.cli.output.forecast_format import (
+    HEAD,
+    LEFT,
+    USE_HEAD,
+    cells,
+    compared,
+    gantt_of,
+    on_page,
+    sentences,
+    used,
+)
+from trainstack.cli.session import JsonOption, Session, StackOption, file_option
+from trainstack.forecast.forecast import forecast as simulate
+from trainstack.forecast.live_workloads import LiveWorkloads
+from trainstack.forecast.report import Report, report
+from trainstack.preflight.preflight import faults_of_names
+from trainstack.settings.loading.load import Loaded, load_with_places
+from trainstack.settings.model import Settings
+
+_WIDE_TERMINAL = 150
+"""Columns of a terminal that has room for the notes in a column; else they are printed below the table."""
+
+
+def forecast(
+    *,
+    stack: StackOption,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Start from the current workloads of the cluster, which is only read.")
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Try another value of a setting; repeatable."),
+    ] = None,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--nodes",
+            metavar="FLAVOR=COUNT",
+            help="Try another number of nodes of a flavor: a100=4, or, if the flavor's nodes are unknown, with "
+            "their resources: a100=4:cpu=64,memory=512Gi; repeatable.",
+        ),
+    ] = None,
+    png: Annotated[Path | None, file_option("Write the chart as a PNG.")] = None,
+    html: Annotated[Path | None, file_option("Write a page with the chart and the table.")] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Forecast when each run waits, starts and ends, and its use of quota; changes nothing.
+
+    Simulates Kueue's admission from the files and, with --cluster, the workloads in the cluster. A run's duration is
+    its expectedDurationSeconds, else that of earlier records in results/, else its activeDeadlineSeconds.
+
+    Examples:
+      trainstack forecast -s prod
+      trainstack forecast -s prod --cluster --html forecast.html
+      trainstack forecast -s prod --set 'workloads.runs\\[digits].priority=low'
+      trainstack forecast -s prod --nodes a100=4:cpu=64,nvidia.com/gpu=8 --json
+    """
+    session = Session.open(stack)
+    loaded = load_with_places(session.root, stack, changes=set_) if set_ else session.loaded
+    now, before = _reports(session, loaded, nodes or [], cluster=cluster)
+    files = _draw(now, png, html)
+    write_files(files)
+    if json_:
+        show_json({**now.as_json(), "before": None if before is None else before.as_json()})
+    else:
+        show(_rendered(now, before))
+    show_written(files)
+
+
+def _reports(session: Session, loaded: Loaded, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
+    settings, unchanged, durations = loaded.settings, session.settings, measured(session)
+    held: Callable[[Settings], LiveWorkloads] | None = None
+    if cluster:
+        with step("reading the cluster", "2 s"):
+            held = held_by(session)
+    _refuse_unknown_names(session, loaded, None if held is None else held(settings))
+
+    def make(tried: Settings, changed_nodes: list[str]) -> Report:
+        current = None if held is None else held(tried)
+        return report(simulate(tried, measured=durations, nodes=changed_nodes, live=current, unchanged=unchanged))
+
+    now = make(settings, nodes)
+    return now, make(unchanged, []) if nodes or settings is not unchanged else None
+
+
+def _refuse_unknown_names(session: Session, loaded: Loaded, live: LiveWorkloads | None) -> None:
+    """Exit if the environment refers to undeclared objects: `up` would refuse it, and other runs would be planned."""
+    priority_classes = None if live is None else live.snapshot.model.priorities
+    if faults := faults_of_names(loaded, session.root, priority_classes):
+        fail("\n".join(map(str, faults)))
+
+
+def _draw(made: Report, png: Path | None, html: Path | None) -> dict[Path, bytes]:
+    if png is None and html is None:
+        return {}
+    from trainstack.reports import gantt_page, gantt_picture  # noqa: PLC0415 (matplotlib takes a second to load)
+
+    chart = gantt_of(made)
+    with step("drawing", "2 s"):
+        page = gantt_page.html(chart, sentences(made), *on_page(made)) if html else ""
+        return {**({png: gantt_picture.png(chart)} if png else {}), **({html: page.encode()} if html else {})}
+
+
+def _rendered(made: Report, before: Report | None) -> RenderableType:
+    wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
+    # On a narrow terminal, the names of runs are wrapped, and the notes follow the table.
+    rows, end = list(map(cells, made.rows)), None if wide else -1
+    table = make_table(
+        HEAD[:end], (row[:end] for row in rows), right={*HEAD} - {*LEFT}, fold=(HEAD[0], HEAD[-1]), collapse=True
+    )
+    below = [] if wide else [f"{row[0]}: {row[-1]}" for row in rows if row[-1]]
+    use = make_table(USE_HEAD, used(made), right={*USE_HEAD} - {*LEFT}, collapse=True)
+    parts: list[RenderableType] = [table, *below, Text()]
+    parts += [use, Text()] if made.uses else []
+    parts += [*sentences(made), *(compared(before, made) if before is not None else ())]
+    return Group(*parts, *(styled(f"note: {note}", "dim") for note in made.notes))

@@ -1,0 +1,182 @@
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from trainstack.cli.local_registry import asking, local_registry
+from trainstack.cli.output.console import age, err, fail, make_table, out, report, show, show_json, step
+from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.errors import ExitCode
+from trainstack.images.builds import build as build_image
+from trainstack.images.builds import is_built, require_local
+from trainstack.images.builds import push as push_image
+from trainstack.images.tools import ImageToolError
+from trainstack.live.registry import ImageMissingError, Registries
+from trainstack.live.registry_credentials import RegistryError, read_credentials
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.runs.images.run_images import RunImage, run_images
+from trainstack.settings.errors import nearest
+
+app = typer.Typer(no_args_is_help=True, help="Build, push and list the images of an environment's runs.")
+
+_WORKERS = 8
+_STATES = {"pushed": "green", "missing": "red", "unknown": "yellow"}
+_MEBIBYTE = 1 << 20
+_HEAD = ("workloads", "image", "folder", "built", "registry", "digest", "platform", "size", "age")
+
+WorkloadsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[WORKLOAD]…", help="Runs or sweeps (default: all that have a Dockerfile)."),
+]
+
+
+@app.command()
+def build(
+    workloads: WorkloadsArgument = None,
+    *,
+    stack: StackOption,
+    build_arg: Annotated[
+        list[str] | None,
+        typer.Option("--build-arg", metavar="KEY=VALUE", help="Set a build argument of the Dockerfile; repeatable."),
+    ] = None,
+) -> None:
+    """Build the images of workloads under the names that their runs use.
+
+    Builds workloads/WORKLOAD/Dockerfile, or the folder in `image.build`, with the first of buildah, podman and docker
+    that is installed.
+
+    Examples:
+      trainstack image build -s prod
+      trainstack image build digits -s prod --build-arg BASE=pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel
+    """
+    session = Session.open(stack)
+    arguments = _build_args(build_arg or ())
+    for image in _chosen(session, workloads):
+        with step(f"building {image.reference} from {image.folder}"):
+            build_image(session.root, image, arguments, report)
+        out.print(image.reference)
+
+
+@app.command()
+def push(workloads: WorkloadsArgument = None, *, stack: StackOption) -> None:
+    """Push the images of workloads to their registries, and print the digests.
+
+    Builds missing images first. Uses the credentials of `buildah login`, `podman login` or `docker login`.
+
+    Examples:
+      trainstack image push -s prod
+      trainstack image push digits -s prod
+    """
+    session = Session.open(stack)
+    images, local, registries = _chosen(session, workloads), local_registry(session), Registries(read_credentials())
+    digests = {}
+    for image in images:
+        with step(f"pushing {image.reference}"):
+            pushed = push_image(session.root, image, registries, local, report)
+        if pushed.kept:
+            err.print(f"  {image.reference} is already in its registry")
+        digests[image.reference] = pushed.digest
+        out.print(f"{image.reference}@{pushed.digest}")
+    settings = session.settings
+    if settings.environment.pinned and any(settings.pins.get(name) != digest for name, digest in digests.items()):
+        err.print(f"{stack} pins its images: run `trainstack pin -s {stack}`, and commit the file")
+
+
+@app.command("list")
+def list_images(*, stack: StackOption, as_json: JsonOption = False) -> None:
+    """List the images of an environment's runs, with their local builds and their state in the registry.
+
+    Examples:
+      trainstack image list -s prod
+      trainstack image list -s prod --json
+    """
+    session = Session.open(stack)
+    images = run_images(session.settings, session.root, session.loaded.places)
+    with step(f"reading {len(images)} images from their registries", "2 s"):
+        listed = _listed(session, images)
+    if as_json:
+        show_json(listed)
+        return
+    now = datetime.now(UTC)
+    show(make_table(_HEAD, (_cells(line, now) for line in listed), right=("size", "age")))
+    for problem in dict.fromkeys(line["problem"] for line in listed if line["registry"] == "unknown"):
+        err.print(problem, style="yellow")
+    for line in listed:
+        if line["registry"] == "missing" and line["folders"]:
+            err.print(f"to push {line['image']}: trainstack image push {line['workloads'][0]} -s {stack}")
+
+
+def _chosen(session: Session, names: Sequence[str] | None) -> list[RunImage]:
+    images = run_images(session.settings, session.root, session.loaded.places)
+    known = {name: image for image in images for name in image.workloads}
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        fail("\n".join(f"{session.stack} has no run or sweep {name}; {nearest(name, known)}" for name in unknown))
+    chosen = list(dict.fromkeys(known[name] for name in names)) if names else [one for one in images if one.folders]
+    if not chosen:
+        fail(
+            f"no run of {session.stack} has a Dockerfile; write workloads/RUN/Dockerfile for one of "
+            f"{', '.join(sorted(known)) or 'none'}"
+        )
+    for image in chosen:
+        _ = image.folder  # raises before the first build
+    return chosen
+
+
+def _build_args(options: Iterable[str]) -> dict[str, str]:
+    pairs = [option.partition("=") for option in options]
+    if wrong := [key for key, equals, _ in pairs if not (key and equals)]:
+        fail(f"--build-arg {wrong[0]}: must be KEY=VALUE", ExitCode.USAGE)
+    return {key: value for key, _, value in pairs}
+
+
+def _listed(session: Session, images: Sequence[RunImage]) -> list[dict[str, Any]]:
+    local, registries = local_registry(session), Registries(read_credentials())
+
+    def inspect(image: RunImage) -> dict[str, Any]:
+        built: bool | None = False
+        served, state, problem = None, "pushed", ""
+        try:
+            built = is_built(image) if image.folders else False
+        except ImageToolError:
+            built = None
+        try:
+            served = (asking(require_local(local)) if image.local else registries).describe(image.reference)
+        except ImageMissingError as error:
+            state, problem = "missing", str(error)
+        except (RegistryError, ClusterError) as error:
+            state, problem = "unknown", str(error)
+        return {
+            "image": image.reference,
+            "workloads": image.workloads,
+            "folders": image.folders,
+            "built": built,
+            "registry": state,
+            "problem": problem,
+            "digest": served.digest if served else None,
+            "sizeBytes": served.size_bytes if served else None,
+            "platforms": served.platforms if served else (),
+            "created": served.created if served else None,
+        }
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return list(pool.map(inspect, images))
+
+
+def _cells(line: Mapping[str, Any], now: datetime) -> tuple[str | Text, ...]:
+    size, created = line["sizeBytes"], line["created"]
+    return (
+        ", ".join(line["workloads"]),
+        line["image"],
+        ", ".join(line["folders"]) or "-",
+        {True: "yes", False: "no", None: "?"}[line["built"]] if line["folders"] else "-",
+        Text(line["registry"], style=_STATES[line["registry"]]),
+        line["digest"] or "-",
+        ", ".join(line["platforms"]) if line["digest"] else "-",
+        "-" if size is None else f"{size / _MEBIBYTE:.1f} MiB",
+        # Reproducible builds often set the creation time to 0.
+        age(created, now) if created and created.timestamp() > 0 else "-",
+    )

@@ -1,0 +1,157 @@
+"""`trainstack init`: a project in a repository of its own."""
+
+import shlex
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from trainstack.cli.output.console import err, fail, out, show_steps
+from trainstack.cli.selection import creation_steps
+from trainstack.cli.session import DryRunOption
+from trainstack.declared.declared import Declared
+from trainstack.errors import ExitCode, TrainstackError
+from trainstack.files.project import edit_project
+from trainstack.files.temporary import temporary_folder
+from trainstack.onboarding import project_files
+from trainstack.onboarding.new_project.files import OWNED, new_files, owned_files, renewed
+from trainstack.onboarding.new_project.request import Request
+from trainstack.preflight.preflight import examine, unloaded
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading import schema
+from trainstack.settings.loading.load import load_with_places
+from trainstack.settings.loading.project import FILE, project_name, virtualenv
+from trainstack.settings.values.stack_name import fault
+
+_SCHEMAS = Path(".trainstack/schema")
+"""Where the files' comments for editors refer to; git ignores it."""
+
+
+def init(  # noqa: PLR0913 (the options of the command)
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The repository (default: this folder).")] = Path(),
+    *,
+    profile: Annotated[
+        Literal["owner", "tenant"] | None,
+        typer.Option(help="`owner` declares namespaces, queues and operators; `tenant` uses those of a platform."),
+    ] = None,
+    cluster: Annotated[
+        Literal["kind", "eks", "gke", "aks", "other"] | None,
+        typer.Option(help="The cluster's service, which decides on storage classes and comments."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The Pulumi project's name (default: FOLDER's).")] = None,
+    stack: Annotated[
+        str | None,
+        typer.Option(
+            "--stack", "-s", metavar="ENV", help="The environment (default: dev; a tenant's: the namespace's name)."
+        ),
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="The runs' namespace (an owner's default: training).")] = None,
+    queue: Annotated[
+        str | None, typer.Option(help="The runs' queue (an owner's default: the namespace's name).")
+    ] = None,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Renew the generated files of a project, unless they were edited.")
+    ] = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Create a project in a repository of its own: at most six files, none of which may exist.
+
+    The files are Pulumi.yaml, __main__.py, an environment, a workload, a GitHub workflow and .gitignore. Deploys
+    nothing. With --upgrade, renews Pulumi.yaml, __main__.py, the workflow and .gitignore after an upgrade of
+    Trainstack: shows the difference, and for an edited file, which is kept, the difference to apply.
+
+    Examples:
+      trainstack init --profile owner --cluster kind
+      trainstack init vision --profile tenant --cluster eks --namespace vision --queue vision
+      trainstack init --upgrade
+    """
+    if stack is not None and (misnamed := fault(stack)):
+        fail(str(misnamed), ExitCode.USAGE)
+    root = folder.resolve()
+    if upgrade:
+        if [option for option in (profile, cluster, name, stack, namespace, queue) if option is not None]:
+            raise typer.BadParameter("--upgrade takes no other option than --dry-run: the files have the values")
+        _upgrade(root, dry_run=dry_run)
+        return
+    if profile is None or cluster is None:
+        raise typer.BadParameter("name the profile and the cluster, for example: --profile owner --cluster kind")
+    request = Request(
+        name=name if name is not None else root.name,
+        environment=stack,
+        profile=profile,
+        cluster=cluster,
+        namespace=namespace,
+        queue=queue,
+    )
+    files = new_files(request, version("trainstack"), virtualenv=(root / ".venv" / "bin" / "python").exists())
+    _ensure_absent(root, files)
+    findings = _findings(files, request.stack)
+    if dry_run:
+        out.print(project_files.diff(root, files), end="")
+    else:
+        root.mkdir(parents=True, exist_ok=True)
+        with edit_project(root) as edit:
+            _ensure_absent(root, files)
+            edit.write(files | schema.files(_SCHEMAS))
+        for path in files:
+            err.print(f"written: {path}")
+    _show_next(root, request, list(files), findings, dry_run=dry_run)
+
+
+def _ensure_absent(root: Path, files: Iterable[str]) -> None:
+    if existing := [path for path in files if (root / path).is_symlink() or (root / path).exists()]:
+        remedy = "renew the generated files with --upgrade" if FILE in existing else "move these files away"
+        raise TrainstackError(
+            f"nothing was written, since these files exist in {root}: {', '.join(existing)}",
+            f"{remedy}, or name another folder",
+        )
+
+
+def _findings(files: dict[str, str], stack: str) -> list[str]:
+    """Return what `trainstack check` reports of the files."""
+    with temporary_folder() as root:
+        with edit_project(root) as edit:
+            edit.write(files)
+        try:
+            loaded = load_with_places(root, stack)
+        except SettingsError as error:
+            return [str(finding) for finding in unloaded(error).findings]
+        return [str(finding) for finding in examine(Declared(loaded.settings), root, loaded.places).findings]
+
+
+def _show_next(root: Path, request: Request, files: list[str], findings: list[str], *, dry_run: bool) -> None:
+    stack = request.stack
+    for finding in findings:
+        err.print(finding)
+    steps = [
+        *([f"cd {shlex.quote(str(root))}"] if root != Path.cwd() else []),
+        *(["git init"] if not (root / ".git").exists() else []),
+        f"trainstack check -s {stack}",
+        f"git add {' '.join(files)} && git commit",
+        *([] if request.embedded else creation_steps(stack)),
+        f"trainstack up -s {stack}",
+    ]
+    show_steps("Nothing was deployed. Next", steps, dry_run=dry_run)
+
+
+def _upgrade(root: Path, *, dry_run: bool) -> None:
+    if not (root / FILE).is_file():
+        fail(f"no {FILE} in {root}; change to the project's folder, or create a project with --profile and --cluster")
+    fresh = owned_files(project_name(root), version("trainstack"), virtualenv=virtualenv(root))
+    with edit_project(root) as edit:
+        current = {path: text for path in OWNED if (text := edit.text(path)) is not None}
+        plan = renewed(current, fresh)
+        changed = {path: owned.text for path, owned in plan.items() if owned.outcome == "renewed"}
+        edited = {path: owned.text for path, owned in plan.items() if owned.outcome == "edited"}
+        out.print(project_files.diff(root, changed | edited), end="")
+        if not dry_run:
+            edit.write(changed | schema.files(_SCHEMAS))
+    for path, owned in plan.items():
+        err.print(f"{path}: {'would be renewed' if dry_run and path in changed else owned.outcome}")
+    if edited:
+        raise TrainstackError(
+            f"these files were edited and are kept: {', '.join(edited)}",
+            "apply the difference above by hand, including its first line, which marks it as applied",
+        )

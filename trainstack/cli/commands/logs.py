@@ -1,0 +1,258 @@
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, NoReturn
+
+import typer
+
+from trainstack.cli.follow import Changes
+from trainstack.cli.output.console import err, fail, print_with_prefix, quiet_interrupt
+from trainstack.cli.retries import PAUSE_SECONDS, Patience
+from trainstack.cli.run_options import RunArgument
+from trainstack.cli.run_selection import Body, bodies_of, chosen, ledgers_of, matching, read_bodies, unknown_results
+from trainstack.cli.session import Session, StackOption
+from trainstack.errors import ExitCode
+from trainstack.live.client import ClusterError, get_all
+from trainstack.live.logs import Source, follow_log, read_logs
+from trainstack.live.paths import location
+from trainstack.live.progress import view_all
+from trainstack.live.snapshot import read_runs
+from trainstack.live.worker_clusters import Workers
+from trainstack.runs.launches import live_launch, utc_now
+from trainstack.runs.ledgers import wrapper_of
+from trainstack.runs.logs.log_lines import LogLine
+from trainstack.runs.logs.log_merge import Cursor, merged
+from trainstack.runs.status.main_container import trainer
+from trainstack.runs.status.run_view import RunView
+
+_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
+_SPAN = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms"))
+
+
+def logs(
+    run: RunArgument,
+    stack: StackOption,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until the run has ended.")] = False,
+    role: Annotated[
+        str | None, typer.Option(metavar="ROLE", help="Only replicas of this role: `master`, `worker`.")
+    ] = None,
+    index: Annotated[int | None, typer.Option(min=0, help="Only replicas with this index, from 0.")] = None,
+    tail: Annotated[
+        int | None, typer.Option(min=1, max=10**9, help="Maximum number of earlier lines per replica (default: all).")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN|TIME", help="Only lines newer than a duration (`90s`, `1h30m`) or RFC 3339 time."),
+    ] = None,
+) -> None:
+    """Print the logs of a run's replicas, merged by time, with the replica of each line.
+
+    --follow includes replicas that start later, continues after restarts, and reconnects without losing or repeating
+    lines. For a Pod that was restarted after it had succeeded, the log of the previous attempt is included.
+
+    Examples:
+      trainstack logs digits -s dev
+      trainstack logs digits-0f3c9a1b2d -s dev --follow
+      trainstack logs digits -s dev --role worker --index 0 --tail 20
+      trainstack logs digits -s dev --since 10m
+    """
+    session = Session.open(stack)
+    selection = _Selection(role.lower() if role else None, index, tail, _moment(since))
+    with quiet_interrupt():
+        bodies = _launches(session, run)
+        asyncio.run(_follow(session, bodies, selection) if follow else _print(session, bodies, selection))
+
+
+@dataclass(frozen=True)
+class _Selection:
+    role: str | None
+    index: int | None
+    tail: int | None
+    since: datetime | None
+
+
+def _moment(since: str | None) -> datetime | None:
+    if since is None:
+        return None
+    match = _SPAN.fullmatch(since)
+    if match and since:
+        days, hours, minutes, seconds = (int(number or 0) for number in match.groups())
+        try:
+            return utc_now() - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        except OverflowError:
+            return fail(f"--since {since}: out of range; omit it to print all lines", ExitCode.USAGE)
+    try:
+        moment = datetime.fromisoformat(since)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return fail(
+            f"--since {since}: must be a duration such as 90s or 1h30m, or a time such as 2026-01-31T12:00:00Z",
+            ExitCode.USAGE,
+        )
+
+
+def _launches(session: Session, run: str) -> list[Body]:
+    bodies = read_bodies(session)
+    every = [live_launch(body) for body in bodies]
+    if not matching(every, run):
+        for ledger in ledgers_of(read_runs(session.settings).ledgers, run):
+            _deleted(session, ledger.run_id, recorded=wrapper_of(ledger.objects) is not None)
+    return bodies_of(chosen(every, run), bodies)
+
+
+def _deleted(session: Session, run_id: str, *, recorded: bool) -> NoReturn:
+    if recorded:
+        fail(
+            f"the pods of {run_id} were deleted with their logs; the run's record has a copy: "
+            f"trainstack fetch {run_id} -s {session.stack}, then see results/{run_id}/logs"
+        )
+    fail(f"the pods of {run_id} were deleted with their logs, and an unmanaged run keeps no record")
+
+
+@dataclass
+class _Printer:
+    labels: dict[Source, str] = field(default_factory=dict)
+    width: int = 0
+
+    def name(self, source: Source, label: str) -> None:
+        self.labels[source] = label
+        self.width = max(self.width, len(label))
+
+    def print(self, source: Source, line: LogLine) -> None:
+        label = self.labels[source]
+        colour = _COLOURS[sorted(set(self.labels.values())).index(label) % len(_COLOURS)]
+        print_with_prefix(f"{label:<{self.width}} │ ", line.text, colour)
+
+
+def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer) -> list[Source]:
+    """Return the selected containers, the master's first, and name them for the printer."""
+    found = []
+    for view in views:
+        launch = f"{view.launch.name}/" if len(views) > 1 else ""
+        for pod in view.pods:
+            if selection.role not in (None, pod.role) or selection.index not in (None, pod.index):
+                continue
+            for container in pod.containers:
+                source = Source(view.launch.namespace, pod.name, pod.uid, container, view.cluster)
+                # Init and sidecar containers are named in the label.
+                suffix = "" if container == trainer(pod.containers) else f" {container}"
+                printer.name(source, f"{launch}{pod.role}-{pod.index}{suffix}")
+                found.append(source)
+    return found
+
+
+def _repeated(views: Sequence[RunView]) -> set[Source]:
+    """Return the containers with restartPolicy Always whose previous attempt succeeded.
+
+    The current attempt repeats the training: the complete log is that of the previous attempt.
+    """
+    return {
+        Source(view.launch.namespace, pod.name, pod.uid, trainer(pod.containers), view.cluster)
+        for view in views
+        if view.launch.endless
+        for pod in view.pods
+        if pod.restarts and pod.last_attempt is not None and pod.last_attempt.succeeded
+    }
+
+
+async def _look(workers: Workers, session: Session, bodies: Sequence[Body]) -> tuple[list[Body], list[RunView]]:
+    api = await workers.api("")
+    answers = await get_all(api, [location(body) for body in bodies])
+    live: list[Body] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
+    owner = session.settings.environment.profile == "owner"
+    return live, await view_all(workers, live, utc_now(), cluster_wide=owner, with_log=False)
+
+
+async def _print(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
+    workers = Workers(session.settings)
+    _, views = await _look(workers, session, bodies)
+    printer = _Printer()
+    sources = _sources(views, selection, printer)
+    if not sources:
+        _exit_without_logs(session, bodies, views, selection)
+    logs = await read_logs(workers, sources, tail=selection.tail, since=selection.since, repeated=_repeated(views))
+    for source, line in merged(logs):
+        printer.print(source, line)
+    if not any(logs.values()):
+        for view in views:
+            err.print(f"{view.launch.run_id} has no log output: {view.summary()}")
+
+
+def _exit_without_logs(
+    session: Session, bodies: Sequence[Body], views: Sequence[RunView], selection: _Selection
+) -> None:
+    """Exit with the reason why there is no log to print."""
+    pods = sorted({f"{pod.role}-{pod.index}" for view in views for pod in view.pods})
+    if pods:
+        name = "-".join(str(part) for part in (selection.role, selection.index) if part is not None)
+        fail(f"the run has no replica {name}; its replicas are {', '.join(pods)}")
+    for view, body in zip(views, bodies, strict=False):
+        if view.unreached:
+            fail(view.unreached)
+        if not view.pods_known:
+            fail(
+                f"these credentials may not read pods in namespace {view.launch.namespace}; ask its administrator for "
+                "the rights to list pods and to get pods/log"
+            )
+        if view.launch.active:
+            fail(f"{view.launch.run_id} has no pods yet: {view.summary()}. To wait for them, add --follow")
+        ledgers = {ledger.run_id: ledger.objects for ledger in read_runs(session.settings).ledgers}
+        recorded = wrapper_of(ledgers.get(view.launch.run_id, (body,))) is not None
+        _deleted(session, view.launch.run_id, recorded=recorded)
+
+
+async def _follow(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
+    workers = Workers(session.settings)
+    printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
+    launches = [live_launch(body) for body in bodies]
+    active = {launch.name for launch in launches if launch.active}
+    changes = Changes()
+    patience = Patience(session)
+    while True:
+        try:
+            live, views = await _look(workers, session, bodies)
+        except ClusterError as error:
+            patience.missed(error)
+        else:
+            patience.heard()
+            active -= {view.launch.name for view in views if not view.launch.active}
+            await _follow_new(workers, views, selection, printer, tasks)
+            for view in views:
+                if not view.pods or any(pod.problems for pod in view.pods):
+                    changes.report(view.launch.name, f"{view.launch.run_id}: {view.summary()}")
+            if not any(view.launch.active and view.pods_known for view in views):
+                break
+        await asyncio.sleep(PAUSE_SECONDS)
+    await asyncio.gather(*tasks.values())
+    for view in views:
+        err.print(f"{view.launch.run_id}: {view.launch.phase}")
+    if lost := [launch.run_id for launch in launches if launch.name in active - {view.launch.name for view in views}]:
+        fail(unknown_results(session, lost))
+    if not tasks:
+        _exit_without_logs(session, live or bodies, views, selection)
+
+
+async def _follow_new(
+    workers: Workers,
+    views: Sequence[RunView],
+    selection: _Selection,
+    printer: _Printer,
+    tasks: dict[Source, "asyncio.Task[None]"],
+) -> None:
+    """Start following new replicas; --tail and --since apply only to the first ones, whose lines are merged by time."""
+    for task in tasks.values():
+        if task.done():
+            task.result()  # raises its error
+    new = [source for source in _sources(views, selection, printer) if source not in tasks]
+    tail, since = (None, None) if tasks else (selection.tail, selection.since)
+    cursors = {source: Cursor(cut=tail is not None) for source in new}
+    for source, line in merged(await read_logs(workers, new, tail=tail, since=since, repeated=_repeated(views))):
+        cursors[source].take(line)
+        printer.print(source, line)
+    for source in new:
+        if since is not None:
+            cursors[source].begin(since)
+        tasks[source] = asyncio.create_task(follow_log(workers, source, cursors[source], printer.print))

@@ -1,0 +1,182 @@
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+import yaml
+
+from trainstack.cli.local_registry import asking, local_registry
+from trainstack.cli.output.console import err, fail, out, show_json, step
+from trainstack.cli.releases import with_downloads
+from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.declared.declared import Declared
+from trainstack.errors import ExitCode
+from trainstack.files.project import edit_project
+from trainstack.live.code_commits import GitError, resolve, revisions
+from trainstack.live.registry import Registries
+from trainstack.live.registry_credentials import RegistryError, read_credentials
+from trainstack.preflight.preflight import check as preflight
+from trainstack.preflight.rules.images import image_unpinned
+from trainstack.preflight.used_images import UsedImage, used_images
+from trainstack.settings.loading.code_pins import is_code
+from trainstack.settings.loading.load import Loaded, load_with_places, pins_file
+from trainstack.settings.model import Settings
+
+_WORKERS = 8
+_HEAD = """\
+# The digests of images, written by `trainstack pin -s {stack}`.
+"""
+_HEAD_OF_CODE = """\
+# The commits of branches and tags of code, written by `trainstack pin -s {stack}`.
+"""
+_STYLES = {"kept": "dim", "new": "green", "moved": "yellow", "unused": "yellow"}
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The current and the pinned digest of an image, or commit of code."""
+
+    key: str
+    now: str | None
+    was: str | None
+
+    @property
+    def state(self) -> Literal["kept", "new", "moved", "unused"]:
+        if self.now is None:
+            return "unused"
+        if self.was is None:
+            return "new"
+        return "kept" if self.now == self.was else "moved"
+
+    def as_data(self) -> dict[str, Any]:
+        if is_code(self.key):
+            git, _, revision = self.key.partition(" ")
+            subject = {"git": git, "revision": revision, "commit": self.now}
+        else:
+            subject = {"image": self.key, "digest": self.now}
+        return {**subject, "was": self.was, "state": self.state}
+
+
+def pin(
+    *,
+    stack: StackOption,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit with 4 if a pin is missing, has moved or is unused.")
+    ] = False,
+    code: Annotated[
+        bool, typer.Option("--code", help="Pin only the code; keep the pins of images and read no registry.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Pin images to digests, and branches and tags of code to commits, in pins/ENV.yaml.
+
+    Reads each image from its registry, or from the local cluster's registry if KUBECONFIG refers to the local cluster.
+    Reads branches and tags with your git and its credentials. On an error, writes nothing. Commit the file.
+
+    Examples:
+      trainstack pin -s prod
+      trainstack pin -s prod --check
+      trainstack pin -s prod --code
+      trainstack pin -s prod --json
+    """
+    session = Session.open(stack)
+    # Includes excluded runs, whose pins are kept, and unpinned code, which other commands refuse.
+    loaded, file = load_with_places(session.root, stack, to_run=False), pins_file(stack)
+    commits = _commits(session, loaded.settings)
+    digests = loaded.settings.pins if code else _digests(session, loaded)
+    pins_of_code = _pins(commits, loaded.settings.code_pins)
+    pins_of_images = [] if code else _pins(digests, loaded.settings.pins)
+    pins = [*pins_of_images, *pins_of_code]
+    changed = [one for one in pins if one.state != "kept"]
+    if changed and not check:
+        with edit_project(session.root) as edit:
+            if load_with_places(session.root, stack, to_run=False).settings != loaded.settings:
+                fail("nothing was written: the environment or its pins have changed meanwhile; run the command again")
+            edit.write({file: _text(stack, digests, commits)})
+    if as_json:
+        images, commits_data = ([one.as_data() for one in found] for found in (pins_of_images, pins_of_code))
+        show_json({"file": file, "changed": bool(changed), "pins": images, "code": commits_data})
+    else:
+        for one in pins:
+            was = f" (was {one.was})" if one.state == "moved" else ""
+            out.print(f"{one.state:<7} {one.key}  {one.now or one.was}{was}", style=_STYLES[one.state])
+    if changed and check:
+        command = f"trainstack pin -s {stack}{' --code' if code else ''}"
+        fail(f"{file}: {_counted(changed)}; run `{command}`, and commit the file", ExitCode.FINDINGS)
+    err.print(f"{file}: {_counted(pins) or 'nothing to pin'}")
+
+
+def _pins(after: Mapping[str, str], before: Mapping[str, str]) -> list[Pin]:
+    return [Pin(key, after.get(key), before.get(key)) for key in sorted({*after, *before})]
+
+
+def _text(stack: str, digests: Mapping[str, str], commits: Mapping[str, str]) -> str:
+    """Write the images, then the code, quoted, since a commit such as `12e3…` would be read as a number."""
+    text = ""
+    if digests or not commits:
+        text += _HEAD.format(stack=stack) + yaml.safe_dump(dict(digests), sort_keys=True, width=1000)
+    if commits:
+        text += _HEAD_OF_CODE.format(stack=stack)
+        text += yaml.safe_dump(dict(commits), sort_keys=True, width=10_000, default_style='"', allow_unicode=True)
+    return text
+
+
+def _commits(session: Session, settings: Settings) -> dict[str, str]:
+    count = len(revisions(settings))
+    if not count:
+        return {}
+    try:
+        with step(f"reading the commits of {count} branches and tags", "2 s"):
+            return resolve(settings, session.root)
+    except GitError as error:
+        fail(f"nothing was written:\n{error}")
+
+
+def _digests(session: Session, loaded: Loaded) -> dict[str, str]:
+    images = _images(session, loaded)
+    with step(f"reading the digests of {len(images)} images", "2 s"):
+        return _resolve(session.stack, images, _registries(session))
+
+
+def _images(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
+    settings = loaded.settings
+    findings = preflight(settings, session.root, loaded.places)
+    if faults := [str(one) for one in findings if one.stops and one.rule != image_unpinned.rule]:
+        fail("\n".join(faults))
+    images = used_images(Declared.from_files(with_downloads(settings), session.root))
+    return {image.reference: image for image in images if not image.by_digest}
+
+
+def _registries(session: Session) -> Registries:
+    local = local_registry(session)
+    if local is not None:
+        return asking(local)
+    if session.local:
+        fail(
+            "the local cluster, whose registry serves the images, is not running: run `trainstack cluster up`; for "
+            "another cluster, set KUBECONFIG",
+            ExitCode.UNREACHABLE,
+        )
+    return Registries(read_credentials())
+
+
+def _resolve(stack: str, images: Mapping[str, UsedImage], registries: Registries) -> dict[str, str]:
+
+    def read_digest(image: UsedImage) -> str | RegistryError:
+        try:
+            return registries.digest(image.reference)
+        except RegistryError as error:
+            built = f" (`trainstack image push -s {stack}` builds and pushes it)" if image.build else ""
+            return RegistryError(f"{image.path}: {error}{built}")
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        answers = dict(zip(images, pool.map(read_digest, images.values()), strict=True))
+    if faults := [str(answer) for answer in answers.values() if isinstance(answer, RegistryError)]:
+        fail("\n".join(["nothing was written:", *faults]))
+    return {image: answer for image, answer in answers.items() if isinstance(answer, str)}
+
+
+def _counted(pins: Sequence[Pin]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(Counter(one.state for one in pins).items()))

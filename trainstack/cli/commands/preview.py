@@ -1,0 +1,71 @@
+import json
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, Any
+
+import typer
+
+from trainstack.cli.engine import deployment, ensure_backend, preview_variables, read_preview
+from trainstack.cli.ensure_tools import ensure_tools
+from trainstack.cli.output.console import fail, out, step, write_json
+from trainstack.cli.output.preview_format import errors, lines
+from trainstack.cli.same_cluster import ensure_same_cluster
+from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.errors import ExitCode
+from trainstack.live.client import reach
+
+
+def preview(
+    *,
+    stack: StackOption,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Compare with the live objects, as `trainstack up` does.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what `trainstack up` would change, without changing anything.
+
+    Refuses what `up` would refuse. --json prints the output of `pulumi preview --json`.
+
+    Examples:
+      trainstack preview -s dev
+      trainstack preview -s dev --refresh
+      trainstack preview -s dev --json
+    """
+    session = Session.open(stack)
+    ensure_backend(session)
+    reach(session.settings.cluster.context)
+    ensure_tools(session, kubectl=False, local_cluster=False)
+    state = deployment(session)
+    ensure_same_cluster(session, state)
+    options = ("--refresh",) if refresh else ()
+    output = _read(session, *options, has_state=state is not None, as_json=as_json)
+    if not as_json:
+        _show(output)
+
+
+def show_preview(session: Session, *options: str, has_state: bool) -> None:
+    """Show what `up` with these options would change. Exits if it would be refused or would fail."""
+    _show(_read(session, *options, has_state=has_state))
+
+
+def _read(session: Session, *options: str, has_state: bool, as_json: bool = False) -> Mapping[str, Any]:
+    given: AbstractContextManager[Mapping[str, str]] = nullcontext({}) if has_state else preview_variables(session)
+    with step(f"pulumi preview -s {session.stack}", "15 s"), given as variables:
+        text, stderr, code = read_preview(session, *options, variables=variables)
+    if as_json:
+        write_json(text)
+    try:
+        output: dict[str, Any] = json.loads(text)
+    except ValueError:
+        output = {}
+    if code is not None:
+        reasons = errors(output) or stderr.strip() or text.strip()
+        refused = "this change is refused:\n" if code == ExitCode.REFUSED else ""
+        fail(f"{refused}{reasons}", code)
+    return output
+
+
+def _show(output: Mapping[str, Any]) -> None:
+    for line in lines(output):
+        out.print(line, style="yellow" if line.startswith("note: ") else None)

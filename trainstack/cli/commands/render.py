@@ -1,0 +1,78 @@
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainstack.cli.output.console import fail, out, show_json, write
+from trainstack.cli.releases import downloads
+from trainstack.cli.session import JsonOption, StackOption, checkout
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import ReleasesError
+from trainstack.objects.labels import Manifest
+from trainstack.review.declared import as_yaml
+from trainstack.settings.loading.load import explain as explain_settings
+from trainstack.settings.loading.load import load
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Operators
+from trainstack.stacks.plan_change import commit
+
+
+def render(
+    *,
+    stack: StackOption,
+    root: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Read the files of another checkout, without running any of its code."),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the file and line that set each value.")] = False,
+    without_releases: Annotated[
+        bool, typer.Option("--without-releases", help="Leave out the objects of the operators' releases.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the objects that an environment declares, in the order of their creation.
+
+    Needs neither the engine nor a cluster. If a release manifest is missing, prints the other objects and exits with 1.
+
+    Examples:
+      trainstack render -s dev
+      trainstack render -s dev --explain
+      trainstack render -s dev --root ../other-checkout --without-releases
+    """
+    folder = root if root is not None else checkout()
+    if explain:
+        _explain(folder, stack, as_json=as_json)
+        return
+    settings = load(folder, stack)
+    if without_releases:
+        settings = settings.model_copy(update={"operators": Operators()})
+    objects, lacking = _objects(settings, folder, cached=root is None)
+    if as_json:
+        show_json(objects)
+    else:
+        write(as_yaml(objects))
+    if lacking:
+        fail(f"the output lacks objects of the following releases (to leave out all: --without-releases):\n{lacking}")
+
+
+def _objects(settings: Settings, folder: Path, *, cached: bool) -> tuple[list[Manifest], str]:
+    """Return the declared objects without the releases that cannot be read, and the errors."""
+    settings, errors = downloads(settings)
+    lacking = [str(error) for error in errors.values()]
+    settings = settings.model_copy(update={"operators": settings.operators.without(errors)})
+    head = commit(folder)
+    try:
+        return Declared.from_files(settings, folder, commit=head, cached=cached).manifests(), "\n".join(lacking)
+    except ReleasesError as error:
+        readable = settings.model_copy(update={"operators": settings.operators.without(error.operators)})
+        lacking.append(str(error))
+    return Declared.from_files(readable, folder, commit=head, cached=cached).manifests(), "\n".join(lacking)
+
+
+def _explain(folder: Path, stack: str, *, as_json: bool) -> None:
+    values = explain_settings(folder, stack)
+    if as_json:
+        show_json([{"path": path, "value": value, "file": at.file, "line": at.line} for path, value, at in values])
+        return
+    for path, value, at in values:
+        out.print(f"{path} = {value!r}  ({at})")

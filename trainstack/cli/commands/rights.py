@@ -1,0 +1,67 @@
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+
+from trainstack.cli.output.console import out, show_json
+from trainstack.cli.releases import with_downloads
+from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.declared.declared import Declared
+from trainstack.files.project import edit_project
+from trainstack.stacks.rights import Rights, rights_of
+
+FOLDER = Path("rights")
+"""The folder of the files, relative to the project."""
+_HEAD = """\
+# What the people of `{stack}` may do, and no more. Made by `trainstack rights -s {stack}`; see docs/rights.md.
+"""
+
+
+def rights_in(session: Session) -> Rights:
+    """Return the rights of an environment.
+
+    Raises ReleaseError for a missing release manifest, WorkloadError or OperatorError for an invalid file.
+    """
+    return rights_of(Declared.from_files(with_downloads(session.settings), session.root))
+
+
+def text(session: Session) -> str:
+    return _file(session.stack, rights_in(session))
+
+
+def _file(stack: str, made: Rights) -> str:
+    """Write the escalations as comments, so that a review shows a new one, then the objects."""
+    found = [f"#   {line}" for role in made.escalations for line in _lines(role, made)]
+    head = _HEAD.format(stack=stack) + "\n".join(["# Beyond that they could:", *found, ""] if found else [])
+    return head + yaml.safe_dump_all(made.objects, sort_keys=False, default_flow_style=None, width=120)
+
+
+def _lines(role: str, made: Rights) -> list[str]:
+    found = made.escalations[role]
+    return [role, *(f"  {escalation.text}" for escalation in found)] if found else []
+
+
+def rights(stack: StackOption, *, as_json: JsonOption = False) -> None:
+    """Write the least roles that deployers and users of an environment need, to rights/ENV.yaml.
+
+    Prints the escalations that each role allows, such as reading every Secret of a namespace through a pod that mounts
+    it. Applies nothing: commit the file, then a cluster administrator applies it and binds the roles to people.
+
+    Examples:
+      trainstack rights -s dev
+      trainstack rights -s dev --json
+    """
+    session = Session.open(stack)
+    name = str(FOLDER / f"{stack}.yaml")
+    with edit_project(session.root) as edit:
+        made = rights_in(session)
+        edit.write({name: _file(stack, made)})
+    if as_json:
+        escalations = {role: [asdict(one) for one in found] for role, found in made.escalations.items()}
+        show_json({"file": name, "escalations": escalations})
+        return
+    roles = dict.fromkeys(str(role["metadata"]["name"]) for role in made.roles)
+    out.print(f"{name}: {' and '.join(roles)}")
+    for role in made.escalations:
+        for line in _lines(role, made):
+            out.print(line)

@@ -1,0 +1,286 @@
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from trainstack.cli.output.console import (
+    WIDE,
+    age,
+    duration,
+    err,
+    make_table,
+    out,
+    quiet_interrupt,
+    report_in,
+    show,
+    show_json,
+    styled,
+)
+from trainstack.cli.retries import PAUSE_SECONDS, Patience
+from trainstack.cli.run_options import OptionalRun, WatchOption, ensure_one_output
+from trainstack.cli.run_views import as_data, read_run_views, without_earlier, without_loaders
+from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.runs.launches import utc_now
+from trainstack.runs.logs.training_progress import Progress
+from trainstack.runs.status.run_view import ClaimUse, RunView
+from trainstack.runs.status.usage import Use
+
+_STYLES = {"queued": "yellow", "running": "cyan", "succeeded": "green", "failed": "red"}
+_DETAILS_WIDTH = 120
+"""Columns of the details in a file or pipe."""
+_WIDE_TERMINAL = 140
+"""Columns of a terminal that has room for the column WHAT; else its texts are printed below the table."""
+
+
+def status(
+    run: OptionalRun = None, *, stack: StackOption, watch: WatchOption = False, as_json: JsonOption = False
+) -> None:
+    """Show the state, queue position, reason for waiting and progress of all runs; with RUN, its details.
+
+    Of the runs that have ended, the table has the last 20.
+
+    Examples:
+      trainstack status -s dev
+      trainstack status digits -s dev
+      trainstack status -s dev --watch
+      trainstack status -s dev --json
+    """
+    session = Session.open(stack)
+    ensure_one_output(watch=watch, as_json=as_json)
+    if as_json:
+        show_json([as_data(view) for view in read_run_views(session, run, with_usage=True)])
+        return
+    with quiet_interrupt():
+        if watch:
+            _watch(session, run)
+            return
+        views = read_run_views(session, run, with_usage=run is not None)
+        for part in _rendered(views, stack, run):
+            show(part, width=WIDE if run is None else _DETAILS_WIDTH)
+
+
+def _rendered(views: Sequence[RunView], stack: str, run: str | None) -> list[RenderableType]:
+    now = utc_now()
+    if run is not None:
+        return [details(view, now) for view in views]
+    if not views:
+        return [f"no run of {stack} has an object in the cluster"]
+    shown, earlier = without_earlier(views)
+    lost = {view.cluster: view.lost for view in shown if view.lost}
+    return [
+        table(shown, now),
+        *([_counted(earlier)] if earlier else []),
+        *(styled(_lost(cluster, reason), "yellow") for cluster, reason in lost.items()),
+    ]
+
+
+def _lost(cluster: str, reason: str) -> str:
+    return (
+        f"Kueue does not reach worker cluster {cluster} ({reason}). Restore the connection, or the Secret with its "
+        "kubeconfig. If the queue has another connected cluster, Kueue dispatches the run there after "
+        "workerLostTimeout (by default 15 min); it finds its checkpoints only on the same volume."
+    )
+
+
+def _counted(earlier: Sequence[RunView]) -> Text:
+    """Count the ended runs that are left out of the table."""
+    phases = Counter(view.launch.phase for view in earlier)
+    counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items(), reverse=True))
+    number = "1 run" if len(earlier) == 1 else f"{len(earlier)} runs"
+    return Text(f"Not shown: {number} that ended earlier ({counts}). `--json` has all.", style="dim")
+
+
+def _watch(session: Session, run: str | None) -> None:
+    """Redraw until every run except data loaders has ended, then print how they ended."""
+    with Live(console=out, auto_refresh=False) as live:
+        patience = Patience(session, report=lambda line: report_in(live, line))
+        seen: dict[str, RunView] = {}
+        while True:
+            views = patience.ask(lambda: read_run_views(session, run, with_usage=run is not None))
+            live.update(Group(*_rendered(views, session.stack, run)), refresh=True)
+            finite = without_loaders(session, views)
+            seen |= {view.launch.name: view for view in finite}
+            if not any(view.launch.awaited for view in finite):
+                break
+            time.sleep(PAUSE_SECONDS)
+    err.print(_results(list(seen.values())))
+
+
+def _results(last_views: Sequence[RunView]) -> str:
+    """Count the results; a run that was last seen active was deleted since."""
+    phases = ["deleted before its result was known" if view.launch.awaited else _result(view) for view in last_views]
+    counts = ", ".join(f"{count} {phase}" for phase, count in sorted(Counter(phases).items(), reverse=True))
+    return f"all have ended: {counts}" if counts else "no run is left to wait for"
+
+
+def _result(view: RunView) -> str:
+    return "completed, and restarted by its policy" if view.launch.completed else view.launch.phase
+
+
+def table(views: Sequence[RunView], now: datetime) -> RenderableType:
+    """Draw a row for each run; on a narrow terminal, the texts of WHAT follow the table."""
+    wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
+    rows = []
+    for view in views:
+        launch = view.launch
+        left = view.progress.seconds_left if view.progress else None
+        cells: list[str | Text] = [
+            launch.run_id,
+            launch.kind,
+            Text(launch.phase, style=_STYLES[launch.phase]),
+            view.queue or "",
+            "" if view.position is None else str(view.position),
+            _done(view),
+            "" if left is None else duration(left),
+            age(launch.created, now),
+        ]
+        rows.append([*cells, *([_what(view)] if wide else [])])
+    head = ("RUN", "KIND", "STATE", "QUEUE", "POS", "DONE", "LEFT", "AGE", *(("WHAT",) if wide else ()))
+    result = make_table(head, rows, fold=("WHAT",))
+    if wide:
+        return result
+    return Group(result, *(f"{view.launch.run_id}: {_what(view)}" for view in views if _what(view)))
+
+
+def _done(view: RunView) -> str:
+    """Format the progress over all epochs, `42%`; if their number is unknown, over the current one, `1% of epoch 2`."""
+    progress, done = view.progress, view.done_fraction
+    if done is not None:
+        return f"{done:.0%}"
+    if progress is None:
+        return ""
+    epoch = "the epoch" if progress.epoch is None else f"epoch {progress.epoch}"
+    return f"{progress.epoch_fraction:.0%} of {epoch}"
+
+
+def _what(view: RunView) -> str:
+    return view.waits_because if view.launch.phase == "queued" else view.summary().removeprefix(view.launch.phase)[2:]
+
+
+def details(view: RunView, now: datetime) -> Panel:
+    launch = view.launch
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("launch", f"{launch.kind} {launch.namespace}/{launch.name}")
+    facts.add_row("created", f"{age(launch.created, now)} ago")
+    facts.add_row("queue", _queue(view))
+    known = {
+        "started": f"{_utc(view.started)}, {age(view.started, now)} ago" if view.started else "",
+        "completed": _completion(view),
+        "cluster": view.cluster,
+        "lost": _lost(view.cluster, view.lost) if view.lost else "",
+        "waits": view.waits_because,
+        "failed": view.failure,
+        "end": "none: restartPolicy Always restarts it whenever it has ended" if launch.endless else "",
+        "restarts": view.restarts,
+        "last line": view.last_line,
+    }
+    for name, value in known.items():
+        if value:
+            facts.add_row(name, value)
+    parts: list[RenderableType] = [facts]
+    if view.done_fraction is not None or view.progress is not None:
+        parts.append(_bar(view))
+    parts += _sections(view, now)
+    title = Text.assemble(styled(launch.run_id), " ", (launch.phase, _STYLES[launch.phase]))
+    return Panel(Group(*parts), title=title, title_align="left", border_style="dim")
+
+
+def _queue(view: RunView) -> str:
+    if view.queue is None:
+        return "none: the run is not managed by Kueue"
+    position = "" if view.position is None else f", position {view.position}"
+    position += " (0 is next)" if isinstance(view.position, int) else ""
+    return f"{view.queue}{position}{', admitted' if view.admitted else ''}"
+
+
+def _bar(view: RunView) -> Table:
+    progress, done, label = view.progress, view.done_fraction, "done"
+    if done is None and progress is not None:
+        done, label = progress.epoch_fraction, "epoch"
+    texts = [f"{done or 0:.0%}"]
+    if progress is not None:
+        texts += _position(progress)
+        texts += [f"about {duration(progress.seconds_left)} left"] if progress.seconds_left is not None else []
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(label, ProgressBar(total=1, completed=done or 0, width=30), "  ".join(texts))
+    return grid
+
+
+def _position(progress: Progress) -> list[str]:
+    texts = []
+    if progress.epoch is not None:
+        texts.append(f"epoch {progress.epoch}" + ("" if progress.epochs is None else f"/{progress.epochs}"))
+    if progress.step is not None:
+        texts.append(f"step {progress.step}/{progress.steps}")
+    if progress.rows is not None:
+        texts.append(f"row {progress.rows}/{progress.rows_of_epoch}")
+    return texts
+
+
+def _section(title: str, head: str, rows: Iterable[Iterable[str]]) -> Table:
+    table = make_table(head.split(), rows, fold=head.split())
+    table.title, table.title_justify, table.title_style = title, "left", "bold"
+    return table
+
+
+def _completion(view: RunView) -> str:
+    if view.completed is None:
+        return ""
+    took = f", after {age(view.started, view.completed)}" if view.started else ""
+    return f"{_utc(view.completed)}{took}"
+
+
+def _utc(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _sections(view: RunView, now: datetime) -> Iterator[RenderableType]:
+    replicas = ((role.role, *map(str, (role.active, role.succeeded, role.failed, role.of))) for role in view.replicas)
+    yield _section("Replicas", "ROLE ACTIVE SUCCEEDED FAILED OF", replicas)
+    conditions = (
+        (one.type, one.status, f"{age(one.since, now)} ago" if one.since else "", one.reason, one.message)
+        for one in view.conditions
+    )
+    yield _section("Conditions", "TYPE STATUS SINCE REASON MESSAGE", conditions)
+    if view.pods:
+        pods = ((pod, *_use(view.pod_use.get(pod.name))) for pod in view.pods)
+        cells = (
+            (
+                f"{pod.role}-{pod.index}",
+                pod.name,
+                pod.phase,
+                pod.node,
+                cpu,
+                memory,
+                str(pod.restarts),
+                "; ".join(pod.problems),
+            )
+            for pod, cpu, memory in pods
+        )
+        yield _section("Pods", "REPLICA POD PHASE NODE CPU MEMORY RESTARTS PROBLEM", cells)
+    elif view.unreached:
+        yield view.unreached
+    elif not view.pods_known:
+        yield Text("These credentials may not read pods; ask the namespace's administrator for that right.")
+    if view.node_use:
+        nodes = ((name, *_use(use)) for name, use in view.node_use.items())
+        yield _section("Nodes, including other pods", "NODE CPU MEMORY", nodes)
+    if view.claims:
+        claims = ((claim.name, claim.phase, claim.requested, _used(claim)) for claim in view.claims)
+        yield _section("Volumes", "CLAIM PHASE REQUESTED USED", claims)
+
+
+def _use(use: Use | None) -> tuple[str, str]:
+    """Format cores and memory; empty if no metrics are available."""
+    return (f"{use.cpu_cores:.2f}", f"{use.memory_bytes / 2**30:.2f}Gi") if use else ("", "")
+
+
+def _used(claim: ClaimUse) -> str:
+    return claim.used_bytes if claim.used_bytes == "unknown" else f"{claim.used_bytes / 2**30:.2f}Gi"

@@ -1,0 +1,115 @@
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trainstack.cli.output.console import err, fail, out, show_json, step
+from trainstack.cli.session import JsonOption, checkout
+from trainstack.errors import ExitCode
+from trainstack.files.project import ProjectEdit, edit_project
+from trainstack.settings.errors import SettingsError
+from trainstack.settings.search_space.hyperparams import SETS_FILE, folder, text_of
+from trainstack.settings.search_space.space import ParameterSet
+from trainstack.settings.search_space.spaces import LoadedSpace, load_space, read_sets, sweeps
+from trainstack.sweeps.search.expand import SpaceError
+from trainstack.sweeps.search.expand import expand as expanded
+
+_SETS_PER_SECOND = 500
+"""Approximate rate of drawing; longer draws are reported as a step."""
+
+
+def expand(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Sweeps (default: all).")] = None,
+    *,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file is not current.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the parameter sets of search spaces: sweeps/NAME/space.yaml to sweeps/NAME/hyperparams.yml.
+
+    The result is the same on every machine.
+
+    Examples:
+      trainstack sweep expand digits-search
+      trainstack sweep expand digits-search --json
+      trainstack sweep expand --check
+    """
+    root = checkout()
+    with nullcontext() if check else edit_project(root) as edit:
+        expansions = expand_all(root, names or sweeps(root), edit)
+    if as_json:
+        show_json(expansions)
+    else:
+        for expansion in expansions:
+            out.print(_line(expansion))
+        if not expansions:
+            err.print(f"no {folder('<name>')}/space.yaml in this checkout: nothing to expand")
+    stale = [expansion["sweep"] for expansion in expansions if not expansion["current"]]
+    if check and stale:
+        command = f"trainstack sweep expand {' '.join(stale)}"
+        fail(f"not current: {', '.join(stale)}; run `{command}`", ExitCode.FINDINGS)
+
+
+def expand_all(root: Path, names: Iterable[str], edit: ProjectEdit | None) -> list[dict[str, Any]]:
+    """Expand sweeps, write the files with `edit`, and return the changes.
+
+    If a space has errors, exit with all of them before writing a file.
+    """
+    texts: dict[str, str] = {}
+    expansions: list[dict[str, Any]] = []
+    faults: list[str] = []
+    for name in dict.fromkeys(names):
+        try:
+            loaded = load_space(root, name)
+            sets = sets_of(loaded)
+        except (SettingsError, SpaceError) as error:
+            faults.append(str(error))
+            continue
+        text = text_of(name, loaded.space, sets)
+        expansions.append(_expansion(root, name, text, sets))
+        if not expansions[-1]["current"]:
+            texts[expansions[-1]["file"]] = text
+    if faults:
+        fail("\n".join(faults))
+    if edit is not None:
+        edit.write(texts)
+    return expansions
+
+
+def _expansion(root: Path, name: str, text: str, sets: tuple[ParameterSet, ...]) -> dict[str, Any]:
+    before, text_before = read_sets(root, name, [])
+    known = {one.id for one in before.sets} if before else set()
+    ids = [one.id for one in sets]
+    return {
+        "sweep": name,
+        "file": f"{folder(name)}/{SETS_FILE}",
+        "sets": [one.model_dump(by_alias=True) for one in sets],
+        "new": [id_ for id_ in ids if id_ not in known],
+        "gone": sorted(known.difference(ids)),
+        "current": text == text_before,
+    }
+
+
+def sets_of(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
+    """Return the sets of a space. Raises SpaceError with file and line if it does not have as many as it requires."""
+    trials = loaded.space.trials or 0
+    expected = f"{trials // _SETS_PER_SECOND + 1} s"
+    with placed(loaded), step(f"drawing {trials} sets", expected) if trials > _SETS_PER_SECOND else nullcontext():
+        return expanded(loaded.space)
+
+
+@contextmanager
+def placed(loaded: LoadedSpace) -> Iterator[None]:
+    """Add the file and line to a SpaceError."""
+    try:
+        yield
+    except SpaceError as error:
+        raise SpaceError(error.path, f"{loaded.where(error.path)}: {error}") from None
+
+
+def _line(expansion: dict[str, Any]) -> str:
+    new, removed = len(expansion["new"]), len(expansion["gone"])
+    changed = ", ".join([f"{new} new"] * bool(new) + [f"{removed} removed"] * bool(removed))
+    state = "current" if expansion["current"] else changed or "same sets, different order or format"
+    return f"{expansion['file']}: {len(expansion['sets'])} sets ({state})"

@@ -1,0 +1,88 @@
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainstack.cli.commands.sweep_expand import expand_all, placed, sets_of
+from trainstack.cli.output.console import err, fail, out, show_json
+from trainstack.cli.session import JsonOption, Session, StackOption, checkout
+from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
+from trainstack.errors import TrainstackError
+from trainstack.files.project import ProjectEdit, edit_project
+from trainstack.onboarding.editing import Entry, with_added
+from trainstack.settings.loading.templates import format_value
+from trainstack.settings.search_space.hyperparams import SPACE_FILE, folder
+from trainstack.settings.search_space.space import ParameterSet
+from trainstack.settings.search_space.spaces import load_space
+from trainstack.sweeps.search.results import TrialResult, from_json
+
+
+def next_sets(
+    name: SweepArgument,
+    stack: StackOption,
+    *,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            "--results",
+            metavar="FILE",
+            help="Output of `trainstack sweep results NAME --json`, -: stdin (default: read from the environment).",
+        ),
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=100, help="Number of sets.")] = 4,
+    as_json: JsonOption = False,
+) -> None:
+    """Propose the next parameter sets from a sweep's results; add them to its space and hyperparams.yml.
+
+    Launches nothing: review and commit the change, then `up` launches the new trials. Uses Optuna's tree-structured
+    Parzen estimator, and random sets before ten trials have a result.
+
+    Examples:
+      trainstack sweep next digits-search -s dev --count 8
+      trainstack sweep next digits-search --results results.json
+    """
+    root = checkout()
+    load_space(root, name)
+    found = _read_live(stack, name) if results is None else _read_file(results, name)
+    with edit_project(root) as edit:
+        added = add_next(root, name, found, count, edit)
+    if as_json:
+        show_json([one.model_dump(by_alias=True) for one in added])
+        return
+    for one in added:
+        values = ", ".join(f"{key} {format_value(value)}" for key, value in one.parameters.items())
+        out.print(f"{one.number}  {one.id}  {values}")
+    err.print(f"{len(added)} sets added to {folder(name)}: review and commit them, then `up` launches them")
+
+
+def _read_live(stack: str, name: str) -> Sequence[TrialResult]:
+    session = Session.open(stack)
+    return read_results(session, sweep_of(session, name))
+
+
+def _read_file(file: Path, name: str) -> Sequence[TrialResult]:
+    try:
+        return from_json(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"), name)
+    except (OSError, UnicodeDecodeError, TrainstackError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return fail(f"{file}: {reason}; give the output of `trainstack sweep results {name} --json`")
+
+
+def add_next(
+    root: Path, name: str, results: Sequence[TrialResult], count: int, edit: ProjectEdit
+) -> tuple[ParameterSet, ...]:
+    """Add proposals to the space's file and expand it again. Raises SpaceError if the space has fewer sets left."""
+    from trainstack.sweeps.search.propose import propose  # noqa: PLC0415 (Optuna is slow to load)
+
+    file = f"{folder(name)}/{SPACE_FILE}"
+    text = edit.text(file) or ""
+    loaded = load_space(root, name)
+    before = sets_of(loaded)
+    with placed(loaded):
+        proposed = propose(loaded.space, before, results, count)
+    edit.write({file: with_added(text, [Entry(("sets",), values) for values in proposed])})
+    expand_all(root, (name,), edit)
+    known = {one.id for one in before}
+    return tuple(one for one in sets_of(load_space(root, name)) if one.id not in known)

@@ -1,0 +1,169 @@
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from trainstack.cli.output.console import (
+    WIDE,
+    fail,
+    make_table,
+    out,
+    print_with_prefix,
+    show,
+    show_json,
+    show_written,
+    styled,
+    write_files,
+)
+from trainstack.cli.session import JsonOption, Session, StackOption, file_option
+from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
+from trainstack.reports.sweep_export import as_csv, as_parquet, columns
+from trainstack.reports.sweep_format import (
+    best_in_words,
+    compared_by,
+    counted,
+    head,
+    parameters_of,
+    rows,
+    test_in_words,
+)
+from trainstack.settings.sections.sweeps import Sweep
+from trainstack.sweeps.search.ranking import Ranking, on_test_data, rank, without_test
+from trainstack.sweeps.search.results import TrialResult, to_json
+
+_STYLES = {"succeeded": "green", "running": "cyan", "queued": "yellow", "failed": "red"}
+_LINES = 10
+"""Last log lines of a failed trial; `--json` and the report have more."""
+
+
+def results(
+    name: SweepArgument,
+    stack: StackOption,
+    *,
+    csv: Annotated[Path | None, file_option("Write a row per trial as CSV.")] = None,
+    parquet: Annotated[Path | None, file_option("Write a row per trial as Parquet.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show all trials of a sweep with parameters and metrics, the best first, and the last log lines of failed ones.
+
+    --json has the metrics of all epochs; the table and the files have the ranked epoch. Metrics of test data (`test…`)
+    are omitted, since trials are compared without them; `sweep best` shows those of the best trial.
+
+    Examples:
+      trainstack sweep results digits-search -s dev
+      trainstack sweep results digits-search -s dev --csv trials.csv --parquet trials.parquet
+      trainstack sweep results digits-search -s dev --json
+    """
+    session = Session.open(stack)
+    sweep = sweep_of(session, name)
+    found = without_test(read_results(session, sweep))
+    ranking = rank(found, sweep.space.objective)
+    files: dict[Path, bytes] = {}
+    if csv is not None or parquet is not None:
+        exported = columns(sweep.space, ranking)
+        files |= {csv: as_csv(exported).encode()} if csv is not None else {}
+        files |= {parquet: as_parquet(exported)} if parquet is not None else {}
+        write_files(files)
+    if as_json:
+        show_json(finite(to_json(name, sweep.space.objective, found)))
+        return
+    _show_table(sweep, ranking)
+    _show_sentences(counted(found), *ranking.notes())
+    for result in found:
+        if result.state == "failed":
+            _show_failed(result)
+    show_written(files)
+
+
+def best(
+    name: SweepArgument,
+    stack: StackOption,
+    *,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Number of trials, the best first.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the best trial by the sweep's objective, and its metrics of test data.
+
+    Ranks succeeded trials only. Also lists ties, and unranked trials with the reason.
+
+    Examples:
+      trainstack sweep best digits-search -s dev
+      trainstack sweep best digits-search -s dev --top 5
+      trainstack sweep best digits-search -s dev --json
+    """
+    session = Session.open(stack)
+    sweep = sweep_of(session, name)
+    ranking = rank(read_results(session, sweep), sweep.space.objective)
+    if as_json:
+        show_json(finite(best_as_data(sweep, ranking, top)))
+    else:
+        _show_best(sweep, ranking, top, stack)
+    if ranking.best is None:
+        reasons = "; ".join(dict.fromkeys(trial.why for trial in ranking.unranked))
+        fail(f"no trial of {name} can be ranked: {reasons}")
+
+
+def best_as_data(sweep: Sweep, ranking: Ranking, top: int) -> dict[str, Any]:
+    return {
+        "sweep": sweep.name,
+        "objective": sweep.space.objective.model_dump(by_alias=True),
+        "best": [
+            {
+                "place": trial.place,
+                "number": trial.result.number,
+                "set_id": trial.result.set_id,
+                "run_id": trial.result.run_id,
+                "parameters": trial.result.parameters,
+                "value": trial.value,
+                "epoch": trial.epoch,
+            }
+            for trial in ranking.ranked[:top]
+        ],
+        "test": on_test_data(ranking.best) if ranking.best else {},
+        "notes": ranking.notes(),
+        "unranked": [{"number": trial.result.number, "why": trial.why} for trial in ranking.unranked],
+    }
+
+
+def finite(value: Any) -> Any:
+    """Replace infinities and NaN, which JSON does not have, by null."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _show_best(sweep: Sweep, ranking: Ranking, top: int, stack: str) -> None:
+    objective = sweep.space.objective
+    if ranking.best is not None:
+        _show_sentences(best_in_words(ranking.best, objective), test_in_words(ranking.best))
+        for trial in ranking.ranked[1:top]:
+            out.print(
+                f"place {trial.place}: trial {trial.result.number} ({trial.result.run_id}): {objective.metric} "
+                f"{trial.value:.6g}, with {parameters_of(trial.result.parameters)}"
+            )
+        out.print(f"its record: trainstack fetch {ranking.best.result.run_id} -s {stack}")
+    _show_sentences(compared_by(objective), *ranking.notes(), dim=True)
+
+
+def _show_table(sweep: Sweep, ranking: Ranking) -> None:
+    names = head(sweep.space, sweep.space.objective)
+    cells: list[tuple[str | Text, ...]] = [
+        (*row[:-1], styled(row[-1], _STYLES.get(row[-1], ""))) for row in rows(sweep.space, ranking)
+    ]
+    show(make_table(names, cells, right={*names} - {"state"}), width=WIDE)
+
+
+def _show_failed(result: TrialResult) -> None:
+    out.print(f"\ntrial {result.number} ({result.run_id}) failed: {result.reason}", style="red")
+    out.print(f"  with {parameters_of(result.parameters)}")
+    for line in result.last_lines[-_LINES:]:
+        print_with_prefix("  | ", line)
+
+
+def _show_sentences(*sentences: str, dim: bool = False) -> None:
+    for sentence in filter(None, sentences):
+        out.print(f"{sentence[0].upper()}{sentence[1:]}.", style="dim" if dim else None)

@@ -1,0 +1,251 @@
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainstack.cli.cluster_in_use import ensure_intended
+from trainstack.cli.commands.preview import show_preview
+from trainstack.cli.drift import refresh_options
+from trainstack.cli.engine import deployment, ensure_backend, ensure_stack, outputs, pulumi
+from trainstack.cli.ensure_tools import ensure_tools
+from trainstack.cli.follow import follow
+from trainstack.cli.output.console import (
+    confirm,
+    copy_errors,
+    copy_output,
+    ensure_confirmable,
+    err,
+    fail,
+    out,
+    report,
+    step,
+)
+from trainstack.cli.output.copied_output import run_and_copy
+from trainstack.cli.run_records import Bodies, UnknownClusterError, bodies_once, fetch_run
+from trainstack.cli.run_selection import launch_bodies
+from trainstack.cli.same_cluster import ensure_same_cluster
+from trainstack.cli.session import Session, StackOption
+from trainstack.cli.sweep_logs import TrialLogs
+from trainstack.cli.sweep_slots import await_slot
+from trainstack.cli.transfers import data_loader
+from trainstack.cli.unserved_images import ensure_pushed
+from trainstack.errors import ExitCode
+from trainstack.live.client import reach
+from trainstack.live.snapshot import read_runs
+from trainstack.live.sweeps import read_sweep
+from trainstack.live.worker_clusters import settings_of_worker
+from trainstack.local_cluster import drivers
+from trainstack.local_cluster.images import ensure_images, git, helpers, operators, workload
+from trainstack.preflight.preflight import check
+from trainstack.reports.errors import ReportError
+from trainstack.reports.runs import read_metrics
+from trainstack.runs.launches import live_launch
+from trainstack.runs.ledgers import Ledger
+from trainstack.settings.sections.workloads import Data, Workload
+from trainstack.sweeps.status import live_trials
+from trainstack.toolchain.digests import sha256
+from trainstack.transfer.errors import DamagedRecordError
+from trainstack.transfer.upload import upload as upload_folder
+
+_TRAINING_SECONDS = 24 * 3600
+_MANIFEST = "manifest.json"
+_UP = ("up", "--yes", "--skip-preview", "--suppress-outputs")
+
+
+def up(
+    *,
+    stack: StackOption,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Neither preview the change nor ask for confirmation.")
+    ] = False,
+    wait: Annotated[bool, typer.Option(help="Follow the runs until they have ended, and fetch their results.")] = True,
+) -> None:
+    """Deploy an environment, follow its runs and fetch their results.
+
+    Shows what will change, and asks for confirmation. Repeating the command repeats no work. Uses the cluster of the
+    kubeconfig; starts the local cluster if the environment uses it.
+
+    Examples:
+      trainstack up -s dev
+      trainstack up -s dev --yes --no-wait
+      KUBECONFIG=~/.kube/config trainstack up -s dev
+    """
+    ensure_confirmable(yes=yes)
+    session = Session.open(stack)
+    settings = session.settings
+    ensure_backend(session)
+    ensure_intended(settings)
+    findings = check(settings, session.root, session.loaded.places)
+    if faults := [str(finding) for finding in findings if finding.stops]:
+        fail("\n".join(faults), ExitCode.REFUSED)
+    if not session.local:
+        # Before anything is built, which takes minutes.
+        reach(settings.cluster.context)
+        ensure_pushed(session)
+    else:
+        drivers.check_machine(session.cluster_state)
+    ensure_tools(session, kubectl=wait, local_cluster=session.local)
+    if session.local:
+        _local_cluster(session)
+        # The engine refreshes first: without a cluster it would report an error for every object.
+        reach(settings.cluster.context)
+        ensure_pushed(session)
+    state = deployment(session)
+    ensure_same_cluster(session, state)
+    refresh = refresh_options(session, state)
+    if not yes:
+        show_preview(session, *refresh, has_state=state is not None)
+        confirm(f"Deploy {stack}?", yes=yes)
+        # The answer may have taken a while.
+        refresh = refresh_options(session, deployment(session))
+    if state is None:
+        ensure_stack(session)
+    with step(f"pulumi up -s {stack}", "40 s the first time, 5 s later"):
+        pulumi(session, *_UP, *refresh)
+    if wait:
+        _upload_data(session)
+        _launch_trials(session)
+        follow(session, None, _TRAINING_SECONDS)
+        _launch_dependents(session)
+        _fetch_results(session)
+
+
+def _local_cluster(session: Session) -> None:
+    with step("local cluster", "10 s, with kind 30 s"):
+        running = drivers.up(session.cluster_state, None, report)
+    runs = [run for _, run in session.settings.trained()]
+    builds = sorted({run.image.build for run in runs if run.image.build is not None})
+    installed = session.settings.operators.installs
+    recipes = [*operators(installed), *helpers(), *(workload(session.root / build) for build in builds)]
+    if any(run.code is not None for run in runs):
+        recipes.append(git())
+    with step("images", "2 minutes the first time, 1 s later"):
+        ensure_images(recipes, running.registry, report)
+
+
+def _upload_data(session: Session) -> None:
+    launches = map(live_launch, launch_bodies(session, None))
+    waiting = {launch.run_id.rpartition("-")[0] for launch in launches if launch.active}
+    for _, run in session.settings.trained():
+        if run.data is not None and run.data.prepare and run.name in waiting:
+            _prepare(session, run, run.data, run.data.prepare)
+
+
+def _prepare(session: Session, run: Workload, data: Data, prepare: str) -> None:
+    folder = session.state / "data" / run.name
+    if not _is_complete(folder, session.root / data.manifest):
+        _make_data(session, run, data, prepare, folder)
+    settings = session.settings
+    workers = settings.queues.worker_clusters(run.namespace, run.queue)
+    for own in [settings_of_worker(settings, worker) for worker in workers] or [settings]:
+        with data_loader(own, run.namespace, data.volume) as loader, step("uploading it to the volume"):
+            # Sends only differences, also after an interrupted upload or over an older data set.
+            upload_folder(loader, folder, data.path, last=_MANIFEST)
+
+
+def _is_complete(folder: Path, committed: Path) -> bool:
+    """Whether a folder has the committed manifest and each file that it lists, so that they need not be made again."""
+    try:
+        text = (folder / _MANIFEST).read_bytes()
+        files = json.loads(text)["files"]
+        return text == committed.read_bytes() and all(
+            sha256(folder / name) == entry["sha256"] for name, entry in files.items()
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False
+
+
+def _make_data(session: Session, run: Workload, data: Data, prepare: str, folder: Path) -> None:
+    with step(f"preparing the data of {run.name}", "3 s"):
+        command = [sys.executable, "-m", prepare, str(folder)]
+        if code := run_and_copy(command, session.root, os.environ, copy_output, copy_errors):
+            fail(f"`python -m {prepare}` exited with code {code}; see its output above")
+    committed = sha256(session.root / data.manifest)
+    made = sha256(folder / _MANIFEST) if (folder / _MANIFEST).is_file() else "none"
+    if made != committed:
+        fail(
+            f"`python -m {prepare}` did not produce the data that {run.name} expects: the sha256 of {_MANIFEST} in "
+            f"{folder} is {made}, that of {data.manifest} is {committed}. Nothing was uploaded. If the data has "
+            f"changed on purpose, copy {_MANIFEST} to {data.manifest}, which makes it another run; else fix "
+            f"{prepare}"
+        )
+
+
+def _launch_trials(session: Session) -> None:
+    """Launch the waiting trials of sweeps with a `parallelism`, whenever a trial has ended."""
+    sweeps = [sweep for sweep in session.settings.sweeps.sweeps if sweep.form == "jobs"]
+    parallelism = {sweep.name: sweep.parallelism for sweep in sweeps if sweep.parallelism is not None}
+    waiting = outputs(session).get("waitingTrials", {}) if parallelism else {}
+    while waiting:
+        await_slot(session, {name: parallelism[name] for name in waiting}, _TRAINING_SECONDS)
+        with step(f"pulumi up -s {session.stack}: free slots in {', '.join(waiting)}", "15 s"):
+            _up_again(session)
+        left = outputs(session).get("waitingTrials", {})
+        if left == waiting:
+            return
+        waiting = left
+
+
+def _launch_dependents(session: Session) -> None:
+    dependent = any(run.depends_on for _, run in session.settings.trained())
+    waiting = outputs(session).get("waiting", {}) if dependent else {}
+    while waiting:
+        with step(f"pulumi up -s {session.stack}: dependencies of {', '.join(waiting)} have ended", "15 s"):
+            _up_again(session)
+        left = outputs(session).get("waiting", {})
+        if left == waiting:
+            for run, others in left.items():
+                out.print(f"{run} is not launched yet: it depends on {', '.join(others)}", style="yellow")
+            return
+        _upload_data(session)
+        _launch_trials(session)
+        follow(session, None, _TRAINING_SECONDS)
+        waiting = left
+
+
+def _up_again(session: Session) -> None:
+    pulumi(session, *_UP, *refresh_options(session, deployment(session)))
+
+
+def _fetch_results(session: Session) -> None:
+    for sweep in session.settings.sweeps.sweeps:
+        if not sweep.run.managed:
+            # Their logs are deleted with the pods.
+            objects = read_sweep(session.settings, sweep.name)
+            TrialLogs(session, sweep).outcomes(objects, live_trials(objects), running=False)
+    ledgers = read_runs(session.settings).ledgers
+    for name in sorted({ledger.sweep for ledger in ledgers if ledger.sweep}):
+        out.print(f"\n{name}", style="bold")
+        out.print(f"  results        trainstack sweep results {name} -s {session.stack}")
+    live = bodies_once(session)
+    faults = [fault for ledger in ledgers if not ledger.sweep and (fault := _fetch_result(session, ledger, live))]
+    if faults:
+        fail("\n".join(faults))
+
+
+def _fetch_result(session: Session, ledger: Ledger, live: Callable[[], Bodies]) -> str:
+    """Fetch a run's record and show what it has; return what is wrong with it, so that the other runs are shown too."""
+    try:
+        record = fetch_run(session, ledger, live)
+        metrics = (read_metrics(record) or [{}])[-1] if record else {}
+    except UnknownClusterError as error:
+        err.print(str(error), style="yellow")
+        return ""
+    except (DamagedRecordError, ReportError) as error:
+        return str(error)
+    if record is not None:
+        out.print(f"\n{ledger.run_id}", style="bold")
+        if "test_accuracy" in metrics:
+            out.print(f"  test accuracy  {metrics['test_accuracy']:.4f}")
+        for label, name in (("model", "result/model.pt"), ("metrics", "result/metrics.jsonl"), ("record", "run.json")):
+            if (record / name).is_file():
+                out.print(f"  {label:<13}  {_relative(record / name)}")
+    return ""
+
+
+def _relative(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,86 @@
+"""Follow runs until they have ended, and print each change."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
+
+from trainstack.cli.output.console import fail, report, show_json
+from trainstack.cli.retries import PATIENCE_SECONDS, PAUSE_SECONDS, Patience
+from trainstack.cli.run_selection import describe_missing_run, unknown_results
+from trainstack.cli.run_views import MANY, as_data, read_views_of_any, without_loaders
+from trainstack.cli.session import Session
+from trainstack.runs.launches import Phase
+from trainstack.runs.status.run_view import RunView
+
+
+class Changes:
+    """Prints a subject's line only when it changes."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, str] = {}
+
+    def report(self, subject: str, line: str) -> None:
+        if self._lines.get(subject) != line:
+            self._lines[subject] = line
+            report(line)
+
+
+def follow(session: Session, run: str | None, timeout: int, *, as_json: bool = False) -> list[RunView]:
+    """Report every change until the chosen launches have ended. Exits if one failed or the time is up.
+
+    A run whose object is deleted before its result is read counts as failed. Data loaders are not awaited. A Pod with
+    restartPolicy Always has ended once an attempt has succeeded.
+    """
+    deadline = time.monotonic() + timeout
+    changes = Changes()
+    seen: dict[str, None] = {}
+    """Run ids that were active at some point, in order."""
+    patience = Patience(session, PATIENCE_SECONDS)
+    while True:
+        live = patience.ask(lambda: read_views_of_any(session, run))
+        found = without_loaders(session, live)
+        if run is not None and live and not found:
+            fail(f"{run} is a data loader, which runs until it is deleted or reaches its deadline")
+        if run is not None and not live and not seen:
+            fail(patience.ask(lambda: describe_missing_run(session, run)))
+        seen |= dict.fromkeys(view.launch.run_id for view in found if view.launch.awaited)
+        for name, line in _lines(found):
+            changes.report(name, line)
+        if not any(view.launch.awaited for view in found):
+            break
+        if time.monotonic() > deadline:
+            fail(
+                f"not finished within {timeout} s; the runs continue. Check them with: "
+                f"trainstack status -s {session.stack}"
+            )
+        time.sleep(PAUSE_SECONDS)
+    if as_json:
+        show_json([as_data(view) for view in found])
+    if faults := _faults(session, found, seen):
+        fail("\n".join(faults))
+    return found
+
+
+def _lines(views: Sequence[RunView]) -> Iterator[tuple[str, str]]:
+    counts: dict[str, Counter[str]] = {}
+    for view in views:
+        launch, done = view.launch, view.done_fraction
+        if len(views) > MANY and launch.sweep is not None and launch.sweep.set_id:
+            counts.setdefault(launch.sweep.name, Counter())[launch.phase] += 1
+        else:
+            yield launch.name, f"{launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"
+    for name, phases in counts.items():
+        yield name, f"{name}: {', '.join(f'{phases[phase]} {phase}' for phase in get_args(Phase) if phases[phase])}"
+
+
+def _faults(session: Session, views: Sequence[RunView], seen: Iterable[str]) -> list[str]:
+    faults = []
+    failed = [view for view in views if view.launch.phase == "failed"]
+    if failed:
+        reasons = [f"{view.launch.run_id} ({view.failure or 'no reason given'})" for view in failed]
+        first = failed[0].launch.run_id
+        faults.append(f"failed: {', '.join(reasons)}. See the log: trainstack logs {first} -s {session.stack}")
+    if lost := [run_id for run_id in seen if run_id not in {view.launch.run_id for view in views}]:
+        faults.append(unknown_results(session, lost))
+    return faults

@@ -1,0 +1,68 @@
+"""Kueue's own code as a program (docs/decisions/0018-second-judge.md), where it has been built."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainstack.kueue.placement import JudgeError
+from trainstack.toolchain import gomod, tools
+from trainstack.toolchain.errors import MissingTool
+from trainstack.toolchain.groups import GROUP_OF
+from trainstack.toolchain.places import GO_MODULES
+
+Body = Mapping[str, Any]
+_PROGRAM = "kueue-judge"
+_KUEUE = "sigs.k8s.io/kueue"
+_SECONDS = 60
+"""Far more than a thousand workloads take."""
+
+_MEMORY = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+"""The program ends soon: it collects no garbage before it has used so much."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program for one release of Kueue."""
+
+    path: Path
+    release: str
+
+    def ask(self, cases: Sequence[Body]) -> list[Body]:
+        text = json.dumps(cases)
+        try:
+            done = subprocess.run(
+                [self.path],
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_SECONDS,
+                env={**os.environ, **_MEMORY},
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise JudgeError(f"kueue-judge failed: {error}") from error
+        if done.returncode != 0:
+            raise JudgeError(f"kueue-judge failed: {done.stderr.strip()[-300:]}")
+        try:
+            answers = json.loads(done.stdout)
+        except ValueError as error:
+            raise JudgeError(f"kueue-judge does not answer in JSON: {error}") from error
+        if not isinstance(answers, list) or len(answers) != len(cases):
+            raise JudgeError(f"kueue-judge does not answer {len(cases)} cases with as many answers")
+        return answers
+
+
+def kueue_judge(release: str) -> Program | str:
+    """Return the program for a release of Kueue, or the reason why it is missing."""
+    group = GROUP_OF[_PROGRAM]
+    own = gomod.load(GO_MODULES / group.module / "go.mod").version(_KUEUE)
+    if release != own:
+        return f"kueue-judge is of Kueue {own}, not of {release or 'an unknown release'}"
+    try:
+        return Program(tools.program(_PROGRAM), release)
+    except MissingTool:
+        return f"kueue-judge has not been built (trainstack dev tools {group.name})"

@@ -1,0 +1,180 @@
+"""A forecast as table cells, sentences and a Gantt chart."""
+
+from collections.abc import Iterator
+
+from trainstack.cli.output.console import duration
+from trainstack.forecast.costs import Use
+from trainstack.forecast.report import Report, Row, Stretch
+from trainstack.reports.gantt import Gantt, Lane, Level, Piece
+
+HEAD = ("run", "queue", "start", "end", "wait", "takes", "gpus", "gpu-h", "cost", "flavors", "note")
+USE_HEAD = ("flavor", "resource", "quota", "peak", "mean", "of quota")
+LEFT = ("run", "queue", "flavors", "note", "flavor", "resource")
+"""Columns of text; the others are numbers."""
+_NO_FLAVOR = 6
+"""The colour of runs that Kueue does not manage: grey."""
+_NEVER, _UNKNOWN = "never", "-"
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.name,
+        row.queue or _UNKNOWN,
+        _NEVER if row.start is None else at(row.start),
+        _end(row),
+        _UNKNOWN if row.wait is None else duration(row.wait),
+        takes(row),
+        f"{row.gpus:g}",
+        _UNKNOWN if row.gpu_hours is None else f"{row.gpu_hours:.1f}",
+        _UNKNOWN if row.cost is None else f"{row.cost:,.2f}",
+        ", ".join(row.flavors),
+        _note(row),
+    )
+
+
+def _note(row: Row) -> str:
+    low, high = row.end_range or (0.0, 0.0)
+    return "; ".join(filter(None, [row.note, f"may end at {at(low)} to {at(high)}" if row.open else ""]))
+
+
+def on_page(made: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
+    notes = [f"{row.name}: {_note(row)}" for row in made.rows if _note(row)]
+    return HEAD[:-1], [cells(row)[:-1] for row in made.rows], [*notes, *made.notes]
+
+
+def at(seconds: float) -> str:
+    """Format a time relative to the forecast's start: `now`, `+2h5m`, `-10m`."""
+    if round(seconds) == 0:
+        return "now"
+    return f"+{duration(seconds)}" if seconds > 0 else f"-{duration(-seconds)}"
+
+
+def takes(row: Row) -> str:
+    """Format a run's duration, with a mark for a deadline or a measurement."""
+    if row.duration is None:
+        return "unbounded"
+    return {"deadline": "\u2264 ", "measured": "~ "}.get(row.source, "") + duration(row.duration)
+
+
+def used(made: Report) -> list[tuple[str, ...]]:
+    return [
+        (
+            use.flavor,
+            use.resource,
+            f"{use.quota:g}",
+            f"{use.peak:g}",
+            f"{use.mean:.1f}",
+            f"{use.mean / use.quota:.0%}" if use.quota else _UNKNOWN,
+        )
+        for use in made.uses
+    ]
+
+
+def sentences(made: Report) -> list[str]:
+    ended = sum(row.end is not None for row in made.rows)
+    if not made.rows:
+        return ["There are no runs."]
+    if not ended:
+        return [f"The end of {_runs(len(made.rows))} is unknown."]
+    rest = f"; the end of {_runs(made.endless)} is unknown" if made.endless else ""
+    hours = f", {made.gpu_hours:,.1f} GPU-hours" if made.gpu_hours else ""
+    price = "" if made.cost is None else f", {made.cost:,.2f} {made.currency}".rstrip()
+    total = f"{_runs(ended)} in {duration(made.makespan)}{hours}{price}{rest}."
+    if not made.open:
+        return [total]
+    return [total, f"Small differences change the order: {_between(made)} if durations differ by 10%."]
+
+
+def _between(made: Report) -> str:
+    low, high = made.makespan_range or (made.makespan, made.makespan)
+    return f"{duration(low)} to {duration(high)}"
+
+
+def compared(before: Report, made: Report) -> Iterator[str]:
+    """Yield the effect of --set and --nodes."""
+    wait = (_mean_wait(before), _mean_wait(made))
+    yield f"Without the changes: {sentences(before)[0]}"
+    if None not in wait:
+        yield f"A run waits {duration(wait[1] or 0)} on average, and {duration(wait[0] or 0)} without the changes."
+
+
+def _mean_wait(made: Report) -> float | None:
+    waits = [row.wait for row in made.rows if row.wait is not None]
+    return sum(waits) / len(waits) if waits else None
+
+
+def _runs(count: int) -> str:
+    return f"{count:,} run{'' if count == 1 else 's'}"
+
+
+def _end(row: Row) -> str:
+    if row.end is not None:
+        return at(row.end)
+    waits = row.start is None or bool(row.stretches[-1].evicted_by)
+    return _NEVER if waits else "unbounded"
+
+
+def gantt_of(made: Report) -> Gantt:
+    flavors = sorted({flavor for row in made.rows for flavor in row.flavors})
+    colours = {name: index for index, name in enumerate(flavors)}
+    # Leave room for runs without an end.
+    starts = (row.start for row in made.rows if row.start is not None)
+    until = 1.02 * max(made.makespan, *(1.1 * start for start in starts), 60.0)
+    return Gantt(
+        title=f"Forecast of {made.environment}{f' ({_between(made)})' if made.open else ''}",
+        until=until,
+        lanes=tuple(_lane(row, colours) for row in made.rows),
+        levels=tuple(_level(use, colours[use.flavor]) for use in _scarce(made)),
+    )
+
+
+def _lane(row: Row, colours: dict[str, int]) -> Lane:
+    wait = f"waits {duration(row.wait)}" if row.wait and row.wait >= 1 else ""
+    if row.start is None:
+        texts = [row.note]
+    else:
+        texts = [f"{row.gpus:g} GPU" if row.gpus else "", ", ".join(row.flavors), takes(row), wait]
+    return Lane(
+        name=row.name,
+        label=" \u00b7 ".join(filter(None, texts)),
+        since=row.submitted,
+        pieces=tuple(_piece(stretch, row, colours) for stretch in row.stretches if stretch.started is not None),
+        ends=row.start is not None and not row.stretches[-1].evicted_by,
+    )
+
+
+def _piece(stretch: Stretch, row: Row, colours: dict[str, int]) -> Piece:
+    start, flavors = stretch.started or 0.0, ", ".join(stretch.flavors)
+    end = "an unknown end" if stretch.ended is None else at(stretch.ended)
+    preempted = f", preempted by {stretch.evicted_by}" if stretch.evicted_by else ""
+    return Piece(
+        start=start,
+        end=stretch.ended,
+        colors=tuple(colours[flavor] for flavor in stretch.flavors) or (_NO_FLAVOR,),
+        label=f"{row.name}: {at(start)} to {end}{f' on {flavors}' if flavors else ''}{preempted}",
+        uncertain=row.source == "deadline" and not stretch.evicted_by,
+    )
+
+
+def _scarce(made: Report) -> list[Use]:
+    """Return each flavor's resource with the highest peak use, relative to its quota."""
+
+    def rank(use: Use) -> tuple[float, float]:
+        return (use.peak / use.quota, use.mean / use.quota) if use.quota else (0.0, 0.0)
+
+    best: dict[str, Use] = {}
+    for use in made.uses:
+        if use.flavor not in best or rank(use) > rank(best[use.flavor]):
+            best[use.flavor] = use
+    return list(best.values())
+
+
+def _level(use: Use, colour: int) -> Level:
+    unit = {"cpu": " cores", "memory": " GiB", "ephemeral-storage": " GiB"}.get(use.resource, "")
+    return Level(
+        name=use.flavor,
+        label=f"{use.resource}: {use.peak:g}{unit} at most, {use.mean:.1f} on average, of {use.quota:g}",
+        color=colour,
+        capacity=use.quota,
+        steps=use.steps,
+    )

@@ -1,0 +1,82 @@
+"""Progress bars; in a log, a line every few seconds."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.filesize import decimal
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from trainstack.cli.output.console import err
+
+LINE_SECONDS = 5.0
+UPDATE_SECONDS = 0.1
+"""Rich computes the rate at each update, which takes as long as the transfer of a small file."""
+
+Advance = Callable[[int], None]
+"""Adds bytes or items to the progress."""
+
+
+@contextmanager
+def bar(description: str, total: int, done: int = 0) -> Iterator[Advance]:
+    """Show the bytes of `total` that are transferred, the rate and the time left; starts at `done` bytes."""
+    columns = (DownloadColumn(), TransferSpeedColumn())
+    with _progress(description, total, done, columns, lambda number: decimal(int(number))) as advance:
+        yield advance
+
+
+@contextmanager
+def count(description: str, total: int) -> Iterator[Advance]:
+    with _progress(description, total, 0, (MofNCompleteColumn(),), lambda number: f"{number:.0f}") as advance:
+        yield advance
+
+
+@contextmanager
+def _progress(
+    description: str, total: int, done: int, columns: Sequence[ProgressColumn], unit: Callable[[float], str]
+) -> Iterator[Advance]:
+    with Progress(
+        TextColumn("  {task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        *columns,
+        TimeRemainingColumn(),
+        console=err,
+        disable=not err.is_terminal,
+    ) as progress:
+        task = progress.add_task(description, total=total, completed=done)
+        printed = updated = time.monotonic()
+        pending = 0
+
+        def advance(count: int) -> None:
+            nonlocal printed, updated, pending
+            pending += count
+            now = time.monotonic()
+            if now - updated < UPDATE_SECONDS:
+                return
+            progress.advance(task, pending)
+            updated, pending = now, 0
+            if not err.is_terminal and now - printed > LINE_SECONDS:
+                printed = now
+                err.print(_line(progress.tasks[0], unit))
+
+        yield advance
+        progress.advance(task, pending)
+
+
+def _line(task: Task, unit: Callable[[float], str]) -> str:
+    line = f"  {task.description}: {unit(task.completed)} of {unit(task.total or 0)}"
+    if task.speed:
+        line += f", {unit(task.speed)}/s"
+    return line if task.time_remaining is None else f"{line}, {task.time_remaining:.0f} s left"

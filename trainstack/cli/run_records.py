@@ -1,0 +1,118 @@
+"""Fetch the records of runs, from this cluster or from the worker cluster of a dispatched run."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from trainstack.cli.output.console import err, fail
+from trainstack.cli.run_selection import read_bodies
+from trainstack.cli.session import Session
+from trainstack.cli.transfers import data_loader
+from trainstack.errors import TrainstackError
+from trainstack.live.progress import clusters_of
+from trainstack.live.worker_clusters import settings_of_worker
+from trainstack.objects.labels import RUN, SET, SWEEP
+from trainstack.runs.launches import live_launch
+from trainstack.runs.ledgers import Ledger
+from trainstack.runs.manifests.build import is_dispatched
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.workloads import Record
+from trainstack.transfer.fetch import fetch as fetch_files
+from trainstack.transfer.record_check import DONE
+from trainstack.transfer.retry import TransferResult
+
+Bodies = Sequence[dict[str, Any]]
+
+
+class UnknownClusterError(TrainstackError):
+    """It is unknown which worker cluster has the record of a dispatched run."""
+
+
+def bodies_once(session: Session) -> Callable[[], Bodies]:
+    """Return a function that reads the live launches when it is first called."""
+    return cache(lambda: read_bodies(session))
+
+
+def fetch_run(session: Session, ledger: Ledger, live: Callable[[], Bodies]) -> Path | None:
+    """Fetch a run's record to results/<run-id>/, unless the finished record is there.
+
+    `live` reads the live launches. Returns None for a run without a record: an unmanaged workload, or one that is no
+    longer declared. Raises UnknownClusterError.
+    """
+    target = session.results / ledger.run_id
+    if (target / DONE).is_file():
+        return target
+    workload = session.workload(ledger.workload)
+    if workload is None or workload.record is None:
+        return None
+    # The namespace of the launch: the workload may have been moved to another one since.
+    settings = settings_of_run(session, live(), ledger.run_id)
+    with data_loader(settings, ledger.namespace, workload.record.volume) as loader:
+        warn_of_changes(fetch_files(loader, f"{workload.record.path}/{ledger.run_id}", target))
+    return target
+
+
+def latest_run(session: Session, bodies: Bodies, workload: str, record: Record) -> str:
+    """Return the id of a workload's latest run that has an object in the cluster; exits if there is no such run."""
+    launches = map(live_launch, bodies)
+    found = [launch for launch in launches if launch.run_id.rpartition("-")[0] == workload]
+    if not found:
+        fail(
+            f"no run of {workload} has an object in the cluster; fetch an earlier one by its id, which is a folder of "
+            f"`trainstack ls {record.volume}:{record.path} -s {session.stack}`"
+        )
+    return max(found, key=lambda launch: launch.created).run_id
+
+
+def settings_of_run(session: Session, live: Bodies, run_id: str) -> Settings:
+    """Return the settings of the cluster with a run's volume: a worker cluster's if MultiKueue dispatched the run.
+
+    Raises PermanentError without a context for that cluster, UnknownClusterError if it is unknown which one that is.
+    """
+    settings = session.settings
+    bodies = [body for body in live if body["metadata"]["labels"][RUN] == run_id] or _batches(live, run_id)
+    if bodies and not any(map(is_dispatched, bodies)):
+        return settings
+    clusters = {*clusters_of(bodies, settings.cluster.context).values()}
+    if not clusters and (workload := session.workload(run_id.rpartition("-")[0])) is not None:
+        # The run has no object that names its cluster.
+        clusters = {*settings.queues.worker_clusters(workload.namespace, workload.queue)}
+    if len(clusters) > 1:
+        _, volume, path = record_place(session, run_id)
+        raise UnknownClusterError(
+            f"{run_id} has no object that names the cluster to which it was dispatched: {', '.join(sorted(clusters))}",
+            f"fetch the record from the environment of that cluster: trainstack fetch {volume}:{path} -s ENV",
+        )
+    return settings_of_worker(settings, *clusters) if clusters else settings
+
+
+def _batches(live: Bodies, run_id: str) -> Bodies:
+    """Return the Indexed Jobs of a trial's sweep, which do not have its id."""
+    sweep = run_id.rpartition("-")[0]
+    return [body for body in live if (own := body["metadata"]["labels"]).get(SWEEP) == sweep and SET not in own]
+
+
+def record_place(session: Session, run: str) -> tuple[str, str, str]:
+    workload = session.workload(run.rpartition("-")[0])
+    if workload is None:
+        known = ", ".join(trained.name for _, trained in session.settings.trained() if trained.record) or "none"
+        fail(
+            f"{run!r} is not a run of {session.stack}; run ids are <workload>-<10 hex>, and its recorded workloads "
+            f"are: {known}"
+        )
+    if workload.record is None:
+        fail(
+            f"{run} has no record, since {workload.name} sets no `record`; for its log: "
+            f"trainstack logs {run} -s {session.stack}"
+        )
+    return workload.namespace, workload.record.volume, f"{workload.record.path}/{run}"
+
+
+def warn_of_changes(fetched: TransferResult) -> None:
+    if fetched.changed:
+        err.print(
+            f"{len(fetched.changed)} files changed while they were fetched and are not verified: "
+            f"{', '.join(fetched.changed)!r}; fetch them again when the run has ended",
+            style="yellow",
+        )

@@ -1,0 +1,45 @@
+"""Kubeconfigs of service accounts, as a tenant of the cluster receives them."""
+
+from pathlib import Path
+
+from trainstack.local_cluster.api import Api, ApiError
+from trainstack.local_cluster.certificates import kubeconfig, write_secret
+from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.layout import Layout
+
+TOKEN_SECONDS = 30 * 24 * 3600
+"""Lifetime of a token."""
+
+
+def write_kubeconfig(running: Cluster, account: str, output: Path | None = None) -> Path:
+    """Write a kubeconfig that acts as a service account in its namespace, mode 0600; return its path.
+
+    `account` is `<namespace>/<name>`. The default of `output` is a file in the state folder.
+    """
+    namespace, slash, name = account.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise ClusterError(f"{account!r} is not of the form <namespace>/<service account>, as in eidf001/researcher")
+    layout = Layout.of(running.state)
+    api = Api(running.server, layout.certs)
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": TOKEN_SECONDS},
+    }
+    try:
+        token = api.request("POST", f"{path}/{name}/token", body)["status"]["token"]
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        existing = ", ".join(item["metadata"]["name"] for item in api.request("GET", path)["items"]) or "none"
+        raise ClusterError(
+            f"There is no service account {name} in namespace {namespace}; existing ones: {existing}."
+        ) from error
+    file = output or layout.kubeconfigs / f"{namespace}-{name}"
+    if output is None:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+    content = kubeconfig(running.server, (layout.certs / "ca.crt").read_bytes(), {"token": token}, namespace)
+    write_secret(file, content.encode())
+    return file

@@ -1,0 +1,211 @@
+"""The cluster's certificates and kubeconfigs.
+
+The authority and the service account key are as old as the cluster's data, so that issued kubeconfigs and tokens stay
+valid. Certificates are issued again at each start, because the node's address may have changed.
+"""
+
+import base64
+import datetime as dt
+import ipaddress
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.network import API_SERVICE_IP, Slot
+from trainstack.local_cluster.registry_access import AUTHORITY, CLIENT, SERVER
+from trainstack.local_cluster.spec import NODE_NAME
+
+AUTHORITY_DAYS = 3650
+LEAF_DAYS = 730
+API_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    name: str
+    common_name: str
+    organization: str = ""
+    """The Kubernetes group; empty for none."""
+    hosts: tuple[str, ...] = ()
+    """DNS names and addresses; empty for a client's certificate."""
+    kubeconfig: bool = False
+    """Whether to write `<name>.kubeconfig` as well."""
+
+
+def leaves(slot: Slot) -> tuple[Leaf, ...]:
+    api_hosts = (*API_NAMES, "127.0.0.1", API_SERVICE_IP, slot.node_ip)
+    return (
+        Leaf("apiserver", "kube-apiserver", hosts=api_hosts),
+        Leaf("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
+        Leaf("front-proxy", "front-proxy"),
+        Leaf("kubelet", f"system:node:{NODE_NAME}", "system:nodes", (NODE_NAME, slot.node_ip), kubeconfig=True),
+        Leaf("controller-manager", "system:kube-controller-manager", kubeconfig=True),
+        Leaf("scheduler", "system:kube-scheduler", kubeconfig=True),
+        Leaf("proxy", "system:kube-proxy", kubeconfig=True),
+        Leaf("coredns", "system:coredns", kubeconfig=True),
+        Leaf("storage", "system:local-path-provisioner", kubeconfig=True),
+        Leaf("admin", "trainstack-admin", "system:masters", kubeconfig=True),
+    )
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def write_secret(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read at any time."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+
+
+def _name(common_name: str, organization: str = "") -> x509.Name:
+    parts = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+    if organization:
+        parts.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+    return x509.Name(parts)
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, days: int) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .serial_number(x509.random_serial_number())
+        # An hour back: the clock of a virtual machine may step after the start.
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(days=days))
+    )
+
+
+def _authority(certs: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Return the cluster's authority, read from its files if they exist."""
+    certificate_path, key_path = certs / "ca.crt", certs / "ca.key"
+    if certificate_path.exists() and key_path.exists():
+        key = serialization.load_pem_private_key(key_path.read_bytes(), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ClusterError(
+                f"{key_path} is not this cluster's key; create another one with `trainstack cluster reset`."
+            )
+        return x509.load_pem_x509_certificate(certificate_path.read_bytes()), key
+    certificate, key = _new_authority("trainstack local cluster", AUTHORITY_DAYS)
+    write_secret(key_path, _pem(key))
+    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return certificate, key
+
+
+def _new_authority(common_name: str, days: int) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name(common_name)
+    usage = x509.KeyUsage(
+        digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
+        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    certificate = (
+        _builder(name, name, days)
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return certificate, key
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _issue(certs: Path, leaf: Leaf, authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    builder = _builder(_name(leaf.common_name, leaf.organization), authority.subject, LEAF_DAYS)
+    if leaf.hosts:
+        usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
+        names = x509.SubjectAlternativeName([_host(host) for host in leaf.hosts])
+        builder = builder.add_extension(names, critical=False)
+    certificate = (
+        builder.public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    write_secret(certs / f"{leaf.name}.key", _pem(key))
+    (certs / f"{leaf.name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def embedded(content: bytes) -> str:
+    """Return the form in which a kubeconfig embeds a file."""
+    return base64.b64encode(content).decode()
+
+
+def kubeconfig(server: str, authority: bytes, user: Mapping[str, str], namespace: str = "") -> str:
+    """Return a kubeconfig with everything embedded, as JSON, which is also YAML.
+
+    `user` holds its credentials by the kubeconfig's keys; an empty `namespace` leaves `default`.
+    """
+    name = "trainstack-local"
+    context = {"cluster": name, "user": name} | ({"namespace": namespace} if namespace else {})
+    cluster = {"server": server, "certificate-authority-data": embedded(authority)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": context}],
+        "current-context": name,
+    }
+    return json.dumps(config, indent=2) + "\n"
+
+
+def issue_registry(certs: Path, host: str) -> None:
+    """Write the certificates of an image registry at `host` and of its clients.
+
+    The authority is not the cluster's, which also signs for users of the API, and is created at each start: the client
+    certificates of earlier starts are refused.
+    """
+    authority, signer = _new_authority("trainstack local registry", LEAF_DAYS)
+    (certs / f"{AUTHORITY}.crt").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    _issue(certs, Leaf(SERVER, "registry", hosts=(host,)), authority, signer)
+    _issue(certs, Leaf(CLIENT, "registry-client"), authority, signer)
+
+
+def issue(layout: Layout, slot: Slot) -> None:
+    certs = layout.certs
+    authority, signer = _authority(certs)
+    if not (certs / "service-account.key").exists():
+        account = ec.generate_private_key(ec.SECP256R1())
+        public = account.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        (certs / "service-account.pub").write_bytes(public)
+        write_secret(certs / "service-account.key", _pem(account))
+    for leaf in leaves(slot):
+        _issue(certs, leaf, authority, signer)
+        if leaf.kubeconfig:
+            ca, crt, key = ((certs / name).read_bytes() for name in ("ca.crt", f"{leaf.name}.crt", f"{leaf.name}.key"))
+            user = {"client-certificate-data": embedded(crt), "client-key-data": embedded(key)}
+            write_secret(certs / f"{leaf.name}.kubeconfig", kubeconfig(slot.server, ca, user).encode())
+    write_secret(layout.kubeconfig, (certs / "admin.kubeconfig").read_bytes())
+    issue_registry(certs, slot.node_ip)

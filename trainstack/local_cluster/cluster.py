@@ -1,0 +1,362 @@
+"""The local cluster's interface: `up`, `down`, `reset` and `status`, each safe to call at any time."""
+
+import calendar
+import contextlib
+import fcntl
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from trainstack.local_cluster import cgroups, folders, launch, processes, simulated
+from trainstack.local_cluster.api import Api, ApiError, Manifest
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.lifeline import Lifeline
+from trainstack.local_cluster.network import Slot
+from trainstack.local_cluster.processes import Run
+from trainstack.local_cluster.registry_access import RegistryAccess
+from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
+from trainstack.local_cluster.state import ComponentStatus, read_status, write_atomically
+from trainstack.toolchain import debian, distribution, machine
+
+Report = Callable[[str], None]
+"""Receives one line of progress."""
+
+START_SECONDS = 120.0
+"""Limit of a start, which takes about 10 s on 2 cores."""
+HEAL_SECONDS = 20.0
+"""How long a cluster with a failed component may heal before it is restarted."""
+LOCK_SECONDS = 180.0
+"""How long to wait for another `up` or `down` of the same cluster."""
+MANY_RESTARTS = 5
+"""A component that exited this often will not recover."""
+_lifelines: dict[Path, Lifeline] = {}
+"""Those of this process's temporary clusters, by state folder."""
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_INSTANCES = 1024
+"""Enough for eight clusters; many distributions set 128."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    state: Path
+    kubeconfig: Path
+    server: str
+    registry: RegistryAccess
+    node: str
+    node_ip: str
+    host_ip: str
+    """This machine's address on the link."""
+    pid: int
+    """The supervisor: `nsenter --target PID --all` opens a shell in the cluster."""
+
+    def to_dict(self) -> dict[str, str | int]:
+        """Return the fields for programs, without the location of credentials."""
+        plain = {"state": str(self.state), "kubeconfig": str(self.kubeconfig), "registry": self.registry.address}
+        return asdict(self) | plain
+
+
+@dataclass(frozen=True)
+class Status:
+    running: bool
+    ready: bool
+    """Whether every component, the API server and the real node are ready."""
+    node_ready: bool
+    cluster: Cluster | None
+    """None unless it runs."""
+    spec: ClusterSpec | None
+    """The spec of the last start; None before the first."""
+    components: tuple[ComponentStatus, ...]
+    """With the pids of this machine."""
+    problem: str
+    """Why it is not ready; empty if it is."""
+
+
+def silent(line: str) -> None:
+    """Discard a line of progress."""
+
+
+@contextlib.contextmanager
+def locked(layout: Layout, report: Report) -> Iterator[None]:
+    layout.make_state()
+    with layout.lock.open("a") as file:
+
+        def acquired() -> bool:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+        if not acquired():
+            report("waiting for another command that is starting or stopping this cluster")
+            if not processes.wait_until(acquired, LOCK_SECONDS):
+                raise ClusterError(
+                    f"Another command has held the lock of the cluster in {layout.state} for {LOCK_SECONDS:.0f} s; "
+                    f"`fuser {layout.lock}` prints its pid."
+                )
+        yield
+
+
+def _cluster(layout: Layout, record: Run) -> Cluster:
+    slot = Slot(record.slot)
+    return Cluster(
+        state=layout.state,
+        kubeconfig=layout.kubeconfig,
+        server=slot.server,
+        registry=RegistryAccess(slot.registry, layout.certs),
+        node=NODE_NAME,
+        node_ip=slot.node_ip,
+        host_ip=slot.host_ip,
+        pid=record.init.pid,
+    )
+
+
+def saved_spec(layout: Layout) -> ClusterSpec | None:
+    try:
+        return ClusterSpec.from_json(layout.spec.read_text())
+    except (FileNotFoundError, ValueError, TypeError, KeyError):  # half-written by a machine that lost its power
+        return None
+
+
+def ready_problem(node: Manifest, since: float) -> str:
+    """Return why a node is not ready, or an empty string. `since` (Unix seconds): earlier reports do not count."""
+    name = node["metadata"]["name"]
+    for condition in node.get("status", {}).get("conditions", []):
+        if condition["type"] == "Ready":
+            heartbeat = calendar.timegm(time.strptime(condition["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ"))
+            if heartbeat < int(since):
+                return f"node {name} has not reported since the start"
+            return "" if condition["status"] == "True" else f"node {name} is not ready: {condition['message']}"
+    return f"node {name} has not reported yet"
+
+
+def real_node_problem(api: Api, name: str, spec: ClusterSpec, since: float) -> str:
+    """Return why the real node does not accept pods yet, or an empty string. `since`: as of `ready_problem`."""
+    node = api.find(f"/api/v1/nodes/{name}")
+    account = api.find("/api/v1/namespaces/default/serviceaccounts/default")
+    if node is None:
+        return f"node {name} is not registered yet"
+    if not_ready := ready_problem(node, since):
+        return not_ready
+    if any(simulated.real_node_patch(node, spec)):
+        return f"node {name} does not advertise its GPUs yet"
+    if account is None:
+        return "namespace default does not accept pods yet: its service account does not exist"
+    return ""
+
+
+def _node_problem(layout: Layout, api: Api, spec: ClusterSpec, record: Run) -> str:
+    """Return why a node is not ready or lacks its GPUs or folders, or an empty string."""
+    try:
+        absent = folders.absent(layout, spec.node_folders, record.init.pid)
+        problem = real_node_problem(api, NODE_NAME, spec, record.started)
+        listed = api.request("GET", f"/api/v1/nodes?{simulated.SELECTOR}") if spec.simulated_nodes else {"items": []}
+    except (ApiError, OSError) as error:
+        return str(error)
+    if absent:
+        return f"the folder {absent[0]} is not mounted on node {NODE_NAME} yet"
+    # A simulated node's last heartbeat may be older than this start.
+    return problem or next(filter(None, (ready_problem(other, 0) for other in listed["items"])), "")
+
+
+def status(state: Path) -> Status:
+    """Return the status of the cluster in a state folder; reads only."""
+    layout = Layout.of(state)
+    record, spec = Run.read(layout.run), saved_spec(layout)
+    if record is None or not record.init.alive():
+        problem = "it is stopped" if record is None else "its supervisor died; `up` cleans up and restarts it"
+        return Status(
+            running=False, ready=False, node_ready=False, cluster=None, spec=spec, components=(), problem=problem
+        )
+    outer = processes.outer_pids(record.init.pid)
+    components = tuple(
+        replace(component, pid=outer.get(component.pid, 0) if component.pid else 0)
+        for component in read_status(layout.status)
+    )
+    cluster = _cluster(layout, record)
+    waiting = [c.name for c in components if not c.ready]
+    node_problem = _node_problem(layout, Api(cluster.server, layout.certs), spec or ClusterSpec(), record)
+    problem = f"not ready: {', '.join(waiting)}" if waiting or not components else node_problem
+    return Status(
+        running=True, ready=not problem, node_ready=not node_problem, cluster=cluster, spec=spec, components=components,
+        problem=problem,
+    )  # fmt: skip
+
+
+def _failing(layout: Layout, current: Status) -> str:
+    """Return the component that keeps exiting, with the end of its log, or an empty string."""
+    for component in current.components:
+        if not component.ready and component.restarts >= MANY_RESTARTS:
+            log = layout.log / f"{component.name}.log"
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:]) if log.exists() else ""
+            return f"{component.name} exited {component.restarts} times ({component.exit}). End of {log}:\n{tail}"
+    return ""
+
+
+def _await_ready(layout: Layout, seconds: float, report: Report, began: float) -> Status:
+    """Report components as they become ready. Return when all are, one keeps failing, or time is up."""
+    deadline, seen = time.monotonic() + seconds, set[str]()
+    while True:
+        current = status(layout.state)
+        for component in current.components:
+            if component.ready and component.name not in seen:
+                seen.add(component.name)
+                report(f"{time.monotonic() - began:5.1f} s  {component.name}")
+        if current.ready or not current.running or time.monotonic() > deadline or _failing(layout, current):
+            return current
+        time.sleep(0.1)
+
+
+def up(state: Path, spec: ClusterSpec | None = None, report: Report = silent, *, temporary: bool = False) -> Cluster:
+    """Ensure that the cluster runs and is ready.
+
+    A ready cluster is left unchanged, a damaged one heals or is restarted, and the remains of a crash are removed.
+    `spec` None keeps the last start's spec. A running cluster adopts changes to GPUs, folders and sites; other changes
+    are refused, since they would end its pods. `temporary`: a cluster that this call starts also stops when this
+    process ends, even if it is killed.
+    """
+    layout, began = Layout.of(state), time.monotonic()
+    with locked(layout, report):
+        current = status(layout.state)
+        if current.running and current.spec and spec is not None and current.spec != spec:
+            if changes := "; ".join(current.spec.with_live(spec).differences(spec)):
+                raise ClusterError(
+                    f"The cluster in {layout.state} runs with other settings ({changes}). A restart ends its pods and "
+                    "keeps its data: run `trainstack cluster down`, then `trainstack cluster up` with the new settings."
+                )
+            report(f"changing the running cluster: {'; '.join(current.spec.differences(spec))}")
+            write_atomically(layout.spec, spec.to_json())
+            current = _await_ready(layout, HEAL_SECONDS, silent, began)
+        if current.running and not current.ready:
+            report(f"waiting for the running cluster to heal ({current.problem})")
+            current = _await_ready(layout, HEAL_SECONDS, report, began)
+        if current.ready and current.cluster:
+            return current.cluster
+        return _start(layout, spec or current.spec or ClusterSpec(), report, began, temporary=temporary)
+
+
+def check_machine() -> None:
+    """Raise ClusterError with all that this machine lacks for the local cluster."""
+    findings = [str(finding) for finding in machine.missing()]
+    # `machine.missing` leaves packages out, since `make up` installs them.
+    if distribution.read().supported and (packages := debian.missing()):
+        findings.append(f"packages are missing: apt-get install {' '.join(packages)}")
+    if findings:
+        raise ClusterError("\n  - ".join(["This machine cannot run the local cluster:", *findings]))
+
+
+def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float, *, temporary: bool) -> Cluster:
+    check_machine()
+    _allow_inotify(report)
+    _stop(layout)
+    report("starting the cluster (about 10 s)")
+    _lifelines[layout.state] = launch.start(layout, spec)
+    try:
+        current = _await_ready(layout, START_SECONDS, report, began)
+    except BaseException:  # such as Ctrl-C
+        _stop(layout)
+        raise
+    if not temporary:
+        _lifelines.pop(layout.state).release()
+    if not current.ready or not current.cluster:
+        reason = _failing(layout, current) or current.problem
+        raise ClusterError(
+            f"The cluster in {layout.state} did not become ready within {time.monotonic() - began:.0f} s: {reason}\n"
+            f"Logs: {layout.log}. If a power loss damaged its data, recreate it with `trainstack cluster reset`."
+        )
+    report(f"{time.monotonic() - began:5.1f} s  node {NODE_NAME} is ready")
+    return current.cluster
+
+
+def _stop(layout: Layout) -> None:
+    launch.stop(layout, Run.read(layout.run))
+    if lifeline := _lifelines.pop(layout.state, None):
+        lifeline.cut()
+
+
+def _allow_inotify(report: Report, limit: Path = INOTIFY_LIMIT) -> None:
+    """Raise the kernel's limit of inotify instances, which the containerd and kubelet of a third cluster exceed.
+
+    containerd then starts without its CRI, and reports an unknown service instead of the limit.
+    """
+    before = int(limit.read_text())
+    if before >= INOTIFY_INSTANCES:
+        return
+    try:
+        limit.write_text(f"{INOTIFY_INSTANCES}\n")
+    except OSError as error:
+        report(
+            f"fs.inotify.max_user_instances is {before}, and cannot be raised here ({error.strerror}); a third cluster "
+            f"may not start: run `sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}` on the host"
+        )
+        return
+    report(f"raised fs.inotify.max_user_instances from {before} to {INOTIFY_INSTANCES}")
+
+
+def ensure_removable(layout: Layout) -> None:
+    """Raise ClusterError if the state folder contains foreign files."""
+    foreign = sorted(layout.contents() - layout.known())
+    if foreign or not layout.spec.exists():
+        names = ", ".join(foreign[:3]) + (", …" if foreign[3:] else "")
+        reason = f"contains {names}" if foreign else "has no spec.json"
+        raise ClusterError(
+            f"{layout.state} {reason}, so it does not belong to a local cluster alone and is not removed; name the "
+            "cluster's own folder with --state, or move the other files away."
+        )
+
+
+def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> None:
+    """Stop the cluster; leave nothing running, mounted or configured. Also after a crash, and if it is stopped.
+
+    Its data (objects, images, volumes) stays for the next `up`. With `keep_data` False, the state folder is removed
+    too, but not a volumes folder outside it. ClusterError if it contains foreign files; nothing is stopped then.
+    """
+    layout = Layout.of(state)
+    with locked(layout, report):
+        # The folder may have been deleted while the cluster runs, which keeps writing into it.
+        contents = layout.contents()
+        deleted = contents <= layout.remnants()
+        if not keep_data and not deleted:
+            ensure_removable(layout)
+        _stop(layout)
+        if not keep_data or deleted:
+            shutil.rmtree(layout.state)
+
+
+def down_all(*, keep_data: bool = True, report: Report = silent) -> int:
+    """Stop every native cluster of this machine as `down` does, and return their number."""
+    names = sorted(cgroups.clusters(cgroups.hierarchies()))
+    for name in names:
+        down_cgroup(name, keep_data=keep_data, report=report)
+    return len(names)
+
+
+def down_cgroup(name: str, *, keep_data: bool = True, report: Report = silent) -> None:
+    """Stop the cluster with this cgroup; if its supervisor has died, remove its traces outside the state folder."""
+    state = launch.supervised_state(cgroups.members(name, cgroups.hierarchies()))
+    if state is None:
+        launch.remove_traces(name)
+        report(f"removed what a killed cluster has left ({name})")
+    else:
+        down(state, keep_data=keep_data, report=report)
+        report(f"stopped the cluster in {state}")
+
+
+@contextlib.contextmanager
+def temporary(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Iterator[Cluster]:
+    """Run a cluster until the block or this process ends, and delete it. A killed process leaves its files."""
+    try:
+        yield up(state, spec, report, temporary=True)
+    finally:
+        down(state, keep_data=False)
+
+
+def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:
+    """Restart without objects and volumes; images in the shared registry stay."""
+    layout = Layout.of(state)
+    spec = spec or saved_spec(layout)
+    down(state, keep_data=False, report=report)
+    return up(state, spec, report)

@@ -1,0 +1,39 @@
+"""Run system commands."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from trainstack.local_cluster.errors import ClusterError
+
+TIMEOUT_SECONDS = 30.0
+"""A command of this package that takes longer hangs."""
+
+
+def execute(
+    command: Sequence[str], timeout_seconds: float | None, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command. Raises ClusterError if it cannot be started, or takes longer than `timeout_seconds`."""
+    try:
+        return subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            check=False, timeout=timeout_seconds,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ClusterError(f"`{' '.join(command)}` failed: {error}") from error
+
+
+def run(*argv: str) -> str:
+    """Run a small command, and return its output. Raises ClusterError if it fails."""
+    result = execute(argv, TIMEOUT_SECONDS)
+    if result.returncode != 0:
+        output = (result.stderr or result.stdout).strip()
+        raise ClusterError(f"`{' '.join(argv)}` failed with exit code {result.returncode}: {output}")
+    return result.stdout
+
+
+def succeeds(*argv: str) -> bool:
+    try:
+        run(*argv)
+    except ClusterError:
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""The images that the local cluster serves: operators, helpers, the base, and this repository's workloads."""
+
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images.recipe import Recipe
+from trainstack.runs.images.images import BASE_RECIPE, base_reference
+from trainstack.toolchain import tools
+from trainstack.toolchain.manifests import MANIFESTS, Manifest
+
+CONTAINERFILES = BASE_RECIPE.parent
+ROOT, NOBODY = "0:0", "65534:65534"
+
+BUSYBOX = ("docker.io/library/busybox:latest", "docker.io/library/busybox:1.35")
+"""The names that data loaders and others use; 1.35 is Debian 12's version."""
+_OPERATORS = ("kueue", "training-operator", "jobset", "trainer")
+INIT_PYTORCH = "registry.local/trainstack/init-pytorch:1"
+"""The training operator's init container: a busybox that does not run as root."""
+GIT = "docker.io/alpine/git:2.47.2"
+"""The image that checks out code by default; here it contains Debian's git."""
+
+
+def operators(names: Collection[str] = _OPERATORS) -> list[Recipe]:
+    """Return the controllers' images, under the names in their release manifests. Their programs must be built."""
+    return [_of_program(manifest) for manifest in MANIFESTS if manifest.name in names]
+
+
+def helpers() -> list[Recipe]:
+    """Return busybox, as root under its public name and as a non-root user for init containers."""
+    program = {"busybox": _busybox()}
+    context = CONTAINERFILES / "busybox"
+    return [
+        Recipe("busybox", context, {"RUN_AS": ROOT}, programs=program, serve_as=BUSYBOX),
+        Recipe("init-pytorch", context, {"RUN_AS": NOBODY}, programs=program, serve_as=(INIT_PYTORCH,)),
+    ]
+
+
+def git(packages: tuple[str, ...] = ("git", "openssh-client"), serve_as: tuple[str, ...] = (GIT,)) -> Recipe:
+    """Return Debian's git on the base image, for runs whose code is checked out."""
+    build_args = {"BASE": base_reference(), "PACKAGES": " ".join(packages)}
+    return Recipe("git", CONTAINERFILES / "git", build_args, serve_as=serve_as, installs=True)
+
+
+def base(serve_as: tuple[str, ...] = ()) -> Recipe:
+    """Return the base image, which can also be served under the names of public PyTorch images."""
+    return Recipe("base", BASE_RECIPE, serve_as=serve_as)
+
+
+def workload(folder: Path, serve_as: tuple[str, ...] = ()) -> Recipe:
+    """Return the image of a folder with a Dockerfile (`ARG BASE`, `FROM ${BASE}`), on our base."""
+    if not (folder / "Dockerfile").is_file():
+        raise ClusterError(f"{folder} has no Dockerfile; name a folder with one")
+    return Recipe(folder.resolve().name, folder, {"BASE": base_reference()}, serve_as=serve_as)
+
+
+def _of_program(manifest: Manifest) -> Recipe:
+    name, served = manifest.name, manifest.released.format(version=manifest.version)
+    return Recipe(name, CONTAINERFILES / name, programs={name: tools.program(name)}, serve_as=(served,))
+
+
+def _busybox() -> Path:
+    found = shutil.which("busybox")
+    # A dynamic program contains its loader's path; the image has no loader.
+    if found is None or b"/ld-linux" in Path(found).read_bytes():
+        raise ClusterError("No static busybox is installed; install it with `apt-get install busybox-static`")
+    return Path(found)

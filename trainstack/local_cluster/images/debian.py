@@ -1,0 +1,52 @@
+"""Build the base image: Debian 12 with Python and CPU PyTorch, from this machine's mirrors of Debian."""
+
+import os
+from pathlib import Path
+
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images import sources
+from trainstack.local_cluster.images.storage import OWN_MOUNTS, Report, Storage, container_name, execute_logged
+from trainstack.runs.images.images import BASE_RECIPE
+
+EXPECTED_SECONDS = 90
+"""On 2 cores with a near mirror."""
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def build(storage: Storage, image: str, report: Report) -> None:
+    """Build the base image under a name. An interrupted attempt leaves nothing that a later one would use."""
+    if os.geteuid() != 0:
+        raise ClusterError(
+            "The base image requires root, since debootstrap creates device files",
+            "run the command as root, or name an existing image in the workload (`image: {build: null, name: …}`), and "
+            "copy it to a kind cluster with `kind load docker-image`",
+        )
+    if not KEYRING.is_file():
+        raise ClusterError(f"{KEYRING} is missing; install it with `apt-get install debian-archive-keyring`")
+    found = sources.read()
+    (storage.folder / "sources.list").write_text("".join(f"{source.line}\n" for source in found))
+    container = container_name("base")
+    storage.run("from", "--name", container, "scratch")
+    try:
+        with storage.apt_settings() as apt:
+            execute_logged(rootfs_command(storage, container, found[0].uri, apt), storage.folder / "base.log", report)
+        storage.run("config", "--cmd", "python3", "--workingdir", "/", "--env", f"PATH={PATH}", container)
+        storage.run("commit", "--quiet", container, image)
+    finally:
+        storage.run("rm", container)
+
+
+def rootfs_command(storage: Storage, container: str, mirror: str, apt: Path) -> list[str]:
+    """Return the command that fills a working container with the root file system."""
+    return [
+        *OWN_MOUNTS,
+        "sh",
+        str(BASE_RECIPE / "rootfs.sh"),
+        container,
+        mirror,
+        str(KEYRING),
+        str(storage.folder / "sources.list"),
+        str(apt),
+        *storage.buildah(),
+    ]

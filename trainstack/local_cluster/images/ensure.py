@@ -1,0 +1,84 @@
+"""Ensure that a registry has the images: build missing ones, and push what it lacks."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from trainstack.local_cluster.images import debian, layout
+from trainstack.local_cluster.images.recipe import Recipe, build
+from trainstack.local_cluster.images.registry import Registry
+from trainstack.local_cluster.images.storage import Report, Storage
+from trainstack.local_cluster.registry_access import RegistryAccess
+from trainstack.runs.images.images import base_reference
+
+COMPRESSION_SECONDS = 10
+"""For an image with PyTorch, on 2 cores."""
+
+
+def ensure_images(
+    recipes: Sequence[Recipe], registry: RegistryAccess, report: Report, storage: Storage | None = None
+) -> list[str]:
+    """Build missing images and push what the registry lacks; return the images' names, in order.
+
+    A second call finds everything and takes well under 2 s. An interrupted call resumes, and a second process waits for
+    the first.
+    """
+    storage = storage or Storage.shared()
+    images = [recipe.image for recipe in recipes]
+    missing = _ensure_all_built(storage, list(zip(recipes, images, strict=True)), report)
+    target = Registry(registry)
+    places = [
+        (image, name)
+        for image, recipe in zip(images, recipes, strict=True)
+        for name in dict.fromkeys((image, *recipe.serve_as))
+    ]
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        found = pool.map(lambda place: target.has(storage.layout, *place), places)
+        lacking = [place for place, is_there in zip(places, found, strict=True) if not is_there]
+    for image, name in lacking:
+        since = time.monotonic()
+        target.push(storage.layout, image, name)
+        report(f"pushed {name} in {time.monotonic() - since:.1f} s")
+    if not missing and not lacking:
+        report(f"the registry has all {len(places)} images")
+    return images
+
+
+def ensure_built(recipes: Sequence[Recipe], report: Report, storage: Storage | None = None) -> list[str]:
+    """Build missing images into the storage's layout; return the images' names, in order."""
+    images = [recipe.image for recipe in recipes]
+    _ensure_all_built(storage or Storage.shared(), list(zip(recipes, images, strict=True)), report)
+    return images
+
+
+def _ensure_all_built(storage: Storage, images: Sequence[tuple[Recipe, str]], report: Report) -> bool:
+    """Return whether any image was missing."""
+    missing = [(recipe, image) for recipe, image in images if not layout.find(storage.layout, image)]
+    if missing:
+        with storage.locked(report):
+            storage.remove_leftovers()
+            for recipe, image in missing:
+                _ensure_built(storage, recipe, image, report)
+    return bool(missing)
+
+
+def _ensure_built(storage: Storage, recipe: Recipe, image: str, report: Report) -> None:
+    """Build an image, and its base, if missing; the caller holds the storage's lock."""
+    if layout.find(storage.layout, image):
+        return
+    base_image = base_reference()
+    if base_image in (image, recipe.build_args.get("BASE")) and not storage.has(base_image):
+        _timed(report, "base image", debian.EXPECTED_SECONDS, lambda: debian.build(storage, base_image, report))
+    if image != base_image:
+        _timed(report, image, None, lambda: build(storage, recipe, image))
+    expected = COMPRESSION_SECONDS if base_image in (image, recipe.build_args.get("BASE")) else None
+    _timed(report, f"compressing {image}", expected, lambda: layout.add(storage, image))
+
+
+def _timed(report: Report, what: str, expected_seconds: int | None, step: Callable[[], object]) -> None:
+    """Run a step; report how long it will take, if known, and how long it took."""
+    if expected_seconds is not None:
+        report(f"{what}: about {expected_seconds} s")
+    since = time.monotonic()
+    step()
+    report(f"{what}: done in {time.monotonic() - since:.1f} s")

@@ -1,0 +1,63 @@
+"""Stored images: an OCI image layout, in which each layer is compressed once for any registry.
+
+Source: https://github.com/opencontainers/image-spec/blob/main/image-layout.md
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images.storage import Storage
+
+COMPRESSION = ("--compression-format=zstd", "--compression-level=3")
+"""Unpacks in half the time of gzip, and is a tenth smaller than gzip's default; containerd reads it since 1.5."""
+NAME = "org.opencontainers.image.ref.name"
+
+
+@dataclass(frozen=True)
+class Blob:
+    digest: str
+    size: int
+    media_type: str
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    manifest: Blob
+    blobs: tuple[Blob, ...]
+
+
+def add(storage: Storage, image: str) -> None:
+    """Copy an image from buildah's storage to the layout; its name appears there once it is complete."""
+    storage.run("push", "--quiet", *COMPRESSION, image, f"oci:{storage.layout}:{image}")
+
+
+def find(layout: Path, image: str) -> StoredImage | None:
+    try:
+        index = json.loads((layout / "index.json").read_text())
+    except FileNotFoundError:
+        return None
+    for entry in index["manifests"]:
+        if entry.get("annotations", {}).get(NAME) == image:
+            manifest = _blob(entry)
+            body = json.loads(path(layout, manifest).read_text())
+            return StoredImage(manifest, tuple(_blob(part) for part in (body["config"], *body["layers"])))
+    return None
+
+
+def require(layout: Path, image: str) -> StoredImage:
+    """Return an image of the layout; raise ClusterError if it has not been built."""
+    found = find(layout, image)
+    if found is None:
+        raise ClusterError(f"image {image} has not been built on this machine; run `trainstack cluster load`")
+    return found
+
+
+def path(layout: Path, blob: Blob) -> Path:
+    algorithm, _, value = blob.digest.partition(":")
+    return layout / "blobs" / algorithm / value
+
+
+def _blob(entry: dict[str, str | int]) -> Blob:
+    return Blob(str(entry["digest"]), int(entry["size"]), str(entry["mediaType"]))

@@ -1,0 +1,128 @@
+"""Build an image from a Dockerfile and exactly the files from which its tag was computed."""
+
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images.storage import CONTEXT_PREFIX, OWN_MOUNTS, Storage, execute
+from trainstack.local_cluster.state import write_atomically
+from trainstack.runs.images.images import content_tag, context_files, reference
+from trainstack.toolchain import digests
+from trainstack.toolchain.places import cache_root
+
+PID_MAX = Path("/proc/sys/kernel/pid_max")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The sources of an image, and the names under which it is served."""
+
+    name: str
+    """Short name; the image is `registry.local/trainstack/<name>:<content tag>`."""
+    context: Path
+    """Folder of the Dockerfile and the files it copies."""
+    build_args: Mapping[str, str] = field(default_factory=dict)
+    programs: Mapping[str, Path] = field(default_factory=dict)
+    """Additional files of the context, built elsewhere, by the name that the Dockerfile copies."""
+    serve_as: tuple[str, ...] = ()
+    """Additional names in the registry, in place of public images."""
+    installs: bool = False
+    """Whether its Dockerfile installs Debian packages, with this machine's apt settings in the secret `apt`."""
+
+    @property
+    def image(self) -> str:
+        """Full name, computed from the current files."""
+        memory = cache_root() / "images" / "tags"
+        return reference(self.name, tag_of(self.context, self.build_args, self.programs, memory))
+
+
+def tag_of(context: Path, build_args: Mapping[str, str], programs: Mapping[str, Path], memory: Path) -> str:
+    """Return the `content_tag` of an image, stored: otherwise each command would hash 150 MB of built programs.
+
+    `memory` is a folder with a file for each image whose programs all have a recorded digest, which `digests.verify`
+    compares before the programs are used. Its name is the tag with the digests in the place of the programs.
+    """
+    recorded = {name: digests.recorded(path) for name, path in programs.items()}
+    if not programs or not all(recorded.values()):
+        return content_tag(context, build_args, programs=programs)
+    known = {f"program {name}": digest for name, digest in recorded.items()}
+    file = memory / content_tag(context, {**build_args, **known})
+    if file.is_file() and (tag := file.read_text(encoding="utf-8")):
+        return tag
+    tag = content_tag(context, build_args, programs=programs)
+    if any(digests.sha256(path) != recorded[name] for name, path in programs.items()):
+        return tag  # of a damaged program, which is replaced by one with the recorded digest
+    with suppress(OSError):  # with a cache that cannot be written, the programs are hashed each time
+        memory.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, tag)
+    return tag
+
+
+def build(storage: Storage, recipe: Recipe, image: str) -> None:
+    """Build a recipe's image into buildah's storage under a name; its base image must exist.
+
+    Raises ClusterError if the files have changed since the name was computed.
+    """
+    with tempfile.TemporaryDirectory(prefix=CONTEXT_PREFIX, dir=storage.folder) as folder:
+        staged = Path(folder)
+        stage(recipe, staged)
+        if recipe.image != image:
+            raise ClusterError(f"files in {recipe.context} changed while {image} was prepared; run the command again")
+        with storage.apt_settings() if recipe.installs else nullcontext() as apt:
+            secrets = {"apt": apt} if apt is not None else {}
+            execute([*OWN_MOUNTS, *build_command(storage, image, staged, recipe.build_args, secrets)])
+
+
+def build_command(
+    storage: Storage,
+    image: str,
+    context: Path,
+    build_args: Mapping[str, str],
+    secrets: Mapping[str, Path] | None = None,
+) -> list[str]:
+    """Return the command that builds a staged context.
+
+    Times are set to 0, so that the same files on the same base give the same digest.
+    """
+    arguments = [argument for key in sorted(build_args) for argument in ("--build-arg", f"{key}={build_args[key]}")]
+    arguments += [f"--secret=id={name},src={file}" for name, file in sorted((secrets or {}).items())]
+    return storage.buildah(
+        *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0"),
+        *_limits(),
+        *arguments,
+        *("--file", str(context / "Dockerfile"), "--tag", image, str(context)),
+    )
+
+
+def _limits() -> Iterator[str]:
+    """Yield options that keep this process's limits: root in a container may not raise them as buildah would.
+
+    buildah itself lowers its number of processes to the kernel's largest process id, and could not raise it again.
+    """
+    for name, number in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
+        _, hard = resource.getrlimit(number)
+        if hard == resource.RLIM_INFINITY:
+            continue
+        limit = min(hard, int(PID_MAX.read_text())) if name == "nproc" else hard
+        yield f"--ulimit={name}={limit}:{limit}"
+
+
+def stage(recipe: Recipe, target: Path) -> None:
+    """Copy the files that the content tag covers, with normalized modes: nothing else can get into the image."""
+    _copy((recipe.context / path, target / path) for path in context_files(recipe.context))
+    _copy(((source, target / name) for name, source in recipe.programs.items()))
+    # It has been applied; buildah must not apply it again.
+    (target / ".dockerignore").unlink(missing_ok=True)
+
+
+def _copy(pairs: Iterable[tuple[Path, Path]]) -> None:
+    for source, target in pairs:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target, follow_symlinks=False)
+        if not source.is_symlink():
+            target.chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)

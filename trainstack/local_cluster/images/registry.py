@@ -1,0 +1,100 @@
+"""Push images of the layout to a registry: only the blobs that it lacks.
+
+Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md
+"""
+
+import http.client
+import ssl
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images import layout
+from trainstack.local_cluster.images.layout import Blob
+from trainstack.local_cluster.registry_access import RegistryAccess
+from trainstack.runs.images.references import Target, target
+
+TIMEOUT_SECONDS = 120.0
+"""A registry hashes 300 MB in a few seconds; one silent for this long hangs."""
+_ACCEPTED = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+
+
+@dataclass(frozen=True)
+class Registry:
+    access: RegistryAccess
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return self.access.tls()
+
+    def digest(self, place: Target) -> str | None:
+        response = self._request("HEAD", f"/v2/{place.repository}/manifests/{place.tag}", {"Accept": _ACCEPTED})
+        return response.headers["Docker-Content-Digest"] if response.status == 200 else None
+
+    def has(self, folder: Path, image: str, name: str) -> bool:
+        """Whether the registry has exactly this image of the layout under that name."""
+        return self.digest(target(name)) == layout.require(folder, image).manifest.digest
+
+    def push(self, folder: Path, image: str, name: str) -> bool:
+        """Push an image of the layout under a name; return False if it was there. Safe to repeat."""
+        stored, place = layout.require(folder, image), target(name)
+        if self.has(folder, image, name):
+            return False
+        origin = target(image).repository
+        for blob in stored.blobs:
+            self._blob(folder, blob, place.repository, origin)
+        self._request(
+            "PUT",
+            f"/v2/{place.repository}/manifests/{place.tag}",
+            {"Content-Type": stored.manifest.media_type},
+            body=layout.path(folder, stored.manifest),
+            expect=(201,),
+        )
+        return True
+
+    def _blob(self, folder: Path, blob: Blob, repository: str, origin: str) -> None:
+        if self._request("HEAD", f"/v2/{repository}/blobs/{blob.digest}", {}).status == 200:
+            return
+        mount = urllib.parse.urlencode({"mount": blob.digest, "from": origin})
+        upload = self._request("POST", f"/v2/{repository}/blobs/uploads/?{mount}", {}, expect=(201, 202))
+        if upload.status == 201:
+            return
+        location = urllib.parse.urlsplit(upload.headers["Location"])
+        query = "&".join(part for part in (location.query, urllib.parse.urlencode({"digest": blob.digest})) if part)
+        headers = {"Content-Type": "application/octet-stream"}
+        self._request("PUT", f"{location.path}?{query}", headers, body=layout.path(folder, blob), expect=(201,))
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        *,
+        body: Path | None = None,
+        expect: tuple[int, ...] = (200, 404),
+    ) -> http.client.HTTPResponse:
+        connection = http.client.HTTPSConnection(self.access.address, timeout=TIMEOUT_SECONDS, context=self._tls)
+        try:
+            if body is None:
+                connection.request(method, path, headers=dict(headers))
+            else:
+                with body.open("rb") as file:
+                    length = {"Content-Length": str(body.stat().st_size)}
+                    connection.request(method, path, body=file, headers={**headers, **length})
+            response = connection.getresponse()
+            text = response.read().decode(errors="replace")
+        except OSError as error:
+            raise ClusterError(
+                f"The registry at {self.access.address} does not respond ({error}); check with `trainstack cluster "
+                "status` that the cluster is running."
+            ) from error
+        finally:
+            connection.close()
+        if response.status not in expect:
+            raise ClusterError(
+                f"registry {self.access.address}: {method} {path} returned {response.status}: {text.strip()}"
+            )
+        return response

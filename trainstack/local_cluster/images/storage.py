@@ -1,0 +1,162 @@
+"""Run buildah with a storage of its own in the shared cache, and leave no mount behind."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images.sources import acquire_settings
+from trainstack.toolchain.places import cache_root
+
+Report = Callable[[str], None]
+
+OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private") if os.geteuid() == 0 else ("buildah", "unshare", "--")
+"""A mount namespace for each command: buildah's mounts end with it, also after SIGKILL.
+
+Users who are not root get a user namespace too, which allows all that buildah needs, but no device files.
+"""
+STAGE_MARK = "## "
+"""Marks a stage in a script's output; other lines are only logged."""
+LOG_TAIL_LINES = 15
+CONTEXT_PREFIX = "context-"
+"""Names of staged build contexts, in the storage's folder, begin with it."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The folder of all builds: buildah's storage, OCI layout, logs."""
+
+    folder: Path
+
+    @classmethod
+    def shared(cls) -> "Storage":
+        return cls(cache_root() / "images")
+
+    @property
+    def layout(self) -> Path:
+        """OCI image layout: every image compressed once, ready for any registry."""
+        return self.folder / "layout"
+
+    def buildah(self, *arguments: str) -> list[str]:
+        """Return a buildah command; after `OWN_MOUNTS` it leaves no mount."""
+        return [
+            "buildah",
+            f"--root={self.folder / 'storage'}",
+            f"--runroot={self.folder / 'run'}",
+            "--storage-driver=overlay",
+            *arguments,
+        ]
+
+    def run(self, *arguments: str) -> str:
+        return execute([*OWN_MOUNTS, *self.buildah(*arguments)])
+
+    def has(self, image: str) -> bool:
+        listed = self.run("images", "--format", "{{.Name}}:{{.Tag}}")
+        return image in listed.splitlines()
+
+    def remove_leftovers(self) -> None:
+        """Remove files and working containers of killed commands; keep those of live processes.
+
+        The caller holds the lock.
+        """
+        self._apt_conf.unlink(missing_ok=True)
+        for context in self.folder.glob(f"{CONTEXT_PREFIX}*"):
+            shutil.rmtree(context, ignore_errors=True)
+        names = self.run("containers", "--format", "{{.ContainerName}}").splitlines()
+        for name in names:
+            if not _is_alive(name):
+                self.run("rm", name)
+
+    @contextmanager
+    def apt_settings(self) -> Iterator[Path]:
+        """Yield a file with the settings that apt needs in an image, such as a proxy with its password."""
+        settings = acquire_settings(execute(["apt-config", "dump"]))
+        self._apt_conf.unlink(missing_ok=True)
+        with open(self._apt_conf, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(settings)
+        try:
+            yield self._apt_conf
+        finally:
+            self._apt_conf.unlink(missing_ok=True)
+
+    @property
+    def _apt_conf(self) -> Path:
+        return self.folder / "apt.conf"
+
+    @contextmanager
+    def locked(self, report: Report) -> Iterator[None]:
+        """Lock the storage against other builders of this machine.
+
+        Child processes inherit the lock: if this process is killed, the next one waits for its children.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                report("waiting for another process that is building images")
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.fcntl(descriptor, fcntl.F_SETFD, 0)  # no FD_CLOEXEC: children inherit it
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def container_name(purpose: str) -> str:
+    """Return the name of a working container, which contains its owner's pid."""
+    return f"trainstack-{os.getpid()}-{purpose}-{time.monotonic_ns():x}"
+
+
+def _is_alive(container: str) -> bool:
+    """Whether the process in a container's name still runs; other names count as leftovers."""
+    parts = container.split("-")
+    return len(parts) > 2 and parts[0] == "trainstack" and Path(f"/proc/{parts[1]}").is_dir()
+
+
+def execute(argv: Sequence[str]) -> str:
+    try:
+        result = subprocess.run(argv, capture_output=True, text=True, check=False, close_fds=False)
+    except FileNotFoundError as error:
+        raise _missing(argv, error) from error
+    if result.returncode != 0:
+        output = "\n".join((result.stderr or result.stdout).strip().splitlines()[-LOG_TAIL_LINES:])
+        raise ClusterError(f"`{' '.join(argv)}` failed with exit code {result.returncode}:\n{output}")
+    return result.stdout
+
+
+def execute_logged(argv: Sequence[str], log: Path, report: Report) -> None:
+    """Run a long command: report its stages with their durations, and log its output."""
+    stage, since = "", time.monotonic()
+    with log.open("w") as out:
+        try:
+            process = subprocess.Popen(
+                argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, close_fds=False
+            )
+        except FileNotFoundError as error:
+            raise _missing(argv, error) from error
+        with process:
+            for line in process.stdout or ():
+                out.write(line)
+                if line.startswith(STAGE_MARK):
+                    if stage:
+                        report(f"  {stage}: {time.monotonic() - since:.0f} s")
+                    stage, since = line.removeprefix(STAGE_MARK).strip(), time.monotonic()
+    if process.returncode != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
+        raise ClusterError(f"{stage or argv[0]} failed with exit code {process.returncode}; log: {log}\n{tail}")
+    if stage:
+        report(f"  {stage}: {time.monotonic() - since:.0f} s")
+
+
+def _missing(argv: Sequence[str], error: FileNotFoundError) -> ClusterError:
+    return ClusterError(
+        f"Container images cannot be built: a program of `{' '.join(argv[:8])} …` is missing ({error}); install the "
+        "packages with `apt-get install buildah debootstrap debian-archive-keyring busybox-static`"
+    )

@@ -1,0 +1,346 @@
+"""`up`, `down`, `reset` and `status` of a kind cluster, each safe to call at any time. None requires root."""
+
+import shutil
+import socket
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from trainstack.local_cluster.cluster import Cluster, Report, Status, ensure_removable, locked, saved_spec, silent
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.kind import engine, files, objects, program
+from trainstack.local_cluster.kind.engine import Container
+from trainstack.local_cluster.kind.program import Kind
+from trainstack.local_cluster.kind.record import Record
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.processes import wait_until
+from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state import ComponentStatus, write_atomically
+
+REGISTRY_IMAGE = "docker.io/library/registry:2.8.3"
+START_SECONDS = 300.0
+"""Limit from a started node to a ready cluster, which takes about 30 s on 2 cores."""
+STOP_SECONDS = 30
+"""How long a container may take to stop before it is killed."""
+_DEFAULT = ClusterSpec()
+_NATIVE_ONLY = ("simulated_nodes", "node_folders", "sites", "audit", "registry", "volumes")
+"""Settings that need processes or mounts of the native driver."""
+
+
+def check_machine(state: Path) -> None:
+    """Raise ClusterError with what this machine lacks for kind. Does not require root."""
+    program.check()
+    record = Record.read(Layout.of(state).driver)
+    engine.find(record.engine if record else "")
+
+
+def status(state: Path) -> Status:
+    """Return the status of the cluster in a state folder; reads only."""
+    layout = Layout.of(state)
+    record, spec = Record.read(layout.driver), saved_spec(layout)
+    stopped = Status(
+        running=False, ready=False, node_ready=False, cluster=None, spec=spec, components=(), problem="it is stopped"
+    )
+    if record is None or not record.node_id:
+        return replace(stopped, problem="its creation failed; `up` tries again") if record else stopped
+    try:
+        node, registry = (record.container_engine().container(name) for name in (record.node, record.registry))
+    except ClusterError as error:
+        return replace(stopped, problem=str(error))
+    if node is None or node.id != record.node_id:
+        return replace(stopped, problem=f"its container {record.node} was deleted; `up` creates another one")
+    components = (_component("node", node), _component("registry", registry))
+    if not node.running:
+        return replace(stopped, components=components)
+    waiting = [component.name for component in components if not component.ready]
+    problem = f"not ready: {', '.join(waiting)}" if waiting else objects.problem(layout, record, spec or _DEFAULT)
+    return Status(
+        running=True, ready=not problem, node_ready=not problem, cluster=_cluster(layout, record, node), spec=spec,
+        components=components, problem=problem,
+    )  # fmt: skip
+
+
+def _component(name: str, container: Container | None) -> ComponentStatus:
+    if container is None:
+        return ComponentStatus(name, 0, ready=False, restarts=0, exit="deleted", once=False)
+    ended = "" if container.running else f"exit code {container.exit_code}"
+    return ComponentStatus(name, container.pid, ready=container.running, restarts=0, exit=ended, once=False)
+
+
+def _cluster(layout: Layout, record: Record, node: Container) -> Cluster:
+    return Cluster(
+        state=layout.state,
+        kubeconfig=layout.kubeconfig,
+        server=files.server_of(layout),
+        registry=files.access(layout, record),
+        node=record.node,
+        node_ip=files.LOOPBACK,
+        host_ip=files.LOOPBACK,
+        pid=node.pid,
+    )
+
+
+def up(
+    state: Path,
+    spec: ClusterSpec | None = None,
+    report: Report = silent,
+    *,
+    node_image: str | None = None,
+    registry_image: str | None = None,
+) -> Cluster:
+    """Ensure that the cluster runs and is ready: create it, or start its stopped containers.
+
+    None keeps what the folder remembers. A kind cluster of the same name that this folder did not create is left alone.
+    """
+    layout = Layout.of(state)
+    with locked(layout, report):
+        chosen = spec or saved_spec(layout) or _DEFAULT
+        _ensure_supported(chosen)
+        program.check()
+        record = Record.read(layout.driver)
+        kind = Kind(engine.find(record.engine if record else ""))
+        since, node = time.time(), _own_node(layout, kind, record, report)
+        if node is not None and node.running:
+            since = 0.0
+        if record is not None and node is not None:
+            _ensure_unchanged(layout, record, chosen, node_image, registry_image)
+            _start(layout, record, node, report)
+        else:
+            planned = _plan(layout, kind, record, node_image, registry_image)
+            record = _create(layout, kind, planned, chosen, report)
+        write_atomically(layout.spec, chosen.to_json())
+        return _ready(layout, record, chosen, report, since)
+
+
+def _ensure_supported(spec: ClusterSpec) -> None:
+    if unsupported := [name for name in _NATIVE_ONLY if getattr(spec, name) != getattr(_DEFAULT, name)]:
+        raise ClusterError(
+            f"The kind driver does not support {', '.join(name.replace('_', ' ') for name in unsupported)}",
+            "use the native driver, with a folder of its own: `trainstack cluster up --driver native --state FOLDER`",
+        )
+
+
+def _own_node(layout: Layout, kind: Kind, record: Record | None, report: Report) -> Container | None:
+    """Return the node's container if this folder created it, after removing the rest of an interrupted creation.
+
+    Raises ClusterError if the container was created by another folder or by hand.
+    """
+    if record is None:
+        return None
+    node = kind.engine.container(record.node)
+    if node is not None and not record.node_id:
+        report("removing the rest of an interrupted creation")
+        _delete(layout, kind, record)
+        return None
+    _ensure_own(record, node)
+    return node
+
+
+def _ensure_own(record: Record, node: Container | None) -> None:
+    if node is not None and node.id != record.node_id:
+        raise ClusterError(
+            f"The container {record.node} is not the one that this folder created; nothing was changed",
+            f"if you do not need it, delete it yourself: `kind delete cluster --name {record.name}`",
+        )
+
+
+def _ensure_unchanged(
+    layout: Layout, record: Record, spec: ClusterSpec, node_image: str | None, registry_image: str | None
+) -> None:
+    """Raise ClusterError if the settings need another node."""
+    saved = saved_spec(layout) or spec
+    changes = saved.with_live(spec).differences(spec)
+    changes += [
+        f"{name}: {old or 'the default of kind'} → {new}"
+        for name, old, new in (
+            ("node image", record.node_image, node_image),
+            ("registry image", record.registry_image, registry_image),
+        )
+        if new is not None and new != old
+    ]
+    if changes:
+        raise ClusterError(
+            f"The kind cluster of {layout.state} has other settings ({'; '.join(changes)})",
+            "recreate it with `trainstack cluster down --wipe`, which deletes its objects and volumes, then "
+            "`trainstack cluster up` with the new settings",
+        )
+
+
+def _plan(
+    layout: Layout, kind: Kind, record: Record | None, node_image: str | None, registry_image: str | None
+) -> Record:
+    """Return the record of a cluster to create. Raises ClusterError if its name is taken."""
+    planned = Record(
+        engine=kind.engine.name,
+        name=layout.cgroup,
+        node_id="",
+        registry_port=_free_port(),
+        node_image=node_image if node_image is not None else record.node_image if record else "",
+        registry_image=registry_image or (record.registry_image if record else REGISTRY_IMAGE),
+    )
+    if planned.name in kind.clusters():
+        raise ClusterError(
+            f"A kind cluster {planned.name} exists that {layout.state} has no record of; nothing was changed",
+            f"delete it yourself if you do not need it (`kind delete cluster --name {planned.name}`), or use another "
+            "folder: --state FOLDER",
+        )
+    return planned
+
+
+def _kubeconfig(layout: Layout) -> Path:
+    """Return the file that kind writes and edits instead of the user's."""
+    return layout.config / "kind.kubeconfig"
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((files.LOOPBACK, 0))
+        return int(listener.getsockname()[1])
+
+
+def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, report: Report) -> Record:
+    # First: the folder remains kind's if a step fails, and containers are found again if this process is killed.
+    record.write(layout.driver)
+    write_atomically(layout.spec, spec.to_json())
+    for folder in (layout.config, layout.log):
+        folder.mkdir(parents=True, exist_ok=True)
+    layout.certs.mkdir(mode=0o700, exist_ok=True)
+    files.write_registry(layout)
+    config, kubeconfig = layout.config / "kind.json", _kubeconfig(layout)
+    kubeconfig.unlink(missing_ok=True)
+    config.write_text(files.cluster_config(layout, record, spec))
+    if not kind.engine.has_image(record.registry_image):
+        report(f"downloading {record.registry_image}")
+        kind.engine.run("pull", record.registry_image, timeout_seconds=None)
+    report("creating the kind cluster (about 1 minute; the first time, kind downloads a node image of 1 GB)")
+    kind.create(config, kubeconfig, record.node_image, layout.log / "kind.log", report)
+    node = kind.engine.container(record.node)
+    if node is None:
+        raise ClusterError(f"kind created no container {record.node}; log: {layout.log / 'kind.log'}")
+    files.write_credentials(layout, kubeconfig)
+    kubeconfig.unlink()
+    created = replace(record, node_id=node.id)
+    # A registry of an earlier node would be in a network namespace that no longer exists.
+    _remove_registry(created)
+    created.write(layout.driver)
+    kind.engine.run(*files.registry_arguments(layout, created))
+    return created
+
+
+def _start(layout: Layout, record: Record, node: Container, report: Report) -> None:
+    container_engine = record.container_engine()
+    if not node.running:
+        report("starting the containers")
+        container_engine.run("start", record.node)
+    registry = container_engine.container(record.registry)
+    if node.running and registry is not None and registry.running:
+        return
+    # Created again, not started: it joins the network namespace that the node has now, with new certificates.
+    _remove_registry(record)
+    files.write_registry(layout)
+    container_engine.run(*files.registry_arguments(layout, record))
+
+
+def _remove_registry(record: Record) -> None:
+    container_engine = record.container_engine()
+    if container_engine.container(record.registry) is not None:
+        container_engine.run("rm", "--force", record.registry)
+
+
+def _ready(layout: Layout, record: Record, spec: ClusterSpec, report: Report, since: float) -> Cluster:
+    """Wait for a node that was started at `since` (Unix seconds; 0: earlier)."""
+    began, problem = time.monotonic(), ""
+
+    def ready() -> bool:
+        nonlocal problem
+        _reject_stray_requests(record)
+        problem = objects.reconcile(layout, record, spec) or objects.problem(layout, record, spec, since)
+        return not problem
+
+    wait_until(ready, START_SECONDS, 0.5)
+    current = status(layout.state)
+    if problem or current.cluster is None:
+        raise ClusterError(
+            f"The kind cluster of {layout.state} did not become ready within {time.monotonic() - began:.0f} s: "
+            f"{problem or current.problem}",
+            "read the logs: `trainstack cluster logs kubelet`",
+        )
+    report(f"{time.monotonic() - began:5.1f} s  node {record.node} is ready")
+    return current.cluster
+
+
+def _reject_stray_requests(record: Record) -> None:
+    """Keep requests to services and to addresses of earlier pods on the node.
+
+    After a restart, kube-proxy needs a while for its rules, and pods get other addresses. The engine's network would
+    send such requests to the machine's gateway. If a proxy answers there, the API server keeps its connection, takes an
+    operator's API for broken, and deletes no namespace. kube-proxy's rules precede the rejection, and the routes of
+    single pods the route of all.
+    """
+    rule = f"OUTPUT --destination {files.SERVICE_RANGE} --jump REJECT"
+    script = (
+        f"ip route replace unreachable {files.POD_RANGE}; "
+        f"iptables --check {rule} 2>/dev/null || iptables --insert {rule}"
+    )
+    record.container_engine().run("exec", record.node, "sh", "-c", script)
+
+
+def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> None:
+    """Stop the containers; with `keep_data` False, delete them and the state folder. The registry's images stay.
+
+    ClusterError if the folder contains foreign files, or if the node's container is not its own.
+    """
+    layout = Layout.of(state)
+    with locked(layout, report):
+        record = Record.read(layout.driver)
+        if not keep_data:
+            ensure_removable(layout)
+        if record is not None:
+            container_engine = record.container_engine()
+            node = container_engine.container(record.node)
+            if record.node_id:
+                _ensure_own(record, node)
+            if not keep_data or not record.node_id:
+                _delete(layout, Kind(container_engine), record)
+            else:
+                # The registry first: it is in the node's network namespace.
+                for name in (record.registry, record.node):
+                    container = container_engine.container(name)
+                    if container is not None and container.running:
+                        container_engine.run("stop", "-t", str(STOP_SECONDS), name)
+        if not keep_data:
+            shutil.rmtree(layout.state)
+
+
+def _delete(layout: Layout, kind: Kind, record: Record) -> None:
+    program.check()
+    _remove_registry(record)
+    kind.delete(record.name, _kubeconfig(layout))
+
+
+def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:
+    """Create the cluster again without objects and volumes; the registry's images stay."""
+    layout = Layout.of(state)
+    record = Record.read(layout.driver)
+    spec = spec or saved_spec(layout)
+    images = (record.node_image, record.registry_image) if record else (None, None)
+    down(state, keep_data=False, report=report)
+    return up(state, spec, report, node_image=images[0], registry_image=images[1])
+
+
+def logs(state: Path, component: str, *, follow: bool) -> list[str]:
+    """Return the command that prints a component's log. Raises ClusterError for an unknown component."""
+    record = Record.read(Layout.of(state).driver)
+    if record is None:
+        raise ClusterError(f"{state} has no kind cluster")
+    commands = {
+        "node": ["logs", *(["--follow"] if follow else []), record.node],
+        "registry": ["logs", *(["--follow"] if follow else []), record.registry],
+        **{
+            unit: ["exec", record.node, "journalctl", "--no-pager", f"--unit={unit}", *(["--follow"] if follow else [])]
+            for unit in ("containerd", "kubelet")
+        },
+    }
+    if component not in commands:
+        raise ClusterError(f"no log of component {component!r}; components with a log: {', '.join(sorted(commands))}")
+    return [record.engine, *commands[component]]

@@ -1,0 +1,148 @@
+"""The container engine that runs a kind cluster: docker, podman or nerdctl."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from trainstack.local_cluster.command import execute
+from trainstack.local_cluster.errors import ClusterError
+
+Name = Literal["docker", "nerdctl", "podman"]
+NAMES: tuple[Name, ...] = get_args(Name)
+"""In the order in which kind itself looks for them."""
+PROVIDER = "KIND_EXPERIMENTAL_PROVIDER"
+"""kind's variable for the engine; without it, kind uses the first program on PATH, also if its engine is stopped."""
+TIMEOUT_SECONDS = 60.0
+"""A command that takes longer hangs: it downloads nothing."""
+_DELEGATION = (
+    "delegate the cgroup controllers to your account: put `Delegate=yes` below `[Service]` into "
+    "/etc/systemd/system/user@.service.d/delegate.conf, run `sudo systemctl daemon-reload`, and log in again"
+)
+
+
+@dataclass(frozen=True)
+class Container:
+    id: str
+    running: bool
+    pid: int
+    """0 unless it runs."""
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A container engine. Its methods raise ClusterError with the engine's own message."""
+
+    name: Name
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the variables with which kind uses this engine."""
+        return {**os.environ, PROVIDER: self.name}
+
+    def run(self, *arguments: str, timeout_seconds: float | None = TIMEOUT_SECONDS) -> str:
+        result = execute([self.name, *arguments], timeout_seconds)
+        if result.returncode != 0:
+            raise ClusterError(f"`{self.name} {' '.join(arguments)}` failed: {_message(result)}", _remedy(result))
+        return result.stdout
+
+    def container(self, name: str) -> Container | None:
+        """Return a container; None if it does not exist."""
+        result = execute([self.name, "container", "inspect", name], TIMEOUT_SECONDS)
+        if result.returncode != 0:
+            if "no such" in _message(result).lower():
+                return None
+            raise ClusterError(f"`{self.name} container inspect {name}` failed: {_message(result)}")
+        found = json.loads(result.stdout)[0]
+        state = found["State"]
+        return Container(
+            found["Id"], state["Status"] == "running", int(state.get("Pid", 0)), int(state.get("ExitCode", 0))
+        )
+
+    def has_image(self, name: str) -> bool:
+        return execute([self.name, "image", "inspect", name], TIMEOUT_SECONDS).returncode == 0
+
+
+def installed() -> list[Engine]:
+    """Return the engines on PATH, or the one that kind's variable names. Runs nothing."""
+    chosen = os.environ.get(PROVIDER, "")
+    if chosen and chosen not in NAMES:
+        raise ClusterError(f"{PROVIDER} is {chosen!r}, which is not supported", f"set it to {', '.join(NAMES)}")
+    return [Engine(name) for name in NAMES if chosen in ("", name) and shutil.which(name)]
+
+
+def find(name: str = "") -> Engine:
+    """Return the first engine that responds and can run kind, or the one of a given name.
+
+    Raises ClusterError with what is wrong with each.
+    """
+    found = [engine for engine in installed() if name in ("", engine.name)]
+    if not found:
+        missing = name or " or ".join(NAMES)
+        raise ClusterError(f"No container engine for kind: {missing} is not on PATH", "install one of them")
+    problems = []
+    for engine in found:
+        try:
+            problem = next(_problems(engine), "")
+        except ClusterError as error:  # it hangs, or cannot be started
+            problem = str(error)
+        if not problem:
+            return engine
+        problems.append(problem)
+    raise ClusterError("\n  - ".join(["No container engine can run kind:", *problems]))
+
+
+def _problems(engine: Engine) -> Iterator[str]:
+    version = execute([engine.name, "-v"], TIMEOUT_SECONDS)
+    if not version.stdout.lower().startswith(f"{engine.name} version"):
+        # A `docker` that starts podman: kind would not use it either.
+        yield f"{engine.name} on PATH is another program: `{engine.name} -v` prints {version.stdout.strip()!r}"
+        return
+    info = execute(
+        [engine.name, "info", "--format", "json" if engine.name == "podman" else "{{json .}}"], TIMEOUT_SECONDS
+    )
+    if info.returncode != 0:
+        yield f"{engine.name} does not respond ({_message(info)}); {_start(engine, info)}"
+        return
+    yield from rootless_problems(engine.name, json.loads(info.stdout))
+
+
+def rootless_problems(engine: Name, info: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why a rootless engine cannot run kind: it requires cgroup v2, with delegated controllers."""
+    if engine == "podman":
+        host = info["host"]
+        rootless, version = host.get("security", {}).get("rootless", False), host.get("cgroupVersion", "")
+        delegated = {"cpu", "memory", "pids"} <= {*(host.get("cgroupControllers") or ())}
+    else:
+        rootless = any("name=rootless" in option for option in info.get("SecurityOptions") or ())
+        version = f"v{info.get('CgroupVersion', '')}"
+        delegated = all(info.get(name) for name in ("MemoryLimit", "PidsLimit", "CPUShares"))
+    if rootless and version != "v2":
+        yield f"{engine} is rootless, for which kind requires cgroup v2; boot with it, or use the engine as root"
+    elif rootless and not delegated:
+        yield f"{engine} is rootless and may not limit cpu, memory and pids; {_DELEGATION}"
+
+
+def _start(engine: Engine, info: "subprocess.CompletedProcess[str]") -> str:
+    if "permission denied" in _message(info).lower():
+        return f"give your account access to it (group {engine.name}), or use a rootless engine"
+    return f"start it, for example with `sudo systemctl start {engine.name}`"
+
+
+def _remedy(result: "subprocess.CompletedProcess[str]") -> str:
+    output = _message(result).lower()
+    if "already allocated" in output or "already in use" in output:
+        return (
+            "another program uses a port of this cluster: stop it, or recreate the cluster on other ports with "
+            "`trainstack cluster reset`"
+        )
+    return ""
+
+
+def _message(result: "subprocess.CompletedProcess[str]") -> str:
+    """Return the last line of the output, which has the cause."""
+    lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
+    return lines[-1] if lines else f"exit code {result.returncode}"

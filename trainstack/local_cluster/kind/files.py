@@ -1,0 +1,159 @@
+"""The files of a kind cluster: kind's configuration, the registry's, and how the node reaches the registry.
+
+The registry shares the network namespace of the node: for containerd it is on the node's loopback address, and a port
+of the node is published on this machine's. This needs neither names nor fixed addresses in the engine's network.
+"""
+
+import base64
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainstack.local_cluster import config
+from trainstack.local_cluster.certificates import issue_registry, kubeconfig, write_secret
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.kind.engine import Engine
+from trainstack.local_cluster.kind.record import Record
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.registry_access import AUTHORITY, CLIENT, SERVER, RegistryAccess
+from trainstack.local_cluster.spec import ClusterSpec
+
+LOOPBACK = "127.0.0.1"
+SERVICE_RANGE, POD_RANGE = "10.96.0.0/16", "10.244.0.0/16"
+"""kind's defaults."""
+REGISTRY_PORT = 5000
+"""On the node."""
+NODE_REGISTRIES = "/etc/containerd/certs.d"
+"""Where the node's containerd reads how to reach registries."""
+REGISTRY_FOLDER, REGISTRY_DATA = "/trainstack", "/var/lib/registry"
+"""In the registry's container: its configuration, and the volume of its images."""
+REGISTRY_CONFIG = f"{REGISTRY_FOLDER}/registry.yaml"
+_CONTAINERD = f"""\
+[plugins."io.containerd.grpc.v1.cri".registry]
+  config_path = "{NODE_REGISTRIES}"
+"""
+_ETCD = (
+    """\
+kind: ClusterConfiguration
+apiVersion: kubeadm.k8s.io/v1beta3
+etcd: {local: {extraArgs: {unsafe-no-fsync: "true"}}}
+""",
+    """\
+kind: ClusterConfiguration
+apiVersion: kubeadm.k8s.io/v1beta4
+etcd: {local: {extraArgs: [{name: unsafe-no-fsync, value: "true"}]}}
+""",
+)
+"""As in the native driver: no sync to disk, which is too slow on a busy machine. kind applies the version it uses."""
+_KUBELET = """\
+kind: KubeletConfiguration
+maxPods: {max_pods}
+registryPullQPS: 0
+serializeImagePulls: false
+"""
+
+
+def registries(layout: Layout) -> Path:
+    """Return the folder that is mounted into the node."""
+    return layout.config / "registries"
+
+
+def registry_folder(layout: Layout) -> Path:
+    """Return the folder that is mounted into the registry."""
+    return layout.config / "registry"
+
+
+def access(layout: Layout, record: Record) -> RegistryAccess:
+    return RegistryAccess(f"{LOOPBACK}:{record.registry_port}", layout.certs)
+
+
+def cluster_config(layout: Layout, record: Record, spec: ClusterSpec) -> str:
+    """Return kind's configuration, in JSON, which is YAML too: one node with the registry's port and its folder."""
+    mount: dict[str, Any] = {
+        "hostPath": str(registries(layout)),
+        "containerPath": NODE_REGISTRIES,
+        "readOnly": True,
+        "selinuxRelabel": _relabels(record.container_engine()),
+    }
+    port = {"containerPort": REGISTRY_PORT, "hostPort": record.registry_port, "listenAddress": LOOPBACK}
+    return json.dumps(
+        {
+            "kind": "Cluster",
+            "apiVersion": "kind.x-k8s.io/v1alpha4",
+            "name": record.name,
+            "networking": {"apiServerAddress": LOOPBACK, "serviceSubnet": SERVICE_RANGE, "podSubnet": POD_RANGE},
+            "containerdConfigPatches": [_CONTAINERD],
+            "kubeadmConfigPatches": [*_ETCD, _KUBELET.format(max_pods=spec.max_pods)],
+            "nodes": [{"role": "control-plane", "extraMounts": [mount], "extraPortMappings": [port]}],
+        },
+        indent=2,
+    )
+
+
+def registry_arguments(layout: Layout, record: Record) -> list[str]:
+    """Return the engine's arguments that start the registry in the node's network namespace."""
+    engine = record.container_engine()
+    options = "ro,Z" if _relabels(engine) else "ro"
+    return [
+        "run",
+        "--detach",
+        f"--name={record.registry}",
+        f"--network=container:{record.node}",
+        f"--volume={registry_folder(layout)}:{REGISTRY_FOLDER}:{options}",
+        # One volume for all clusters of the engine, as the native driver has one folder in the cache.
+        f"--volume=trainstack-registry:{REGISTRY_DATA}",
+        record.registry_image,
+        "serve",
+        REGISTRY_CONFIG,
+    ]
+
+
+def _relabels(engine: Engine) -> bool:
+    """Whether mounts need a label on machines with SELinux."""
+    return engine.name == "podman"
+
+
+def write_registry(layout: Layout) -> None:
+    """Issue new certificates, and write the registry's and containerd's configuration with them.
+
+    The files change, but not their folders, which running containers have mounted.
+    """
+    issue_registry(layout.certs, LOOPBACK)
+    server, node = registry_folder(layout), registries(layout) / "_default"
+    for folder in (server, node):
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    inside = Path(REGISTRY_FOLDER)
+    listening = RegistryAccess(f"0.0.0.0:{REGISTRY_PORT}", inside)
+    (server / "registry.yaml").write_text(config.registry(listening, Path(REGISTRY_DATA)))
+    reached = RegistryAccess(f"{LOOPBACK}:{REGISTRY_PORT}", Path(NODE_REGISTRIES, "_default"))
+    (node / "hosts.toml").write_text(config.registry_hosts(reached))
+    for name, folder in ((AUTHORITY, server), (SERVER, server), (AUTHORITY, node), (CLIENT, node)):
+        for file in layout.certs.glob(f"{name}.*"):
+            shutil.copy(file, folder / file.name)
+
+
+def write_credentials(layout: Layout, written_by_kind: Path) -> None:
+    """Write the administrator's certificates and the kubeconfig, with the same context as a native cluster's."""
+    try:
+        content = yaml.safe_load(written_by_kind.read_text(encoding="utf-8"))
+        cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
+        pem = {
+            "ca.crt": base64.b64decode(cluster["certificate-authority-data"]),
+            "admin.crt": base64.b64decode(user["client-certificate-data"]),
+            "admin.key": base64.b64decode(user["client-key-data"]),
+        }
+    except (OSError, ValueError, KeyError, IndexError, TypeError, yaml.YAMLError) as error:
+        raise ClusterError(f"kind's kubeconfig {written_by_kind} cannot be read: {error!r}") from error
+    for name, data in pem.items():
+        write_secret(layout.certs / name, data)
+    user = {key: user[key] for key in ("client-certificate-data", "client-key-data")}
+    write_secret(layout.kubeconfig, kubeconfig(cluster["server"], pem["ca.crt"], user).encode())
+
+
+def server_of(layout: Layout) -> str:
+    """Return the address of the API server in the kubeconfig."""
+    return str(json.loads(layout.kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"])

@@ -1,0 +1,79 @@
+"""What a kind cluster needs beyond kind: our identity, ReadWriteMany volumes, and the node's simulated GPUs."""
+
+import json
+
+from trainstack.local_cluster.api import Api, ApiError, Manifest
+from trainstack.local_cluster.cluster import real_node_problem
+from trainstack.local_cluster.config import STORAGE_CONFIG_MAP, STORAGE_NAMESPACE
+from trainstack.local_cluster.kind import files
+from trainstack.local_cluster.kind.record import Record
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.reconcile import real_node
+from trainstack.local_cluster.spec import ClusterSpec
+
+SHARED_FOLDER = "/var/local-path-provisioner"
+"""On the node, in kind's own folder of volumes."""
+_STORAGE = f"/apis/apps/v1/namespaces/{STORAGE_NAMESPACE}/deployments/local-path-provisioner"
+_DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+_CONFIG_ANNOTATION = "trainstack.dev/storage-config"
+_IDENTITY_ANNOTATION = "trainstack.dev/local-cluster"
+_CONFIG = json.dumps({"sharedFileSystemPath": SHARED_FOLDER})
+
+
+def reconcile(layout: Layout, record: Record, spec: ClusterSpec) -> str:
+    """Apply the objects; safe to repeat. Return why that failed, or an empty string."""
+    api = _api(layout)
+    try:
+        for manifest in _manifests(layout):
+            api.apply(manifest)
+        # A new pod, since kubelet and provisioner notice a changed ConfigMap only after a minute.
+        api.merge(_STORAGE, {"spec": {"template": {"metadata": {"annotations": {_CONFIG_ANNOTATION: _CONFIG}}}}})
+        registered = real_node(api, record.node, spec)
+    except ApiError as error:
+        return str(error)
+    return "" if registered else f"node {record.node} is not registered yet"
+
+
+def problem(layout: Layout, record: Record, spec: ClusterSpec, since: float = 0.0) -> str:
+    """Return why the cluster does not accept workloads yet, or an empty string.
+
+    `since` (Unix seconds): earlier reports of the node do not count.
+    """
+    api = _api(layout)
+    try:
+        problem = real_node_problem(api, record.node, spec, since)
+        deployments = {"the storage provisioner": api.find(_STORAGE), "cluster DNS": api.find(_DNS)}
+    except (ApiError, OSError) as error:
+        return str(error)
+    unavailable = (f"{name} is not ready yet" for name, found in deployments.items() if not _available(found))
+    return problem or next(unavailable, "")
+
+
+def _manifests(layout: Layout) -> list[Manifest]:
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": "kube-system", "annotations": {_IDENTITY_ANNOTATION: layout.identity}},
+        },
+        {
+            # With a shared folder, kind's provisioner accepts every access mode, and volumes belong to no node.
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": STORAGE_CONFIG_MAP, "namespace": STORAGE_NAMESPACE},
+            "data": {"config.json": _CONFIG},
+        },
+    ]
+
+
+def _available(deployment: Manifest | None) -> bool:
+    """Whether the current template of a Deployment serves."""
+    if deployment is None:
+        return False
+    status = deployment.get("status", {})
+    current = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    return bool(current and status.get("updatedReplicas") and status.get("readyReplicas"))
+
+
+def _api(layout: Layout) -> Api:
+    return Api(files.server_of(layout), layout.certs)

@@ -1,0 +1,55 @@
+"""What a state folder remembers about its kind cluster. Its existence makes the folder a kind cluster's."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.kind.engine import NAMES, Engine
+from trainstack.local_cluster.state import write_atomically
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    engine: str
+    name: str
+    """kind's name of the cluster, derived from the state folder."""
+    node_id: str
+    """Id of the node's container; empty while it is created. A container with another id has another owner."""
+    registry_port: int
+    """On this machine's loopback address, for as long as the node exists."""
+    node_image: str
+    """Empty: kind's own."""
+    registry_image: str
+
+    @property
+    def node(self) -> str:
+        """Name of the node and of its container, as kind derives it."""
+        return f"{self.name}-control-plane"
+
+    @property
+    def registry(self) -> str:
+        """Name of the registry's container."""
+        return f"{self.name}-registry"
+
+    def container_engine(self) -> Engine:
+        return Engine(next(name for name in NAMES if name == self.engine))
+
+    def write(self, path: Path) -> None:
+        write_atomically(path, json.dumps({"driver": "kind", **asdict(self)}, indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> "Record | None":
+        """Return the record of a state folder; None if it has none."""
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ClusterError(f"{path} is not valid JSON: {error}") from error
+        if not isinstance(data, dict) or data.pop("driver", "") != "kind" or data.get("engine") not in NAMES:
+            raise ClusterError(f"{path} is not the record of a kind cluster")
+        try:
+            return cls(**data)
+        except TypeError as error:
+            raise ClusterError(f"{path} was written by another version: {error}") from error

@@ -1,0 +1,216 @@
+"""Start and stop a cluster's supervisor from outside."""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from trainstack.local_cluster import archive, certificates, cgroups, config, folders, network
+from trainstack.local_cluster.command import run
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.layout import HIDDEN, PRIVATE, Layout
+from trainstack.local_cluster.lifeline import LIFELINE, Lifeline
+from trainstack.local_cluster.network import Slot
+from trainstack.local_cluster.plan import Plan
+from trainstack.local_cluster.processes import Identity, Run, children, reap, start_time, wait_until
+from trainstack.local_cluster.sites import definition
+from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state import write_atomically
+from trainstack.toolchain import tools
+from trainstack.toolchain.places import cache_root
+
+find = cache(tools.program)
+CHECKOUT = Path(__file__).resolve().parents[3]
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SUPERVISOR = "trainstack.local_cluster.supervisor"
+NAMESPACES = ("--mount", "--propagation", "private", "--uts", "--ipc", "--net", "--pid")
+SPAWN_SECONDS = 10.0
+"""How long a process may take to start in its namespaces."""
+STOP_SECONDS = 20.0
+"""How long a supervisor may take to stop everything before it is killed."""
+KILL_SECONDS = 10.0
+"""How long the kernel may take to end killed processes."""
+
+
+def environment(caller: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the cluster's programs. The caller provides only GOGC, in particular no proxy."""
+    own = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+    return own | {name: caller[name] for name in ("GOGC",) if name in caller}
+
+
+def _spawn(layout: Layout, plan: int, lifeline: int) -> tuple[Identity, Identity]:
+    """Start the supervisor in new namespaces; return it and its guard outside.
+
+    It reads its plan from one pipe, and the end of its caller from the other. Its command line has the state folder.
+    """
+    log = str(layout.log / "supervisor.log")
+    supervisor = [sys.executable, "-P", "-m", SUPERVISOR, str(layout.state)]
+    guard = os.posix_spawn(
+        shutil.which("unshare", path=PATH) or "unshare",
+        ["unshare", *NAMESPACES, "--mount-proc", "--fork", "--kill-child=SIGKILL", "--wd=/", *supervisor],
+        environment(os.environ),
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, plan, 0),
+            (os.POSIX_SPAWN_DUP2, lifeline, LIFELINE),
+            (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+
+    wait_until(lambda: bool(children(guard)) or start_time(guard) is None, SPAWN_SECONDS, 0.005)
+    child = next(iter(children(guard)), None)
+    identities = (Identity.of(child) if child else None, Identity.of(guard))
+    if identities[0] is None or identities[1] is None:
+        reap(guard)
+        output = Path(log).read_text(errors="replace").strip()[-500:]
+        raise ClusterError(
+            f"The local cluster's namespaces could not be created: {output or 'unshare exited at once'}. "
+            "They require root and a kernel with mount, network and pid namespaces."
+        )
+    return identities[0], identities[1]
+
+
+def _in_own_namespace(pid: int) -> bool:
+    """Whether a child of unshare has already left this machine's network namespace."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+    except OSError:
+        return False
+
+
+def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
+    """Empty the folders that belong to one start, and rename the previous start's logs."""
+    shutil.rmtree(layout.config, ignore_errors=True)
+    shutil.rmtree(layout.tmp, ignore_errors=True)
+    layout.status.unlink(missing_ok=True)
+    if layout.log.exists():
+        shutil.rmtree(layout.previous_log, ignore_errors=True)
+        layout.log.rename(layout.previous_log)
+    layout.make()
+    # A folder that somebody else made may be shared on purpose.
+    volumes.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    registry.mkdir(parents=True, exist_ok=True)
+    # Accounts that may not pull an image may not read it from the disk either.
+    registry.chmod(PRIVATE)
+    for name in (config.SHARED_FOLDER, config.NODE_FOLDER):
+        # The kubelet would create them for root only.
+        (volumes / name).mkdir(parents=True, exist_ok=True)
+
+
+def _write_images(layout: Layout) -> None:
+    """Write the two images that must exist before any pull."""
+    busybox = shutil.which("busybox", path=PATH)
+    if busybox is None:
+        raise ClusterError("busybox is not installed; install it with `apt-get install busybox-static`.")
+    applets = run(busybox, "--list").split()
+    (layout.config / "pause.tar").write_bytes(archive.pause_image(config.PAUSE_IMAGE, find("pause")))
+    (layout.config / "helper.tar").write_bytes(archive.helper_image(config.HELPER_IMAGE, Path(busybox), applets))
+
+
+def _write_files(layout: Layout, slot: Slot, spec: ClusterSpec, registry: Path, volumes: Path) -> None:
+    certificates.issue(layout, slot)
+    for name, text in config.files(layout, slot, spec, registry, volumes).items():
+        path = layout.config / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    _write_images(layout)
+
+
+def _preferred_slot(layout: Layout) -> int | None:
+    try:
+        return int(layout.slot.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def start(layout: Layout, spec: ClusterSpec) -> Lifeline:
+    """Start everything; return once the supervisor has its plan. The cluster stops unless its lifeline is released."""
+    # In the shared cache images survive a cluster's reset.
+    registry = Path(spec.registry) if spec.registry else cache_root() / "registry"
+    volumes = Path(spec.volumes) if spec.volumes else layout.volumes
+    for folder in (layout.state, registry, volumes):
+        if Path(os.path.realpath(folder)).is_relative_to("/run"):
+            raise ClusterError(f"{folder} is in /run, which every cluster replaces; choose another folder.")
+    _fresh_folders(layout, volumes, registry)
+    write_atomically(layout.spec, spec.to_json())
+    found = cgroups.hierarchies()
+    cgroups.create(layout.cgroup, found)
+    plan_reader, plan_writer = os.pipe()
+    lifeline_reader, lifeline_writer = os.pipe()
+    lifeline = Lifeline(lifeline_writer)
+    # On failure the pipes close, and the supervisor exits, since it has no plan.
+    with os.fdopen(plan_reader, "rb"), os.fdopen(plan_writer, "wb") as pipe, os.fdopen(lifeline_reader, "rb"):
+        init, guard = _spawn(layout, plan_reader, lifeline_reader)
+        try:
+            for pid in (guard.pid, init.pid):
+                cgroups.enter(layout.cgroup, pid, found)
+            wait_until(lambda: _in_own_namespace(init.pid), SPAWN_SECONDS, 0.005)
+            slot = network.join(init.pid, _preferred_slot(layout), layout.cgroup)
+            write_atomically(layout.slot, str(slot.number))
+            write_atomically(layout.run, Run(init, guard, slot.number, time.time()).to_json())
+            _write_files(layout, slot, spec, registry, volumes)
+            plan = Plan(
+                state=str(layout.state),
+                node_ip=slot.node_ip,
+                link=network.NODE_LINK,
+                service_range=network.SERVICE_RANGE,
+                certs=str(layout.certs),
+                components=config.components(layout, slot, spec, find),
+                node_folders=spec.node_folders,
+            )
+            pipe.write(plan.to_json().encode())
+        except BaseException:
+            stop(layout, Run(init, guard, -1, 0.0), graceful=False)
+            lifeline.cut()
+            raise
+    return lifeline
+
+
+def supervised_state(pids: Iterable[int]) -> Path | None:
+    """Return the state folder of the cluster whose supervisor is among the processes; None if none is."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            if SUPERVISOR in words:
+                return Path(words[words.index(SUPERVISOR) + 1])
+    return None
+
+
+def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
+    """Stop a cluster, or what is left of it; return when nothing is."""
+    if record is not None:
+
+        def exited() -> bool:
+            reap(record.guard.pid)
+            return not record.init.alive() and not record.guard.alive()
+
+        if graceful:
+            record.init.signal(signal.SIGTERM)
+        if not graceful or not wait_until(exited, STOP_SECONDS):
+            record.init.signal(signal.SIGKILL)
+            record.guard.signal(signal.SIGKILL)
+            if not wait_until(exited, KILL_SECONDS):
+                raise ClusterError(
+                    f"The cluster's supervisor (pid {record.init.pid}) does not exit after SIGKILL: one of its "
+                    "processes hangs in the kernel. Try `trainstack cluster down` again, or restart this machine."
+                )
+    remove_traces(layout.cgroup)
+    layout.run.unlink(missing_ok=True)
+    layout.status.unlink(missing_ok=True)
+
+
+def remove_traces(cgroup: str) -> None:
+    """Remove what a cluster without a supervisor leaves outside its state folder; `cgroup` is its cgroup's name."""
+    found = cgroups.hierarchies()
+    cgroups.remove(cgroup, found)
+    others = cgroups.clusters(found)
+    # Folders of every site: a crash may have left some.
+    folders.remove((*(() if others else HIDDEN), *definition.node_folders()), others)
+    # The kernel removes a network namespace shortly after its last process.
+    wait_until(lambda: not network.joined(cgroup), KILL_SECONDS)

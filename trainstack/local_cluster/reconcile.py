@@ -1,0 +1,77 @@
+"""Reconcile the cluster with its spec: DNS, storage rights, simulated nodes, and the real node's GPUs and folders.
+
+Runs inside the cluster as a component: `python -m trainstack.local_cluster.reconcile STATE NODE_IP`.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from trainstack.local_cluster import config, folders, simulated
+from trainstack.local_cluster.api import Api, Manifest
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.network import API_PORT
+from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
+
+INTERVAL_SECONDS = 2.0
+"""Interval of adopting a changed spec, and of restoring the GPUs of a node that was created again."""
+
+
+def real_node(api: Api, name: str, spec: ClusterSpec) -> bool:
+    """Set the real node's GPUs; return False if the kubelet has not registered it yet."""
+    path = f"/api/v1/nodes/{name}"
+    node = api.find(path)
+    if node is None:
+        return False
+    labels, status = simulated.real_node_patch(node, spec)
+    if labels:
+        api.merge(path, labels)
+    if status:
+        api.merge(f"{path}/status", status)
+    return True
+
+
+def simulated_nodes(api: Api, spec: ClusterSpec) -> None:
+    """Create missing simulated nodes, replace changed ones and delete surplus ones."""
+    listed = api.request("GET", f"/api/v1/nodes?{simulated.SELECTOR}")
+    present: dict[str, Manifest] = {node["metadata"]["name"]: node for node in listed["items"]}
+    for number in range(spec.simulated_nodes):
+        desired = simulated.node(number, spec)
+        name = desired["metadata"]["name"]
+        live = present.pop(name, None)
+        if live is not None and _gpus(live) == _gpus(desired):
+            continue
+        if live is not None:
+            api.request("DELETE", f"/api/v1/nodes/{name}")
+        api.request("POST", "/api/v1/nodes", desired)
+    for name in present:
+        api.request("DELETE", f"/api/v1/nodes/{name}")
+
+
+def _gpus(node: Manifest) -> tuple[str | None, str | None]:
+    labels, capacity = node["metadata"].get("labels", {}), node["status"].get("capacity", {})
+    return labels.get(simulated.GPU_PRODUCT), capacity.get(simulated.GPU)
+
+
+def main() -> None:
+    """Apply all objects once and mark it, then reconcile the real node until stopped."""
+    layout, node_ip = Layout(Path(sys.argv[1])), sys.argv[2]
+    spec = ClusterSpec.from_json(layout.spec.read_text())
+    api = Api(f"https://{node_ip}:{API_PORT}", layout.certs)
+    for manifest in config.objects(node_ip, layout.identity):
+        api.apply(manifest)
+    simulated_nodes(api, spec)
+    Path(config.RECONCILED).touch()
+    while True:
+        try:
+            spec = ClusterSpec.from_json(layout.spec.read_text())
+            folders.cover(layout, spec.node_folders)
+            real_node(api, NODE_NAME, spec)
+        except (ClusterError, OSError) as error:
+            print(error, file=sys.stderr, flush=True)
+        time.sleep(INTERVAL_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Set up the supervisor's namespaces: mounts, addresses and kernel parameters.
+
+Runs as process 1 of the cluster; all changes end with it.
+"""
+
+import os
+from pathlib import Path
+
+from trainstack.local_cluster import folders
+from trainstack.local_cluster.command import run
+from trainstack.local_cluster.layout import HIDDEN, KUBELET_ROOT, Layout
+from trainstack.local_cluster.plan import Plan
+
+KUBELET_TUNABLES = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+"""The kubelet sets these for the whole machine; inside the cluster they appear to have its values already."""
+
+DEVICE_CHECKPOINT = '{"Data":{"PodDeviceEntries":[],"RegisteredDevices":{}},"Checksum":2932075448}'
+"""The kubelet's list of device plugins, empty; without one it zeroes its GPUs at each start."""
+
+
+def _hide(folder: Path) -> None:
+    """Cover a folder of this machine with an empty one in memory."""
+    folders.make(folder)
+    run("mount", "-t", "tmpfs", "-o", "mode=755", "trainstack", str(folder))
+
+
+def mounts(plan: Plan) -> None:
+    """Mount the cluster's own /run and its own folders at fixed paths."""
+    # Shared within the cluster (the kubelet's mounts must reach containers), not with the machine.
+    run("mount", "--make-rshared", "/")
+    for folder in ("/run", *HIDDEN):
+        _hide(Path(folder))
+    layout = Layout(Path(plan.state))
+    run("mount", "--bind", str(layout.kubelet), KUBELET_ROOT)
+    # Before the kubelet starts, which would create missing folders of pods on this machine.
+    folders.cover(layout, plan.node_folders)
+    for name, value in KUBELET_TUNABLES.items():
+        target = Path("/proc/sys") / name
+        if target.exists():
+            cover = Path("/run/trainstack-sysctl") / name.replace("/", ".")
+            cover.parent.mkdir(exist_ok=True)
+            cover.write_text(value + "\n")
+            run("mount", "--bind", str(cover), str(target))
+    checkpoint = Path(KUBELET_ROOT, "device-plugins", "kubelet_internal_checkpoint")
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.write_text(DEVICE_CHECKPOINT)
+
+
+def network(plan: Plan) -> None:
+    """Configure the node's address. There is no default route: connections to other machines fail at once."""
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "address", "add", f"{plan.node_ip}/30", "dev", plan.link)
+    run("ip", "link", "set", plan.link, "up")
+    # Service addresses are translated before a packet is sent, but the kernel needs a route first.
+    run("ip", "route", "add", plan.service_range, "dev", plan.link)
+    for name in ("ip_forward", "conf/all/forwarding"):
+        (Path("/proc/sys/net/ipv4") / name).write_text("1")
+
+
+def set_up(plan: Plan) -> None:
+    mounts(plan)
+    network(plan)
+    os.chdir("/")

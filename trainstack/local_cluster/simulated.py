@@ -1,0 +1,54 @@
+"""Simulated GPUs: resources on the real node, and nodes that KWOK simulates; pure."""
+
+from trainstack.local_cluster.api import Manifest
+from trainstack.local_cluster.spec import ClusterSpec
+
+GPU = "nvidia.com/gpu"
+GPU_PRODUCT = "nvidia.com/gpu.product"
+"""Node label of NVIDIA's GPU feature discovery; resource flavors select by it."""
+SIMULATED = "kwok.x-k8s.io/node"
+"""Annotation and taint key of a simulated node, value `fake`: KWOK manages nodes with it, and only pods that
+tolerate the taint are scheduled there."""
+SIMULATED_LABEL = {"type": "kwok"}
+SELECTOR = "labelSelector=type%3Dkwok"
+"""Query that lists the simulated nodes."""
+DURATION = "pod-complete.stage.kwok.x-k8s.io/delay"
+"""Pod annotation: how long a simulated pod runs before it succeeds, as `90s` or `2m`; default 5 s (kwok.yaml)."""
+
+
+def real_node_patch(node: Manifest, spec: ClusterSpec) -> tuple[Manifest, Manifest]:
+    """Return merge patches of the real node and its status that set its GPUs; empty if nothing changes."""
+    product, count = (spec.gpu_product, str(spec.gpus)) if spec.gpus else (None, None)
+    label = node["metadata"].get("labels", {}).get(GPU_PRODUCT)
+    metadata = {} if label == product else {"metadata": {"labels": {GPU_PRODUCT: product}}}
+    capacity = {
+        part: {GPU: count}
+        for part in ("capacity", "allocatable")
+        if node.get("status", {}).get(part, {}).get(GPU) != count
+    }
+    return metadata, {"status": capacity} if capacity else {}
+
+
+def node_name(number: int) -> str:
+    return f"simulated-{number}"
+
+
+def node(number: int, spec: ClusterSpec) -> Manifest:
+    """Return a simulated node, big enough that GPUs are the scarce resource."""
+    name = node_name(number)
+    resources = {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110"}
+    labels = SIMULATED_LABEL | {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+    }
+    if spec.simulated_gpus:
+        resources[GPU] = str(spec.simulated_gpus)
+        labels[GPU_PRODUCT] = spec.simulated_product
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": {SIMULATED: "fake"}},
+        "spec": {"taints": [{"key": SIMULATED, "value": "fake", "effect": "NoSchedule"}]},
+        "status": {"capacity": resources, "allocatable": resources},
+    }

@@ -1,0 +1,82 @@
+"""`site.yaml`: what a site has besides its objects."""
+
+import difflib
+import json
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from trainstack.local_cluster.errors import ClusterError
+
+SITES = Path(__file__).parent
+BASE = "base"
+"""Value of `build` for the base image."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+
+
+class SiteImage(_Strict):
+    """An image of this repository that the site's registry serves under its own names."""
+
+    build: str
+    """Folder of a Dockerfile in the site's folder, or `base`."""
+    names: tuple[str, ...]
+
+
+class Site(_Strict):
+    name: str
+    """The folder's name."""
+    gpus: int = 0
+    """Count of `nvidia.com/gpu` on the real node."""
+    gpu_product: str | None = None
+    """Value of the node label `nvidia.com/gpu.product`; None allows any."""
+    node_folders: tuple[str, ...] = ()
+    """Absolute paths of the node's folders, for volumes on hosts."""
+    operators: tuple[Literal["kueue", "training-operator"], ...] = ()
+    """Operators installed by the site's owner."""
+    operator_kind: Literal["Deployment", "StatefulSet"] = "Deployment"
+    """Owner of the controllers' pods."""
+    images: tuple[SiteImage, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return SITES / self.name
+
+    @property
+    def objects(self) -> Path | None:
+        """The file of its objects, if any."""
+        file = self.folder / "objects.yaml"
+        return file if file.is_file() else None
+
+
+def names() -> list[str]:
+    return sorted(file.parent.name for file in SITES.glob("*/site.yaml"))
+
+
+def load(name: str) -> Site:
+    """Load a site; ClusterError for an unknown name, with the nearest one, and for faults in its file."""
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), 1, 0.4)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ClusterError(f"unknown site {name!r}: the sites are {', '.join(names())}.{hint}")
+    file = SITES / name / "site.yaml"
+    return parse(name, file.read_text(), str(file))
+
+
+def parse(name: str, text: str, file: str) -> Site:
+    """Parse a site's file. Raises ClusterError with every fault."""
+    try:
+        # JSON's rules convert a list to a tuple, and nothing else.
+        return Site.model_validate_json(json.dumps({**yaml.safe_load(text), "name": name}, default=str))
+    except (yaml.YAMLError, TypeError, ValidationError) as error:
+        raise ClusterError(f"{file}: {error}") from error
+
+
+def node_folders() -> tuple[str, ...]:
+    """Return the node's folders of every site."""
+    return tuple(folder for name in names() for folder in load(name).node_folders)

@@ -1,0 +1,119 @@
+"""Operators as a site's owner installs them: their releases, reduced to the size of this machine."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import yaml
+
+from trainstack.local_cluster.api import Manifest
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.images.catalog import INIT_PYTORCH
+from trainstack.local_cluster.sites.kubectl import TIMEOUT_SECONDS, Kubectl
+from trainstack.toolchain import manifests
+
+
+@dataclass(frozen=True)
+class Operator:
+    name: str
+    namespace: str
+    controller: str
+    """Name of the controller's Deployment in the release."""
+
+
+OPERATORS = {
+    "kueue": Operator("kueue", "kueue-system", "kueue-controller-manager"),
+    "training-operator": Operator("training-operator", "kubeflow", "training-operator"),
+}
+KINDS = ("Deployment", "StatefulSet")
+"""Possible owners of a controller's pods."""
+INIT_CONFIG_MAP = "init-container"
+# The release's own container gives up if one of the search domains has no answer, which is normal. This one searches
+# nslookup's output for an answer, which begins with `Name:`. The operator parses it as an HTML template: no `<` in it.
+INIT_CONTAINER = """\
+- name: init-pytorch
+  image: {{.InitContainerImage}}
+  command: [sh, -c, 'until nslookup {{.MasterAddr}} 2>/dev/null | grep -q "^Name:"; do sleep 1; done']
+  securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, runAsNonRoot: true}
+"""
+SUPERVISOR = "trap exit TERM; sleep infinity & wait"
+"""It only runs in the controller's pod: the release's objects replace the charm's actions."""
+
+
+def install(kubectl: Kubectl, name: str, kind: str = "Deployment") -> None:
+    """Install an operator and wait for its rollout, as a Deployment or as another of KINDS.
+
+    An existing operator is left unchanged, in whichever kind.
+    """
+    operator = OPERATORS[name]
+    existing = [owner for owner in KINDS if kubectl.exists(owner.lower(), operator.controller, operator.namespace)]
+    if not existing:
+        objects = list(yaml.load_all(manifests.path(name).read_text(), Loader=yaml.CSafeLoader))
+        adapt(operator, [manifest for manifest in objects if manifest["kind"] == "Deployment"])
+        if name == "training-operator":
+            objects.append(_init_config_map(operator))
+        if kind == "StatefulSet":
+            objects = list(as_stateful_set(operator, objects))
+        # The controller is applied last: if it exists, so does everything else.
+        kubectl.apply([manifest for manifest in objects if manifest["kind"] == "Namespace"])
+        kubectl.apply([manifest for manifest in objects if manifest["kind"] not in ("Namespace", *KINDS)])
+        kubectl.apply([manifest for manifest in objects if manifest["kind"] in KINDS])
+    wait = ("rollout", "status", (*existing, kind)[0].lower(), operator.controller, "-n", operator.namespace)
+    kubectl(*wait, f"--timeout={TIMEOUT_SECONDS:.0f}s")
+
+
+def adapt(operator: Operator, controllers: list[Manifest]) -> None:
+    """Adapt a release's controller to this machine: probe readiness every second, and request no cpu.
+
+    Two cores run the whole cluster, and a reference's training requests two.
+    """
+    deployment = next((item for item in controllers if item["metadata"]["name"] == operator.controller), None)
+    if deployment is None:
+        raise ClusterError(f"the release of {operator.name} has no Deployment {operator.controller}")
+    pod = deployment["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    container["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1}
+    resources = container.setdefault("resources", {})
+    resources["requests"] = resources.get("requests", {}) | {"cpu": "0"}
+    if operator.name == "training-operator":
+        container["args"] = [*container.get("args", []), f"--pytorch-init-container-image={INIT_PYTORCH}"]
+        container["volumeMounts"].append({"name": "init-container", "mountPath": "/etc/config", "readOnly": True})
+        pod["volumes"].append({"name": "init-container", "configMap": {"name": INIT_CONFIG_MAP}})
+
+
+def as_stateful_set(operator: Operator, objects: Iterable[Manifest]) -> Iterator[Manifest]:
+    """Return a release's objects as Charmed Kubeflow runs them: the controller in a StatefulSet, after a supervisor.
+
+    The pods have only one of the charm's labels; Services select them by it. Source:
+    https://github.com/canonical/training-operator, metadata.yaml, and Juju's caas/kubernetes/provider/application.
+    """
+    labels = {"app.kubernetes.io/name": operator.controller}
+    for manifest in objects:
+        spec = manifest.get("spec", {})
+        if manifest["kind"] == "Service":
+            yield {**manifest, "spec": {**spec, "selector": labels}}
+        elif manifest["kind"] == "Deployment":
+            pod = spec["template"]["spec"]
+            supervisor = {"name": "charm", "image": INIT_PYTORCH, "command": ["sh", "-c", SUPERVISOR]}
+            containers = [supervisor, *({**container, "name": operator.name} for container in pod["containers"])]
+            yield {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": {**manifest["metadata"], "labels": labels},
+                "spec": {
+                    "serviceName": operator.controller,
+                    "replicas": 1,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": {**pod, "containers": containers}},
+                },
+            }
+        else:
+            yield manifest
+
+
+def _init_config_map(operator: Operator) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": INIT_CONFIG_MAP, "namespace": operator.namespace},
+        "data": {"initContainer.yaml": INIT_CONTAINER},
+    }

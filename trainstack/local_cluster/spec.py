@@ -1,0 +1,102 @@
+"""The user's settings of a local cluster."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.layout import HIDDEN
+
+NODE_NAME = "local"
+
+MAX_SIMULATED_NODES = 1000
+"""More would need a bigger machine than the local cluster is designed for."""
+LIVE = frozenset({"gpus", "gpu_product", "node_folders", "sites"})
+"""Settings that a running cluster adopts without a restart."""
+RESERVED = tuple(map(Path, ("/dev", "/etc", "/proc", "/run", "/sys", "/usr", *HIDDEN)))
+"""Paths not allowed for the node's folders: the cluster or its programs use them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """Settings that survive `down`; a running cluster adopts those in LIVE, the others need a restart.
+
+    The defaults give a cluster of one real node without GPUs.
+    """
+
+    gpus: int = 0
+    """Count of `nvidia.com/gpu` that the real node advertises; 0 advertises none. Pods with one run on the CPU."""
+    gpu_product: str = "NVIDIA-A100-SXM4-40GB"
+    """Value of the node label `nvidia.com/gpu.product` if `gpus` is above 0."""
+    simulated_nodes: int = 0
+    """Count of nodes that KWOK simulates; their pods start no process."""
+    simulated_gpus: int = 8
+    """Count of `nvidia.com/gpu` on each simulated node."""
+    simulated_product: str = "NVIDIA-A100-SXM4-40GB"
+    """Value of the label `nvidia.com/gpu.product` on each simulated node."""
+    max_pods: int = 250
+    registry: str = ""
+    """Folder of the image registry; empty means the folder in the shared cache, which outlives every cluster."""
+    volumes: str = ""
+    """Folder of the dynamic volumes; empty means `volumes` in the state folder."""
+    node_folders: tuple[str, ...] = ()
+    """Absolute paths of folders on the real node, for volumes on hosts. The files are in the state folder."""
+    sites: tuple[str, ...] = ()
+    audit: bool = False
+    """Whether the API server logs requests, without bodies, to `audit.log` in the components' log folder."""
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{name} is {value}; it must be from 0 to {limit}"
+            for name, value, limit in (
+                ("gpus", self.gpus, 64),
+                ("simulated_nodes", self.simulated_nodes, MAX_SIMULATED_NODES),
+                ("simulated_gpus", self.simulated_gpus, 64),
+                ("max_pods", self.max_pods, 1000),
+            )
+            if not 0 <= value <= limit
+        ]
+        faults += [
+            f"{name} is {value!r}; it must be an absolute path"
+            for name, value in (("registry", self.registry), ("volumes", self.volumes))
+            if value and not Path(value).is_absolute()
+        ]
+        faults += [f"node_folders has {path!r}; {fault}" for path in self.node_folders if (fault := _unusable(path))]
+        if faults:
+            raise ClusterError("Invalid settings of the local cluster: " + "; ".join(faults) + ".")
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "ClusterSpec":
+        """Parse `to_json`'s form; drop keys of other versions, and use defaults for absent ones."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        # JSON has lists, not tuples.
+        data: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()}
+        return cls(**{key: value for key, value in data.items() if key in known})
+
+    def differences(self, other: "ClusterSpec") -> list[str]:
+        """Return `name: mine → theirs` for each setting that differs."""
+        mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
+        changed = [name for name in mine if mine[name] != theirs[name]]
+        return [f"{name}: {_text(mine[name])} → {_text(theirs[name])}" for name in changed]
+
+    def with_live(self, other: "ClusterSpec") -> "ClusterSpec":
+        """Return a copy with the other spec's LIVE settings."""
+        return dataclasses.replace(self, **{name: getattr(other, name) for name in LIVE})
+
+
+def _text(value: int | str | tuple[str, ...]) -> str:
+    return ", ".join(value) or "none" if isinstance(value, tuple) else str(value)
+
+
+def _unusable(folder: str) -> str:
+    """Return why a path cannot be a folder of the node, or an empty string."""
+    path = Path(folder)
+    if not path.is_absolute() or ".." in path.parts or str(path) != folder or len(path.parts) < 3:
+        return "it must be an absolute path with at least two elements and no trailing slash"
+    reserved = next((root for root in RESERVED if path.is_relative_to(root) or root.is_relative_to(path)), None)
+    return f"{reserved} is the cluster's own" if reserved else ""

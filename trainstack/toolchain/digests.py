@@ -1,0 +1,119 @@
+"""The sha256 of every built file, recorded in its folder and verified before each use.
+
+Hashing all tools takes about a second of CPU. So a folder that was verified lately is not hashed again if no file in it
+was written since: the kernel updates a file's change time with each write, and no program can set it.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from trainstack.toolchain.errors import ToolchainError
+
+RECORD = "sha256"
+"""Name of the record; `sha256sum --check sha256` accepts it."""
+_DRAFT = ".sha256-"
+_VERIFIED = f"{_DRAFT}verified"
+"""Name of the file with the record's own sha256 and the stamps of the files that matched the record."""
+_VERIFIED_SECONDS = 24 * 3600
+"""How long a folder counts as verified: a fault of the disk does not change a file's stamps."""
+_RECENT_SECONDS = 2.0
+"""A file that changed this recently may change again without another change time, whose resolution is limited."""
+
+
+def record(folder: Path) -> None:
+    _publish(folder, RECORD, "".join(f"{digest}  {name}\n" for name, digest in _digests(folder).items()))
+
+
+def verify(folder: Path) -> None:
+    """Compare a folder's files with its record; write the record if the folder has none.
+
+    Raises ToolchainError if a file has changed, is missing or was added.
+    """
+    try:
+        text = (folder / RECORD).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        record(folder)
+        return
+    began, stamps = time.time(), _stamps(folder)
+    known = {"record": hashlib.sha256(text.encode()).hexdigest(), "stamps": stamps}
+    if _is_verified(folder / _VERIFIED, known, began):
+        return
+    expected = {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
+    found = _digests(folder)
+    differing = [name for name in sorted({*expected, *found}) if expected.get(name) != found.get(name)]
+    if differing:
+        faults = "; ".join(
+            f"{folder / name} is missing"
+            if name not in found
+            else f"{folder / name} was added after the build"
+            if name not in expected
+            else f"{folder / name} has the sha256 {found[name]}, but {expected[name]} is recorded"
+            for name in differing
+        )
+        raise ToolchainError(f"{faults}. Nothing was run: remove {folder} and rebuild it with `trainstack dev tools`")
+    if stamps == _stamps(folder) and all(began - changed / 1e9 > _RECENT_SECONDS for *_, changed in stamps.values()):
+        with suppress(OSError):  # a cache that cannot be written is hashed each time
+            _publish(folder, _VERIFIED, json.dumps(known))
+
+
+def recorded(file: Path) -> str:
+    """Return the recorded sha256 of a built program; empty if the file is not one."""
+    folder = file.parents[1]
+    try:
+        lines = (folder / RECORD).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    found = (line.partition("  ") for line in lines)
+    return next((digest for digest, _, name in found if name == str(file.relative_to(folder))), "")
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _publish(folder: Path, name: str, text: str) -> None:
+    # By rename: a concurrent verification reads all of it or nothing.
+    draft = folder / f"{_DRAFT}{os.getpid()}"
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(folder / name)
+
+
+def _is_verified(file: Path, known: Mapping[str, object], now: float) -> bool:
+    try:
+        recent = 0 <= now - file.stat().st_mtime < _VERIFIED_SECONDS
+        return recent and bool(json.loads(file.read_text(encoding="utf-8")) == known)
+    except (OSError, ValueError):
+        return False
+
+
+def _stamps(folder: Path) -> dict[str, list[int]]:
+    """Return device, inode, size, modification and change time of each file; the times in nanoseconds."""
+    found = {}
+    for file in _files(folder):
+        stat = file.stat()
+        stamp = [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+        found[str(file.relative_to(folder))] = stamp
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not _of_record(path.relative_to(folder)))
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = _files(folder)
+    # Hashing releases the interpreter lock, so hundreds of MB use every core.
+    with ThreadPoolExecutor() as pool:
+        pairs = zip(files, pool.map(sha256, files), strict=True)
+        return {str(file.relative_to(folder)): digest for file, digest in pairs}
+
+
+def _of_record(name: Path) -> bool:
+    return str(name) == RECORD or str(name).startswith(_DRAFT)

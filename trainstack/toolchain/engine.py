@@ -1,0 +1,149 @@
+"""Set up Pulumi's engine: its home, plugin, backend, passphrase and environment.
+
+Only embedded environments have the checkout's backend and the published passphrase. All others have those that Pulumi
+selects itself (`toolchain.backend`).
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from trainstack.settings.values.published_passphrase import PUBLISHED
+from trainstack.toolchain import lock
+from trainstack.toolchain.backend import credentials_folder, of_embedded
+from trainstack.toolchain.places import state_root
+
+
+@dataclass(frozen=True)
+class Engine:
+    pulumi: Path
+    environment: dict[str, str]
+    """Variables to set in addition to the caller's. PATH is complete: our folders, then the caller's."""
+    own: bool
+    """Whether the engine was built here and uses our language host."""
+    removed: frozenset[str] = frozenset()
+    """The caller's variables that the engine must not get."""
+
+
+def prepare(
+    checkout: Path,
+    pulumi: Path,
+    *,
+    own: bool,
+    embedded: bool,
+    provider: Path | None = None,
+    caller: Mapping[str, str] = os.environ,
+) -> Engine:
+    """Prepare a checkout's state folder for an engine. Safe to repeat.
+
+    Args:
+        checkout: the project's folder.
+        pulumi: the engine's program.
+        own: whether it was built here. Only this one has a home in the checkout.
+        embedded: whether the environment's state is in the checkout.
+        provider: the Kubernetes provider's program, for an engine that cannot download it.
+        caller: the variables of this process.
+
+    """
+    state = state_root(checkout)
+    if own:
+        home = state / "pulumi"
+        home.mkdir(parents=True, exist_ok=True)
+        _turn_off_log(home)
+        if provider is not None:
+            place_plugin(home, provider, lock.version("pulumi-kubernetes"))
+    if embedded:
+        (state / "backend").mkdir(parents=True, exist_ok=True)
+        passphrase = state / "passphrase"
+        if not passphrase.exists() or not passphrase.stat().st_size:
+            # By rename: a concurrent engine must not read an empty passphrase, nor a killed command leave one.
+            draft = passphrase.with_name(f".{passphrase.name}.{os.getpid()}")
+            draft.write_text(PUBLISHED + "\n")
+            draft.replace(passphrase)
+    removed = _empty(caller) if embedded else of_embedded(caller)
+    return Engine(pulumi, environment(checkout, pulumi, own=own, embedded=embedded, caller=caller), own, removed)
+
+
+def environment(
+    checkout: Path, pulumi: Path, *, own: bool, embedded: bool, caller: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the variables of an engine's commands.
+
+    The caller's backend and passphrase take precedence, except that no environment inherits those of an embedded one.
+    """
+    state = state_root(checkout)
+    # The folder of an official Pulumi may have an unsupported kubectl.
+    folders = [str(state / "bin"), str(pulumi.parent)]
+    path = [folder for folder in caller.get("PATH", os.defpath).split(os.pathsep) if folder not in folders]
+    variables = {
+        "PATH": os.pathsep.join(folders + path),
+        # The program imports the package of this command, which a project of its own need not have in a .venv.
+        "PULUMI_PYTHON_CMD": sys.executable,
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+    if own:
+        variables["PULUMI_HOME"] = str(state / "pulumi")
+        # The plugin is installed; an attempt to download another would only time out.
+        variables["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
+        # An embedded environment in another backend, by PULUMI_BACKEND_URL, needs the login too.
+        if not embedded or (caller.get("PULUMI_BACKEND_URL") and "PULUMI_BACKEND_URL" not in of_embedded(caller)):
+            variables["PULUMI_CREDENTIALS_PATH"] = str(credentials_folder(caller))
+    given = caller if embedded else {name: value for name, value in caller.items() if name not in of_embedded(caller)}
+    if url := given.get("PULUMI_BACKEND_URL") or ((state / "backend").as_uri() if embedded else None):
+        variables["PULUMI_BACKEND_URL"] = _without_sidecars(url)
+    passphrases = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
+    if embedded and not any(given.get(name) for name in passphrases):
+        variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(state / "passphrase")
+    return variables
+
+
+def _empty(caller: Mapping[str, str]) -> frozenset[str]:
+    """Return PULUMI_CONFIG_PASSPHRASE if it is empty: the engine would use it instead of the passphrase's file."""
+    return frozenset(name for name in ("PULUMI_CONFIG_PASSPHRASE",) if caller.get(name) == "")
+
+
+def _without_sidecars(url: str) -> str:
+    """Disable `.attrs` files in a backend that is a folder.
+
+    The engine does not write such a file atomically: a kill leaves an empty one, and the engine then refuses to read
+    the state. Nothing needs their content; existing ones are still read.
+    """
+    address, _, query = url.partition("?")
+    if not url.startswith("file://") or "metadata" in parse_qs(query, keep_blank_values=True):
+        return url
+    return f"{address}?{query}&metadata=skip" if query else f"{address}?metadata=skip"
+
+
+def place_plugin(home: Path, provider: Path, version: str) -> Path:
+    """Put the Kubernetes provider into the engine's plugin folder; if found on PATH, every command would warn."""
+    folder = home / "plugins" / f"resource-kubernetes-v{version}"
+    folder.mkdir(parents=True, exist_ok=True)
+    link(folder / "pulumi-resource-kubernetes", provider)
+    return folder
+
+
+def link(place: Path, target: Path) -> None:
+    """Atomically make `place` a symbolic link to `target`."""
+    if place.is_symlink() and place.readlink() == target:
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh = place.with_name(f".{place.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    fresh.replace(place)
+
+
+def _turn_off_log(home: Path) -> None:
+    """Replace the folder of v3.250's automatic log with a plain file, which disables the log.
+
+    The log records every property of every call, including secrets, grows by hundreds of megabytes in an afternoon and
+    makes a preview of the dev environment four times as long. The engine has no option for it.
+    """
+    logs = home / "logs"
+    if logs.is_dir():
+        shutil.rmtree(logs)
+    logs.touch()

@@ -1,0 +1,69 @@
+"""Parse go.mod files without a Go toolchain. They are the only place that pins module versions."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from trainstack.toolchain.errors import ToolchainError
+
+_DIRECTIVE = re.compile(r"^(?P<verb>module|go|require|replace|tool|exclude|toolchain)\s+(?P<rest>.*)$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoModule:
+    path: str
+    go: tuple[int, int]
+    """Minimum Go release, (major, minor)."""
+    require: dict[str, str]
+    """Module path to version, including indirect requirements."""
+    replace: dict[str, str]
+    """Module path to `path version` of its replacement."""
+    tool: tuple[str, ...]
+
+    def version(self, module: str) -> str:
+        """Return the pinned version of a required module, as in `v1.34.4`."""
+        try:
+            return self.require[module]
+        except KeyError:
+            raise ToolchainError(f"go.mod of {self.path} does not require {module}: add it with `go get`") from None
+
+
+def parse(text: str) -> GoModule:
+    values: dict[str, list[str]] = {}
+    block = ""
+    for raw in text.splitlines():
+        line = raw.split("//", 1)[0].strip()
+        if not line:
+            continue
+        if block:
+            if line == ")":
+                block = ""
+            else:
+                values.setdefault(block, []).append(line)
+        elif match := _DIRECTIVE.match(line):
+            if match["rest"] == "(":
+                block = match["verb"]
+            else:
+                values.setdefault(match["verb"], []).append(match["rest"].strip())
+    major, minor = values.get("go", ["1.0"])[0].split(".")[:2]
+    return GoModule(
+        path=values.get("module", [""])[0],
+        go=(int(major), int(minor)),
+        require=dict(_pair(line) for line in values.get("require", [])),
+        replace={old.split()[0]: new.strip() for old, new in (line.split("=>") for line in values.get("replace", []))},
+        tool=tuple(values.get("tool", [])),
+    )
+
+
+@cache
+def load(path: Path) -> GoModule:
+    try:
+        return parse(path.read_text())
+    except FileNotFoundError:
+        raise ToolchainError(f"{path} is missing: restore it with `git checkout`") from None
+
+
+def _pair(line: str) -> tuple[str, str]:
+    module, version = line.split()
+    return module, version

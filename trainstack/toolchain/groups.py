@@ -1,0 +1,233 @@
+"""Programs built from Go modules, in groups that share one go.mod. Plain data and pure functions."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from trainstack.toolchain import gomod, lock
+from trainstack.toolchain.places import GO_MODULES
+
+GO_FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
+"""-trimpath, -buildvcs: the same bytes from any checkout. -mod=readonly: modules without a matching go.sum entry fail.
+
+All groups share the flags: with different ones, shared packages would be compiled again.
+"""
+
+LINK_FLAGS = ("-s", "-w")
+"""No symbol table and no debugging data: a third of the size."""
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    package: str
+    """Import path of its main package; `.` is the group's own main.go."""
+
+    @property
+    def built_as(self) -> str:
+        """The file name that `go build` chooses: the import path's last element that is not a major version."""
+        return self.package.rsplit("/", 1)[-1] if not self.package.endswith("/v3") else self.package.split("/")[-2]
+
+
+Form = Literal["v", "bare", "major", "minor"]
+"""Format of a stamped version: `v1.34.4`, `1.34.4`, `1` or `34`."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A version that the linker writes into a string variable of the program."""
+
+    variable: str
+    pinned: str
+    """Module in the group's go.mod, or package in the Python lock, that pins the version."""
+    form: Form = "v"
+    source: Literal["go.mod", "lock"] = "go.mod"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Programs that are built together."""
+
+    name: str
+    module: str
+    """Folder in trainstack/toolchain/go with the go.mod."""
+    purpose: str
+    programs: tuple[Program, ...]
+    seconds: int
+    """Build time on 2 cores with empty caches, including downloads."""
+    stamps: tuple[Stamp, ...] = ()
+    scripts: tuple[tuple[str, str], ...] = ()
+    """Name and text of scripts in the programs' folder."""
+    for_tests: bool = False
+    """Built only by the test that uses it."""
+
+
+_PROVIDER_GENERATOR = Path(__file__).with_name("provider_sources.py")
+
+_KUBERNETES = "k8s.io/kubernetes"
+_KUBE_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
+
+_KUBERNETES_VARIABLES: tuple[tuple[str, Form], ...] = (
+    ("gitVersion", "v"),
+    ("gitMajor", "major"),
+    ("gitMinor", "minor"),
+)
+_KUBERNETES_STAMPS = tuple(
+    Stamp(f"k8s.io/{package}.{variable}", _KUBERNETES, form)
+    for package in ("component-base/version", "client-go/pkg/version")
+    for variable, form in _KUBERNETES_VARIABLES
+)
+"""Without these kubectl refuses the server's version, and the server reports v0.0.0."""
+
+_SCRIPT = """\
+#!/bin/sh
+# Pulumi's engine starts this to run a Python program. It takes a host for granted that lies beside it, and warns of any
+# other. Which Python (of which checkout) runs the program is said by the variable that the official host reads too.
+exec "${PULUMI_PYTHON_CMD:-.venv/bin/python}" -m trainstack.toolchain.language_host "$@"
+"""
+
+_JUDGES = "judges the admission verdicts"
+
+GROUPS: tuple[Group, ...] = (
+    Group(
+        name="engine",
+        module="engine",
+        purpose="Pulumi's engine",
+        programs=(Program("pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"),),
+        seconds=190,
+        scripts=(("pulumi-language-python", _SCRIPT),),
+        stamps=(Stamp("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version", "github.com/pulumi/pulumi/pkg/v3"),),
+    ),
+    Group(
+        name="provider",
+        module="provider",
+        purpose="Pulumi's Kubernetes provider",
+        programs=(Program("pulumi-resource-kubernetes", "."),),
+        seconds=420,
+        # go.mod has only a pseudo-version; the matching SDK's version is the release.
+        stamps=(
+            Stamp(
+                "github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version",
+                "pulumi-kubernetes",
+                "bare",
+                "lock",
+            ),
+        ),
+    ),
+    Group(
+        name="kubectl",
+        module="cluster",
+        purpose="kubectl",
+        programs=(Program("kubectl", f"{_KUBERNETES}/cmd/kubectl"),),
+        seconds=130,
+        stamps=_KUBERNETES_STAMPS,
+    ),
+    Group(
+        name="cluster",
+        module="cluster",
+        purpose="Kubernetes, etcd, Kueue, the training operator, JobSet and Trainer",
+        programs=(
+            *(Program(name, f"{_KUBERNETES}/cmd/{name}") for name in _KUBE_PROGRAMS),
+            Program("etcd", "go.etcd.io/etcd/server/v3"),
+            Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),
+            Program("training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1"),
+            Program("jobset", "sigs.k8s.io/jobset"),
+            Program("trainer", "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"),
+        ),
+        seconds=330,
+        stamps=(
+            *_KUBERNETES_STAMPS,
+            Stamp("sigs.k8s.io/kueue/pkg/version.GitVersion", "sigs.k8s.io/kueue"),
+        ),
+    ),
+    Group(name="dns", module="dns", purpose="CoreDNS", programs=(Program("coredns", "."),), seconds=80),
+    Group(
+        name="localpath",
+        module="localpath",
+        purpose="local-path-provisioner",
+        programs=(Program("local-path-provisioner", "github.com/rancher/local-path-provisioner"),),
+        seconds=60,
+        stamps=(Stamp("main.VERSION", "github.com/rancher/local-path-provisioner"),),
+    ),
+    Group(
+        name="kwok",
+        module="kwok",
+        purpose="KWOK, which simulates nodes",
+        programs=(Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
+        seconds=70,
+        stamps=(Stamp("sigs.k8s.io/kwok/pkg/consts.Version", "sigs.k8s.io/kwok"),),
+    ),
+    Group(
+        name="pause",
+        module="pause",
+        purpose="the pod sandbox's first process",
+        programs=(Program("pause", "."),),
+        seconds=5,
+    ),
+    *(
+        Group(
+            name=f"judge-{minor}",
+            module=f"judge-{minor}",
+            purpose=f"Kueue {minor}'s scheduler as a program, which {purpose}",
+            programs=(Program(name, "."),),
+            seconds=seconds,
+            for_tests=for_tests,
+        )
+        for minor, name, seconds, purpose, for_tests in (
+            ("v0.14", "kueue-judge-v0.14", 10, _JUDGES, True),
+            # The release that the cluster group runs.
+            ("v0.15", "kueue-judge", 120, f"places pods in topologies and {_JUDGES}", False),
+            ("v0.16", "kueue-judge-v0.16", 120, _JUDGES, True),
+            ("v0.17", "kueue-judge-v0.17", 20, _JUDGES, True),
+        )
+    ),
+    Group(
+        name="kube-score",
+        module="kube-score",
+        purpose="kube-score, which reviews manifests",
+        programs=(Program("kube-score", "github.com/zegl/kube-score/cmd/kube-score"),),
+        seconds=35,
+        for_tests=True,
+    ),
+)
+
+BY_NAME: Mapping[str, Group] = {group.name: group for group in GROUPS}
+GROUP_OF: Mapping[str, Group] = {program.name: group for group in GROUPS for program in group.programs}
+
+
+def sources(group: Group, root: Path = GO_MODULES) -> dict[str, bytes]:
+    folder = root / group.module
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in {".go", ".mod", ".sum"}}
+
+
+def stamp_value(stamp: Stamp, module: gomod.GoModule) -> str:
+    pinned = module.version(stamp.pinned) if stamp.source == "go.mod" else f"v{lock.version(stamp.pinned)}"
+    major, minor = pinned.removeprefix("v").split(".")[:2]
+    return {"v": pinned, "bare": pinned.removeprefix("v"), "major": major, "minor": minor}[stamp.form]
+
+
+def link_flags(group: Group, root: Path = GO_MODULES) -> str:
+    module = gomod.load(root / group.module / "go.mod")
+    stamps = (f"-X {stamp.variable}={stamp_value(stamp, module)}" for stamp in group.stamps)
+    return " ".join((*LINK_FLAGS, *stamps))
+
+
+def key(group: Group, go_version: str, platform: str, root: Path = GO_MODULES) -> str:
+    """Return a hash of all inputs of the group's build.
+
+    `go_version` is as printed by `go env GOVERSION`; `platform` is as in `linux-x86_64`.
+    """
+    described = {
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in sources(group, root).items()},
+        "flags": GO_FLAGS,
+        "link": link_flags(group, root),
+        "programs": [(program.name, program.package) for program in group.programs],
+        "scripts": group.scripts,
+        "generator": hashlib.sha256(_PROVIDER_GENERATOR.read_bytes()).hexdigest() if group.name == "provider" else "",
+        "go": go_version,
+        "platform": platform,
+    }
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]

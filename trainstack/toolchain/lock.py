@@ -1,0 +1,72 @@
+"""The Python locks: exact versions with the hash of every accepted file. They are made from pyproject.toml."""
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from trainstack.toolchain.errors import ToolchainError
+from trainstack.toolchain.places import CHECKOUT, GO_LOCK, REQUIREMENTS_LOCK
+
+SITE_LOCK = REQUIREMENTS_LOCK.with_name("site.lock")
+_GROUPS = {GO_LOCK: "go", SITE_LOCK: "site"}
+"""The locks of one group of packages each."""
+_OPTIONS = (
+    # Valid for every system and every Python that the project supports.
+    "--universal",
+    "--generate-hashes",
+    # Each machine may use another index; the hashes identify the packages.
+    "--no-emit-index-url",
+    "--no-emit-find-links",
+    "--no-annotate",
+    "--no-header",
+    "--quiet",
+)
+_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+).*--hash=sha256:[0-9a-f]{64}\b")
+
+
+def parse(text: str) -> dict[str, str]:
+    """Return the version of each package."""
+    locked = {}
+    joined = re.sub(r"\\\n\s*", "", text)
+    for line in (line for line in joined.splitlines() if line.strip() and not line.startswith("#")):
+        match = _REQUIREMENT.match(line)
+        if match is None:
+            raise ToolchainError(
+                f"lock line {line[:60]!r} has no exact version or no hash: regenerate the lock with `make lock`"
+            )
+        locked[match["name"]] = match["version"]
+    return locked
+
+
+@cache
+def load(path: Path = REQUIREMENTS_LOCK) -> dict[str, str]:
+    return parse(path.read_text())
+
+
+def version(package: str, path: Path = REQUIREMENTS_LOCK) -> str:
+    try:
+        return load(path)[package]
+    except KeyError:
+        raise ToolchainError(
+            f"{path.name} does not contain {package}: add it to pyproject.toml and run `make lock`"
+        ) from None
+
+
+def compile_command(lock: Path) -> list[str]:
+    """The uv command that makes one of the locks."""
+    group = _GROUPS.get(lock)
+    wanted = ["--group", f"pyproject.toml:{group}"] if group else ["pyproject.toml", "--group", "dev"]
+    uv = str(Path(sys.executable).with_name("uv"))
+    return [uv, "pip", "compile", *wanted, *_OPTIONS, "--output-file", str(lock.relative_to(CHECKOUT))]
+
+
+def write() -> int:
+    """Write all locks; return uv's exit code."""
+    for lock in (REQUIREMENTS_LOCK, *_GROUPS):
+        # uv prints the lock too; the file is what is wanted.
+        result = subprocess.run(compile_command(lock), cwd=CHECKOUT, check=False, stdout=subprocess.DEVNULL)
+        if result.returncode != 0:
+            return result.returncode
+    return 0

@@ -1,0 +1,23 @@
+"""Locks between processes."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from trainstack.toolchain.progress import say
+
+
+@contextmanager
+def locked(path: Path, console: Console) -> Iterator[None]:
+    """Hold a lock file, waiting for another holder. The kernel releases it when the process ends or crashes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(console, f"{path.name}: waiting for another process to finish")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,82 @@
+"""Every pinned version, read from the file that pins it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, astuple, dataclass
+
+from trainstack.toolchain import debian, distribution, gomod, gotool, lock, official
+from trainstack.toolchain.groups import GROUPS
+from trainstack.toolchain.places import GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
+
+
+@dataclass(frozen=True)
+class Version:
+    kind: str
+    name: str
+    version: str
+    pinned_in: str
+    """The file that pins it; for packages, the release of this machine."""
+
+
+def collect() -> tuple[Version, ...]:
+    return (*_toolchains(), *_go(), *_python(), *_debian())
+
+
+def show(*, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps([asdict(version) for version in collect()], indent=2) + "\n")
+        return
+    rows = [("KIND", "NAME", "VERSION", "PINNED IN"), *(astuple(version) for version in collect())]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+
+
+def _toolchains() -> Iterator[Version]:
+    go = gotool.choose()
+    yield Version("toolchain", "go", go.version.removeprefix("go"), "PATH" if go.executable.exists() else GO_LOCK.name)
+    yield Version("toolchain", "python", ".".join(str(part) for part in sys.version_info[:3]), "PATH")
+    for search in (official.pulumi(), official.kubectl()):
+        if found := search.program:
+            yield Version("toolchain", f"official {found.path.name} {found.path}", found.version, "PATH")
+
+
+def _go() -> Iterator[Version]:
+    """Return the modules that our programs are built from; their dependencies are only in the go.mod files."""
+    listed: set[tuple[str, str]] = set()
+    for folder in dict.fromkeys(group.module for group in GROUPS):
+        module = gomod.load(GO_MODULES / folder / "go.mod")
+        programs = (program for group in GROUPS if group.module == folder for program in group.programs)
+        packages = [*module.tool, *(program.package for program in programs), *_own_main(folder)]
+        # A package belongs to the longest required module path that is a prefix of its own.
+        owners = {
+            max((path for path in module.require if f"{package}/".startswith(f"{path}/")), key=len, default="")
+            for package in packages
+        }
+        for owner in sorted(owners - {""}):
+            # Groups that share compiled packages pin the same versions.
+            if (owner, module.require[owner]) in listed:
+                continue
+            listed.add((owner, module.require[owner]))
+            yield Version("go", owner, module.require[owner], f"trainstack/toolchain/go/{folder}/go.mod")
+
+
+def _own_main(group: str) -> Iterator[str]:
+    """Return the imports of our own main.go."""
+    for source in (GO_MODULES / group).glob("*.go"):
+        yield from (
+            line.strip().split('"')[1] for line in source.read_text().splitlines() if line.strip().endswith('"')
+        )
+
+
+def _python() -> Iterator[Version]:
+    for path in (REQUIREMENTS_LOCK, GO_LOCK, lock.SITE_LOCK):
+        for name, version in lock.load(path).items():
+            yield Version("python", name, version, f"trainstack/toolchain/{path.name}")
+
+
+def _debian() -> Iterator[Version]:
+    found, release = debian.installed_here(), distribution.read().name
+    for package in debian.PACKAGES:
+        yield Version("debian", package, found.get(package) or "not installed", release)
