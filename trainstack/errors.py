@@ -62,11 +62,23 @@ _REMEDIES: Mapping[int, str] = {
 """The remedies for errors of the operating system whose names do not suggest one."""
 
 
+_EXTRAS: Mapping[str, str] = {"arro3": "parquet", "matplotlib": "charts", "optuna": "search", "scipy": "search"}
+"""The optional dependencies of `pyproject.toml`, by package that they install."""
+
+
 def expected_message(error: Exception) -> str | None:
     """Return the message of an expected error; None for any other, which is a bug and keeps its traceback."""
+    if isinstance(error, ModuleNotFoundError):
+        return _missing_extra((error.name or "").partition(".")[0])
     if isinstance(error, OSError) and not (error.errno is None and error.filename is None):
         return describe_os_error(error)
     return str(error) if isinstance(error, TrainstackError) else None
+
+
+def _missing_extra(package: str) -> str | None:
+    extra = _EXTRAS.get(package)
+    remedy = f"install the extra `{extra}` of trainstack: pip install 'trainstack[{extra}]'"
+    return str(TrainstackError(f"{package} is not installed", remedy)) if extra else None
 
 
 def describe_os_error(error: OSError, path: str = "") -> str:

@@ -26,7 +26,8 @@ def test_the_examples_create_a_queue_and_train_in_it(lab: Project) -> None:
     (folder / "Pulumi.yaml").write_text(
         yaml.safe_dump({"name": "another", "runtime": {"name": "python", "options": options}})
     )
-    (folder / "__main__.py").write_text("\n".join(map(example, ("Queues", "A training run", "A sweep"))))
+    headings = ("Queues", "A training run", "A sweep", "Resources of the provider in the same program")
+    (folder / "__main__.py").write_text("\n".join(map(example, headings)))
     project = Project(folder, lab.kubeconfig, "plain", {**lab.variables, "PYTHONPATH": str(lab.root)})
     done = project.run(["pulumi", "stack", "init", "plain", "--non-interactive"])
     assert done.code == 0, done.text
@@ -38,7 +39,8 @@ def test_the_examples_create_a_queue_and_train_in_it(lab: Project) -> None:
         assert [quota["nominalQuota"] for quota in flavor["resources"]] == ["4", "8Gi"]
         jobs = [job["metadata"]["name"] for job in project.select("job", "trainstack.dev/stack=plain", NAMESPACE)]
         trials = [name for name in jobs if name.startswith("search-")]
-        assert (len(jobs), len(trials)) == (3, 2)
+        assert (len(jobs), len(trials)) == (4, 2)
+        assert project.get("configmap", "greeting", NAMESPACE)["data"] == {"TEXT": "hello"}
         targets = [f"job/{name}" for name in jobs]
         done = project.kubectl("wait", "--for=condition=Complete", *targets, "-n", NAMESPACE, "--timeout=120s")
         assert done.code == 0, done.text

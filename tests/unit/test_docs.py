@@ -340,7 +340,12 @@ def dependencies() -> dict[str, set[str]]:
         return {re.split(r"[=<>~!\[ ]", requirement, maxsplit=1)[0] for requirement in requirements}
 
     return {
-        "Python": names(pinned["project"]["dependencies"]),
+        "Python": names(
+            [
+                *pinned["project"]["dependencies"],
+                *(pin for extra in pinned["project"]["optional-dependencies"].values() for pin in extra),
+            ]
+        ),
         "Development": names(
             [*(pin for group in groups.values() for pin in group), *pinned["build-system"]["requires"]]
         ),

@@ -3,12 +3,15 @@
 import errno
 import importlib
 import shutil
+import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
-from trainstack.errors import ExitCode, RefusedError, TrainstackError, expected_message
+from trainstack.errors import _EXTRAS, ExitCode, RefusedError, TrainstackError, expected_message
 from trainstack.live.client import ClusterError, PermanentError, RightsError
 from trainstack.settings.errors import SettingsError
 
@@ -66,6 +69,41 @@ def test_the_text_has_place_message_and_remedy(error: TrainstackError, text: str
 def test_an_error_has_the_exit_code_of_its_class(error: type[TrainstackError], code: ExitCode) -> None:
     """Subclasses inherit it."""
     assert error.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("matplotlib", "charts"),
+        ("matplotlib.figure", "charts"),
+        ("optuna", "search"),
+        ("scipy.stats", "search"),
+        ("arro3.core", "parquet"),
+    ],
+)
+def test_a_missing_optional_package_names_its_extra(module: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for loaded in [name for name in sys.modules if name.split(".")[0] == module.split(".", maxsplit=1)[0]]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, module.split(".", maxsplit=1)[0], None)
+    package = module.split(".", maxsplit=1)[0]
+    expected = (
+        f"{package} is not installed; install the extra `{extra}` of trainstack: pip install 'trainstack[{extra}]'"
+    )
+    with pytest.raises(ModuleNotFoundError) as caught:
+        importlib.import_module(module)
+    assert expected_message(caught.value) == expected
+
+
+def test_a_missing_package_of_another_kind_is_a_bug() -> None:
+    """The traceback is kept: the installation is damaged, or the module's name is wrong."""
+    assert expected_message(ModuleNotFoundError("No module named 'yaml'", name="yaml")) is None
+
+
+def test_the_extras_have_all_optional_packages() -> None:
+    """Each package of an extra that a command can miss is named by what it imports."""
+    optional = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    packages = {extra: {Requirement(pin).name.partition("-")[0] for pin in pins} for extra, pins in optional.items()}
+    assert {package: extra for extra, names in packages.items() for package in names} == dict(_EXTRAS)
 
 
 def write_text(path: Path) -> None:

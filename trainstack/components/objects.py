@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from typing import Any, TypeVar
 
 import pulumi
@@ -21,8 +22,9 @@ T = TypeVar("T")
 _HOOK_THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="hook")
 """With many resources, all default threads of the event loop wait in registrations, which end only when the hooks of
 their resources have run. The engine's parallelism limits the number of hooks that run at once."""
-PROVIDER_VERSION = "4.25.0"
-"""The release of pulumi-kubernetes that every object is declared to; the plugin of that version serves it."""
+PROVIDER_VERSION = version("pulumi-kubernetes")
+"""The release of pulumi-kubernetes that every object is declared to: the installed one, as of its own resources in the
+same program. The plugin of that version serves them."""
 
 
 class Object(pulumi.CustomResource):

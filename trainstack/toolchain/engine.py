@@ -9,12 +9,14 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import parse_qs
 
 from trainstack.settings.values.published_passphrase import PUBLISHED
 from trainstack.toolchain import lock
 from trainstack.toolchain.backend import credentials_folder, of_embedded
+from trainstack.toolchain.errors import ToolchainError
 from trainstack.toolchain.places import state_root
 
 
@@ -55,7 +57,7 @@ def prepare(
         home.mkdir(parents=True, exist_ok=True)
         _turn_off_log(home)
         if provider is not None:
-            place_plugin(home, provider, lock.version("pulumi-kubernetes"))
+            place_plugin(home, provider, _provider_version())
     if embedded:
         (state / "backend").mkdir(parents=True, exist_ok=True)
         passphrase = state / "passphrase"
@@ -116,6 +118,17 @@ def _without_sidecars(url: str) -> str:
     if not url.startswith("file://") or "metadata" in parse_qs(query, keep_blank_values=True):
         return url
     return f"{address}?{query}&metadata=skip" if query else f"{address}?metadata=skip"
+
+
+def _provider_version() -> str:
+    """Return the version of the provider that is built here. Raises ToolchainError if the program declares another."""
+    built, declared = lock.version("pulumi-kubernetes"), version("pulumi-kubernetes")
+    if declared != built:
+        raise ToolchainError(
+            f"pulumi-kubernetes {declared} is installed, and the provider that is built here is {built}; install "
+            f"pulumi-kubernetes=={built}, or the official `pulumi`, which downloads the provider"
+        )
+    return built
 
 
 def place_plugin(home: Path, provider: Path, version: str) -> Path:

@@ -57,7 +57,7 @@ def version(package: str, path: Path = REQUIREMENTS_LOCK) -> str:
 def compile_command(lock: Path) -> list[str]:
     """The uv command that makes one of the locks."""
     group = _GROUPS.get(lock)
-    wanted = ["--group", f"pyproject.toml:{group}"] if group else ["pyproject.toml", "--group", "dev"]
+    wanted = ["--group", f"pyproject.toml:{group}"] if group else ["pyproject.toml", "--all-extras", "--group", "dev"]
     uv = str(Path(sys.executable).with_name("uv"))
     return [uv, "pip", "compile", *wanted, *_OPTIONS, "--output-file", str(lock.relative_to(CHECKOUT))]
 

@@ -13,6 +13,7 @@ DECLARED = {
     "Queues": {"ResourceFlavor", "ClusterQueue", "LocalQueue"},
     "A training run": {"Job", "ConfigMap"},
     "A sweep": {"Job", "ConfigMap"},
+    "Resources of the provider in the same program": {"Job", "ConfigMap"},
     "Namespaces and teams": {"Namespace", "NetworkPolicy", "Role", "RoleBinding"},
     "Storage": {"StorageClass", "PersistentVolumeClaim"},
 }

@@ -49,7 +49,12 @@ def test_lock_holds_what_pyproject_pins() -> None:
     for path, requirements in (
         (
             REQUIREMENTS_LOCK,
-            [*project["project"]["dependencies"], *groups["dev"], *project["build-system"]["requires"]],
+            [
+                *project["project"]["dependencies"],
+                *(pin for extra in project["project"]["optional-dependencies"].values() for pin in extra),
+                *groups["dev"],
+                *project["build-system"]["requires"],
+            ],
         ),
         (GO_LOCK, groups["go"]),
         (SITE_LOCK, groups["site"]),
