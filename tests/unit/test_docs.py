@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from tests.copies import copy_into
 from tests.unit.test_imports import LAYERS
-from trainstack.cli.app import ALIASES, app
+from trainstack.cli.app import app
 from trainstack.cli.commands import up
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
@@ -81,12 +81,10 @@ FRAMEWORKS = ["kubeflow.org/jaxjob", *sorted({kind.framework for kind in KINDS.v
 
 
 def commands(command: TyperCommand | TyperGroup, name: str = "trainstack") -> Iterator[tuple[str, TyperCommand]]:
-    """Yield every command without subcommands by its full name; former names are left out."""
+    """Yield every command without subcommands by its full name."""
     if isinstance(command, TyperGroup):
         for word, subcommand in command.commands.items():
             assert isinstance(subcommand, TyperCommand | TyperGroup)
-            if subcommand.hidden:
-                continue
             yield from commands(subcommand, f"{name} {word}")
     else:
         yield name, command
@@ -151,13 +149,13 @@ def test_every_command_of_the_docs_parses(block: Block, tmp_path: Path, monkeypa
 
 
 def test_every_command_that_the_prose_names_exists() -> None:
-    """`trainstack …` in a sentence or a table begins with the name of a command, or a former one."""
+    """`trainstack …` in a sentence or a table begins with the name of a command."""
     unknown = []
     for page in PAGES:
         for span in re.findall(r"`trainstack ([a-z][a-z -]*)[^`]*`", prose(page)):
             words = span.split()
             known = any(" ".join(["trainstack", *words[:depth]]) in COMMANDS for depth in (1, 2))
-            if not known and words != ["cluster"] and words[0] not in ALIASES:
+            if not known and words != ["cluster"]:
                 unknown.append(f"{page}: trainstack {span}")
     assert unknown == []
 

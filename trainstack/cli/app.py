@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trainstack.cli.output.console import err, fail, out
+from trainstack.cli.output.console import fail, out
 from trainstack.cli.output.standard_streams import end_with
 from trainstack.errors import ExitCode, TrainstackError, expected_message
 from trainstack.files.temporary import remove_leftovers
@@ -75,8 +75,6 @@ PANELS: Mapping[str, tuple[str, ...]] = {
     "The local cluster, and for contributors": ("cluster", "dev"),
 }
 """The headings of the help, each with its commands in order."""
-ALIASES: Mapping[str, str] = {"plan": "forecast", "teardown": "destroy"}
-"""The commands by their former names, which work for one release and are not in the help."""
 
 
 class _Lazy(Mapping[str, Any]):
@@ -86,40 +84,29 @@ class _Lazy(Mapping[str, Any]):
         return _load(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*COMMANDS, *ALIASES))
+        return iter(COMMANDS)
 
     def __len__(self) -> int:
-        return len(COMMANDS) + len(ALIASES)
+        return len(COMMANDS)
 
 
 @cache
 def _load(name: str) -> Any:
-    target = ALIASES.get(name, name)
     with suspend_collection():
-        module = import_module(f"trainstack.cli.commands.{COMMANDS[target][0]}")
+        module = import_module(f"trainstack.cli.commands.{COMMANDS[name][0]}")
     group = typer.Typer(add_completion=False)
     if hasattr(module, "app"):
-        group.add_typer(module.app, name=target)
+        group.add_typer(module.app, name=name)
     else:
-        group.command(target)(getattr(module, target.replace("-", "_")))
-    command = typer.main.get_group(group).commands[target]
+        group.command(name)(getattr(module, name.replace("-", "_")))
+    command = typer.main.get_group(group).commands[name]
     for documented in (command, *getattr(command, "commands", {}).values()):
         paragraphs = cleandoc(documented.help or "").split("\n\n")
         # Rich keeps line breaks, which only the examples need.
         documented.help = "\n\n".join(
             text if text.startswith("Example") else text.replace("\n", " ") for text in paragraphs
         )
-    if name != target:
-        command.hidden, command.callback = True, _renamed(name, target, command.callback)
     return command
-
-
-def _renamed(name: str, target: str, callback: Any) -> Any:
-    def run(**arguments: Any) -> Any:
-        err.print(f"`trainstack {name}` is now `trainstack {target}`; the next release removes the former name")
-        return callback(**arguments)
-
-    return run
 
 
 class _Commands(TyperGroup):

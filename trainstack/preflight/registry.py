@@ -16,7 +16,3 @@ EVERY: tuple[Rule, ...] = (
     against_cluster.CLUSTER_UNREACHABLE,
 )
 BY_ID: Mapping[str, Rule] = {rule.id: rule for rule in EVERY}
-FORMER: Mapping[str, tuple[str, ...]] = {
-    former: tuple(other.id for other in EVERY if former in other.formerly) for rule in EVERY for former in rule.formerly
-}
-"""The rules whose findings had a former id. Some former ids are still in use, for fewer findings."""

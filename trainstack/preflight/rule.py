@@ -45,8 +45,6 @@ class Rule:
     change: str = ""
     """An example in YAML: a change of the environment `dev` that violates this rule, and no other."""
     remedy: str
-    formerly: tuple[str, ...] = ()
-    """Former ids of its findings: `silenced` still accepts them, with a warning that names this rule."""
     silenceable: bool = True
     """False where Kueue, the API server or a build refuses the object anyway: a silence would delay the failure."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import fill
 
 from trainstack.preflight import against_cluster, preflight
-from trainstack.preflight.registry import BY_ID, EVERY, FORMER
+from trainstack.preflight.registry import EVERY
 from trainstack.preflight.rule import Rule
 
 PAGE = Path("docs/checks.md")
@@ -58,15 +58,14 @@ def scope(rule: Rule) -> list[str]:
 
 
 def facts(rule: Rule) -> str:
-    """Return severities, scope, whether the rule can be silenced, and former ids, in one line."""
+    """Return severities, scope, and whether the rule can be silenced, in one line."""
     scopes = {("cluster",): " Only with `--cluster`.", ("files", "cluster"): " Also with `--cluster`."}
-    former = f" Formerly {', '.join(f'`{id_}`' for id_ in rule.formerly)}." if rule.formerly else ""
     silence = "" if rule.silenceable else " Cannot be silenced."
-    return f"Severity: {', '.join(rule.severities)}.{scopes.get(tuple(scope(rule)), '')}{silence}{former}"
+    return f"Severity: {', '.join(rule.severities)}.{scopes.get(tuple(scope(rule)), '')}{silence}"
 
 
 def _section(rule: Rule) -> Iterator[str]:
-    yield "".join(f'<a id="{former}"></a>\n' for former in _anchors(rule)) + f"## `{rule.id}`\n"
+    yield f"## `{rule.id}`\n"
     yield _paragraph(" ".join(filter(None, [rule.summary, rule.details])))
     yield _paragraph(facts(rule))
     if rule.example:
@@ -74,11 +73,6 @@ def _section(rule: Rule) -> Iterator[str]:
     if rule.change:
         yield f"```yaml finding\n{cleandoc(rule.change)}\n```\n"
     yield _paragraph(f"Remedy: {rule.remedy}")
-
-
-def _anchors(rule: Rule) -> list[str]:
-    """Return former ids that links to the page may have; of several rules with one of them, the first has it."""
-    return [former for former in rule.formerly if former not in BY_ID and rule.id == FORMER[former][0]]
 
 
 def _paragraph(sentences: str) -> str:

@@ -30,14 +30,7 @@ SILENCE_UNUSED = Rule(
     change=yaml_at("checks.silenced", "- {rule: volume-one-node, path: storage, reason: Known.}"),
     remedy="Remove the entry.",
 )
-SILENCE_RENAMED = Rule(
-    id="silence-renamed",
-    severity="warning",
-    summary="A silence names a rule by a former id, which still silences the findings that had this id.",
-    example="`{rule: class-access-mode, …}`.",
-    remedy="Use the rule's present id, which the message names.",
-)
-RULES: tuple[Rule, ...] = (SILENCE_UNKNOWN, SILENCE_REFUSED, SILENCE_UNUSED, SILENCE_RENAMED)
+RULES: tuple[Rule, ...] = (SILENCE_UNKNOWN, SILENCE_REFUSED, SILENCE_UNUSED)
 """The rules about silences themselves."""
 
 
@@ -55,23 +48,20 @@ def settled(
     """
     known = [_silenced(finding, declared) for finding in found]
     silenceable = [rule for rule in rules if rule.silenceable]
-    more = [*_unused([*known, *before], declared, silenceable), *_moved(known, declared, silenceable)]
+    more = _unused([*known, *before], declared, silenceable)
     placed = {replace(finding, where=nearest_place(places, finding.path)) for finding in (*known, *more)}
     return sorted(placed, key=lambda finding: finding.order)
 
 
 def misplaced(declared: Sequence[Silence], rules: Mapping[str, Rule]) -> Iterator[Finding]:
-    """Yield silences of unknown rules, by former ids, and of rules that cannot be silenced.
+    """Yield silences of unknown rules, and of rules that cannot be silenced.
 
     `rules`: all rules over an environment, by id.
     """
     for index, silence in enumerate(declared):
         path = f"checks.silenced[{index}].rule"
         rule = rules.get(silence.rule)
-        if rule is None and (present := [id_ for id_, other in rules.items() if silence.rule in other.formerly]):
-            message = f"{silence.rule} is a former id"
-            yield Finding.of(SILENCE_RENAMED, Violation(path, message, f"use {' or '.join(present)}"))
-        elif rule is None:
+        if rule is None:
             close = closest(silence.rule, rules)
             remedy = f"did you mean {close}?" if close else None
             yield Finding.of(SILENCE_UNKNOWN, Violation(path, f"unknown rule {silence.rule!r}", remedy))
@@ -82,20 +72,10 @@ def misplaced(declared: Sequence[Silence], rules: Mapping[str, Rule]) -> Iterato
 
 def _unused(found: Collection[Finding], declared: Sequence[Silence], rules: Collection[Rule]) -> Iterator[Finding]:
     for index, silence in enumerate(declared):
-        concerned = any(_names(silence, rule) for rule in rules)
+        concerned = any(silence.rule == rule.id for rule in rules)
         if concerned and not any(_matches(silence, finding) for finding in found):
             message = f"there is no finding of {silence.rule} at {silence.path}"
             yield Finding.of(SILENCE_UNUSED, Violation(f"checks.silenced[{index}]", message))
-
-
-def _moved(found: Collection[Finding], declared: Sequence[Silence], rules: Collection[Rule]) -> Iterator[Finding]:
-    """Yield silences of a rule some of whose findings now belong to another rule."""
-    kept = {rule.id for rule in rules}
-    for index, silence in enumerate(declared):
-        matched = {finding.id for finding in found if silence.rule in kept and _matches(silence, finding)}
-        for present in sorted(matched - {silence.rule}):
-            message = f"{silence.rule} is a former id of {present} at {silence.path}"
-            yield Finding.of(SILENCE_RENAMED, Violation(f"checks.silenced[{index}].rule", message, f"use {present}"))
 
 
 def _silenced(finding: Finding, declared: Sequence[Silence]) -> Finding:
@@ -107,8 +87,4 @@ def _silenced(finding: Finding, declared: Sequence[Silence]) -> Finding:
 def _matches(silence: Silence, finding: Finding) -> bool:
     """Return whether the finding is of this rule, at this path or within it."""
     rest = finding.path.removeprefix(silence.path)
-    return _names(silence, finding.rule) and finding.path.startswith(silence.path) and rest[:1] in ("", ".", "[")
-
-
-def _names(silence: Silence, rule: Rule) -> bool:
-    return silence.rule in (rule.id, *rule.formerly)
+    return silence.rule == finding.id and finding.path.startswith(silence.path) and rest[:1] in ("", ".", "[")

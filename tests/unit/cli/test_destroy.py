@@ -265,11 +265,3 @@ def test_without_a_terminal_a_deletion_has_to_be_confirmed_by_an_option(environm
     assert call("--json")[0] == 0
     assert call("--yes")[0] == 0
     assert len(environment.ran) == 1
-
-
-def test_the_former_name_still_works_and_names_the_new_one(environment: Environment) -> None:
-    """The former name works for one release; the help does not list it."""
-    result = CliRunner().invoke(app, ["teardown", "-s", "test", "--yes"])
-    assert (result.exit_code, len(environment.ran)) == (0, 1)
-    assert result.stderr.startswith("`trainstack teardown` is now `trainstack destroy`; the next release removes")
-    assert "teardown" not in CliRunner().invoke(app, ["--help"]).stdout

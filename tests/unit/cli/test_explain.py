@@ -55,7 +55,6 @@ def test_programs_get_json() -> None:
     [
         ("never-fit", "unknown rule never-fit; did you mean never-fits?"),
         ("x", "unknown rule x; `trainstack explain` lists all rules"),
-        ("class-missing", "class-missing is a former id; see `trainstack explain storage-class-unknown`"),
     ],
 )
 def test_an_unknown_rule_is_an_error_with_the_nearest(word: str, message: str) -> None:

@@ -275,11 +275,3 @@ def test_a_cluster_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(command, "held_by", held_by)
     result = forecast("--cluster")
     assert (result.exit_code, "error: cannot reach the cluster; is it up?" in result.output) == (5, True)
-
-
-def test_the_former_name_still_works_and_names_the_new_one() -> None:
-    """The former name works for one release, with the same output; the help does not list it."""
-    result = CliRunner().invoke(app, ["plan", "-s", "lab", "--json"])
-    assert (result.exit_code, result.stdout) == (0, forecast("--json").stdout)
-    assert "`trainstack plan` is now `trainstack forecast`; the next release removes" in result.stderr
-    assert "\n│ plan " not in CliRunner().invoke(app, ["--help"]).stdout

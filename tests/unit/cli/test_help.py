@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from trainstack.cli.app import ALIASES, COMMANDS, PANELS, app
+from trainstack.cli.app import COMMANDS, PANELS, app
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,7 +26,7 @@ def test_the_help_imports_no_command() -> None:
     """It answers in a tenth of a second; the modules of all commands take ten times as long."""
     program = """
 import sys
-from trainstack.cli.app import ALIASES, COMMANDS, PANELS, app
+from trainstack.cli.app import COMMANDS, PANELS, app
 try:
     app(["--help"])
 except SystemExit:
@@ -40,12 +40,11 @@ sys.stderr.write(f"{sorted(imported)}")
 
 
 def test_each_command_is_under_one_heading() -> None:
-    """The help fits 80 columns; former names have no heading."""
+    """The help fits 80 columns."""
     assert sorted(name for names in PANELS.values() for name in names) == sorted(COMMANDS)
     stdout = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
     assert max(map(len, stdout.splitlines())) <= 80
     assert all(f"─ {panel} ─" in stdout for panel in PANELS)
-    assert not [name for name in ALIASES if f"│ {name} " in stdout]
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -362,15 +362,6 @@ CASES = {
         "a letter",
         "put a letter before the workload's name",
     ),
-    "key-deprecated": Case(
-        make_settings(
-            environment=Environment(halves=("platform", "training"), namespaces=(Namespace(name="research"),))
-        ),
-        "environment.halves",
-        "`halves` is deprecated",
-        "rename it to layers",
-        "warning",
-    ),
     "name-duplicate": Case(
         make_settings(storage=make_storage(volumes=(make_volume(), make_volume(size="1Gi")))),
         "storage.volumes",

@@ -607,22 +607,6 @@ MORE: dict[str, list[Case]] = {
             "correct what the rule finds, and remove the entry",
         )
     ],
-    "silence-renamed": [
-        Case(
-            silenced("class-missing", "storage.volumes[training]"),
-            "checks.silenced[0].rule",
-            "class-missing is a former id",
-            "use storage-class-unknown",
-            "warning",
-        ),
-        Case(
-            silenced("never-admitted", "workloads.runs[train]"),
-            "checks.silenced[0].rule",
-            "never-admitted is a former id",
-            "use never-fits or resource-uncovered or queue-closed",
-            "warning",
-        ),
-    ],
     "silence-unused": [
         Case(
             silenced("volume-one-node", "workloads.runs[train]", make_run()),

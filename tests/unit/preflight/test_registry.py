@@ -11,7 +11,7 @@ from tests.unit.preflight.cases import ROOT
 from tests.unit.sources import syntax
 from trainstack.kueue.verdict import Cause
 from trainstack.preflight import against_cluster, preflight
-from trainstack.preflight.registry import BY_ID, EVERY, FORMER
+from trainstack.preflight.registry import BY_ID, EVERY
 from trainstack.preflight.rule import SEVERITIES
 
 PACKAGES = ("trainstack",)
@@ -47,36 +47,14 @@ OTHER_USES = {*get_args(Cause), "cluster-unreachable", "settings"}
 
 def test_an_id_is_written_once() -> None:
     """All other uses read it from the rule."""
-    former = [node for node in nodes() if isinstance(node, ast.keyword) and node.arg == "formerly"]
-    excluded = {id(node) for keyword in former for node in ast.walk(keyword)}
-    constants = [node.value for node in nodes() if isinstance(node, ast.Constant) and id(node) not in excluded]
+    constants = [node.value for node in nodes() if isinstance(node, ast.Constant)]
     ids = {*BY_ID} - OTHER_USES
     assert sorted(value for value in constants if isinstance(value, str) and value in ids) == sorted(ids)
-
-
-def test_the_table_of_former_ids() -> None:
-    """A silence may have one of these ids."""
-    assert FORMER == {
-        "queue-absent": ("queue-unknown",),
-        "class-missing": ("storage-class-unknown",),
-        "priority-missing": ("priority-unknown",),
-        "namespace-missing": ("namespace-unknown",),
-        "never-admitted": ("queue-closed", "resource-uncovered", "never-fits"),
-        "framework-unmanaged": ("framework-unlisted",),
-        "operator-version": ("version-clash",),
-        "class-access-mode": ("volume-access-mode",),
-    }
 
 
 def test_a_rule_over_files_and_cluster_has_one_declaration() -> None:
     """The exception is a namespace that a cluster lacks: this finding cannot be silenced."""
     shared = {id_: check.rule for id_, check in against_cluster.RULES.items() if id_ in preflight.RULES}
-    assert {*shared} == {id_ for ids in FORMER.values() for id_ in ids} | {
-        "booking-differs",
-        "pods-forbidden",
-        "requests-nothing",
-        "flavors-contradict",
-    }
     others = {id_: rule for id_, rule in shared.items() if rule is not preflight.RULES[id_].rule}
     assert others == {"namespace-unknown": replace(BY_ID["namespace-unknown"], silenceable=False)}
 

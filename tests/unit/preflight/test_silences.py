@@ -1,12 +1,9 @@
 """Silences exclude a finding from the counted ones with a reason, and cannot hide refusals of other programs."""
 
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.unit.make import make_distributed, make_run, make_settings, make_storage, make_volume
-from tests.unit.preflight.cluster_cases import IMAGES, KUEUE, make_live, operators
+from tests.unit.preflight.cluster_cases import IMAGES, make_live
 from tests.unit.preflight.cluster_cases import check as check_cluster
 from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, preflight
@@ -15,7 +12,6 @@ from trainstack.preflight.live_context import Live, LiveContext
 from trainstack.preflight.registry import EVERY
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
-from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.silences import Checks, Silence
 
 EMPTY = Path("/nonexistent")
@@ -81,44 +77,22 @@ def on_cluster(settings: Settings, live: Live) -> list[Finding]:
     return against_cluster.examine(LiveContext(Declared(settings), live, IMAGES), in_files=in_files).findings
 
 
-def make_unclassed(rule: str) -> Settings:
-    """Return a stack with a volume whose class the cluster may lack, and a silence of this rule."""
-    entry = Silence(rule=rule, path="storage.volumes[training]", reason="comes tomorrow")
+def test_a_finding_on_the_cluster_is_silenced() -> None:
+    """The volume's class is among the existing ones, and the cluster may lack it."""
+    entry = Silence(rule="storage-class-unknown", path="storage.volumes[training]", reason="comes tomorrow")
     environment = Environment(
         namespaces=(Namespace(name="research"),), existing=Existing(storage_classes=("nfs",), namespaces=("gone",))
     )
     storage = make_storage(classes=(), volumes=(make_volume(storage_class="nfs"),))
-    return make_settings(storage=storage, environment=environment, checks=Checks(silenced=(entry,)))
-
-
-@pytest.mark.parametrize("rule", ["storage-class-unknown", "class-missing"])
-def test_a_former_id_still_silences(rule: str) -> None:
-    """A warning names the current id."""
-    settings = make_unclassed(rule)
-    (found,) = on_cluster(settings, make_live())
-    assert (found.id, found.path, found.silenced, found.stops) == (
+    settings = make_settings(storage=storage, environment=environment, checks=Checks(silenced=(entry,)))
+    (finding,) = on_cluster(settings, make_live())
+    assert (finding.id, finding.path, finding.silenced, finding.stops) == (
         "storage-class-unknown",
         "storage.volumes[training].storageClass",
         "comes tomorrow",
         False,
     )
-    renamed = [(finding.id, finding.severity, finding.remedy) for finding in preflight.check(settings, EMPTY)]
-    assert renamed == [("silence-renamed", "warning", "use storage-class-unknown")] * (rule == "class-missing")
-
-
-def test_a_former_id_that_another_rule_uses_still_silences() -> None:
-    """If it matches a finding of the other rule, the warning names this rule."""
-    entry = Silence(rule="operator-version", path="workloads.runs[train]", reason="upgraded tomorrow")
-    settings = make_settings(make_run(), operators=Operators(), checks=Checks(silenced=(entry,)))
     assert preflight.check(settings, EMPTY) == []
-    old = make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.14.4")))
-    renamed, clash = on_cluster(settings, old)
-    assert (clash.id, clash.silenced) == ("version-clash", "upgraded tomorrow")
-    assert (renamed.id, renamed.path, renamed.remedy) == (
-        "silence-renamed",
-        "checks.silenced[0].rule",
-        "use version-clash",
-    )
 
 
 def test_a_silence_of_files_and_cluster_is_unused_where_neither_has_the_finding() -> None:

@@ -507,13 +507,3 @@ def test_an_empty_text_is_no_name_of_an_image(tmp_path: Path) -> None:
         "Pulumi.test.yaml:4: workloads.runs[train].image.name: must have at least 1 character "
         '(value ""); set it, or leave the key out'
     )
-
-
-def test_the_former_name_of_layers_still_works(tmp_path: Path) -> None:
-    """`environment.halves` sets `layers`; both at once are a fault."""
-    file = tmp_path / "Pulumi.lab.yaml"
-    file.write_text("config: {trainstack:environment: {halves: [platform]}}\n", encoding="utf-8")
-    assert load(tmp_path, "lab").environment.layers == ("platform",)
-    file.write_text("config: {trainstack:environment: {halves: [platform], layers: [platform]}}\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="`halves` is the former name of layers; remove it"):
-        load(tmp_path, "lab")

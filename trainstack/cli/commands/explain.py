@@ -11,7 +11,7 @@ from rich.text import Text
 from trainstack.cli.output.console import fail, out, show, show_json
 from trainstack.cli.session import JsonOption
 from trainstack.errors import ExitCode
-from trainstack.preflight.registry import BY_ID, EVERY, FORMER
+from trainstack.preflight.registry import BY_ID, EVERY
 from trainstack.preflight.rule import Rule
 from trainstack.preflight.rules_page import PAGE, facts, scope
 from trainstack.settings.errors import closest
@@ -49,8 +49,6 @@ def explain(
 
 
 def _unknown(word: str) -> str:
-    if word in FORMER:
-        return f"{word} is a former id; see {' and '.join(f'`trainstack explain {id_}`' for id_ in FORMER[word])}"
     close = closest(word, BY_ID)
     return f"unknown rule {word}; {f'did you mean {close}?' if close else '`trainstack explain` lists all rules'}"
 
@@ -89,5 +87,4 @@ def _plain(markdown: str) -> str:
 def _as_data(rule: Rule) -> dict[str, Any]:
     texts = {name: getattr(rule, name) for name in ("id", "severity", "summary", "details", "example", "remedy")}
     more = {"severities": rule.severities, "applied_to": scope(rule), "silenceable": rule.silenceable}
-    more["formerly"] = rule.formerly
     return {**texts, **more, "change": cleandoc(rule.change)}

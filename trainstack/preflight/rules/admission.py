@@ -41,7 +41,6 @@ _OTHERWISE: Mapping[Cause, str] = {
     details="Kueue never admits them. A limit without a request, and a request of 0, count too.",
     change=digits("resources: {limits: {nvidia.com/gpu: 1}}"),
     remedy="Cover the resource in the queue, or do not request it, as the message proposes.",
-    formerly=("never-admitted",),
 )
 def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
     yield from _violations(context, ("uncovered",))
@@ -56,7 +55,6 @@ def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
     ),
     change=digits("roles: {Worker: {replicas: 9}}"),
     remedy="Make one of the changes in the message, which were tried and help.",
-    formerly=("never-admitted",),
 )
 def never_fits(context: RuleContext) -> Iterator[Violation]:
     yield from _violations(context, _OF_QUOTA)

@@ -40,18 +40,6 @@ def name_derived(context: RuleContext) -> Iterator[Violation]:
 
 
 @Rule(
-    id="key-deprecated",
-    severity="warning",
-    summary="A key has a new name; the former one works for one more release.",
-    change=yaml_at("environment", "halves: [platform,training]"),
-    remedy="Rename the key.",
-)
-def key_deprecated(context: RuleContext) -> Iterator[Violation]:
-    if context.settings.environment.halves is not None:
-        yield Violation("environment.halves", "`halves` is deprecated", "rename it to layers")
-
-
-@Rule(
     id="label-invalid",
     summary="The name of a run's priority class exceeds the 63 characters of a label value.",
     example="`priority: a-priority-class-with-a-name-of-more-than-sixty-three-characters`.",

@@ -53,7 +53,6 @@ _SCHEMES = frozenset({"jaxjob", "paddlejob", "pytorchjob", "tfjob", "xgboostjob"
         "Add the kind to `operators.kueue.configuration.frameworks`, or have it added to `integrations.frameworks` of "
         "the cluster's Kueue."
     ),
-    formerly=("framework-unmanaged",),
 )
 def framework_unlisted(context: RuleContext) -> Iterator[Violation]:
     kueue = context.settings.operators.kueue
@@ -222,7 +221,6 @@ def jobset_missing(context: RuleContext) -> Iterator[Violation]:
     details="An error if a run would never start, a warning if its quota would be wrong.",
     change=yaml_at("operators", "kueue: {manifest: {version: v0.14.4}}"),
     remedy="Pin versions that work together, as `defaults.yaml` does, or have the operator upgraded.",
-    formerly=("operator-version",),
 )
 def version_clash(context: RuleContext) -> Iterator[Violation]:
     declared = context.settings.operators.installs

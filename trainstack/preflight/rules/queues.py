@@ -120,7 +120,6 @@ def borrow_without_reclaim(context: RuleContext) -> Iterator[Violation]:
     details="Kueue would never admit a run there.",
     change=yaml_at("queues.clusterQueues", "- {name: research, namespaces: [default]}"),
     remedy="Add the namespace to the cluster queue's `namespaces`.",
-    formerly=("never-admitted",),
 )
 def queue_closed(context: RuleContext) -> Iterator[Violation]:
     allowed = {queue.name: queue.namespaces for queue in context.settings.queues.cluster_queues}

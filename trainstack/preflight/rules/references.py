@@ -25,7 +25,6 @@ _INSTALLED = {
     details="Kueue would never admit it.",
     change=digits("queue: reserch"),
     remedy="Name a queue of the namespace (`kubectl get localqueues`), or declare one under `queues.localQueues`.",
-    formerly=("queue-absent",),
 )
 def queue_unknown(context: RuleContext) -> Iterator[Violation]:
     queues = context.settings.queues.local_queues
@@ -67,7 +66,6 @@ def volume_unknown(context: RuleContext) -> Iterator[Violation]:
         "Name another class, declare it under `storage.classes`, or list an existing one under "
         "`environment.existing.storageClasses`."
     ),
-    formerly=("class-missing",),
 )
 def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     storage = context.settings.storage
@@ -86,7 +84,6 @@ def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     summary="A run names a WorkloadPriorityClass that is not declared, or does not exist.",
     change=digits("priority: urgent"),
     remedy="Name another class, or declare it under `queues.priorityClasses`.",
-    formerly=("priority-missing",),
 )
 def priority_unknown(context: RuleContext) -> Iterator[Violation]:
     known = [priority.name for priority in context.settings.queues.priority_classes]
@@ -231,7 +228,6 @@ def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
         "Name another namespace, declare it under `environment.namespaces`, or list an existing one under "
         "`environment.existing.namespaces`."
     ),
-    formerly=("namespace-missing",),
 )
 def namespace_unknown(context: RuleContext) -> Iterator[Violation]:
     settings, section = context.settings, "environment.namespaces"

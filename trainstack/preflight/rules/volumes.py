@@ -58,7 +58,6 @@ def volume_one_node(context: RuleContext) -> Iterator[Violation]:
     details="Only one node can write to such a file system. Common provisioners are known.",
     change=yaml_at("storage.classes", "- {name: shared, provisioner: ebs.csi.aws.com}"),
     remedy="Use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`.",
-    formerly=("class-access-mode",),
 )
 def volume_access_mode(context: RuleContext) -> Iterator[Violation]:
     storage = context.settings.storage

@@ -1,9 +1,8 @@
 """Section `trainstack:environment`: the stack's owner, its parts and its namespaces."""
 
 import re
-from collections.abc import Mapping
 from ipaddress import ip_network
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -110,8 +109,6 @@ class Environment(Section):
     """`owner` may declare cluster-scoped objects; `tenant` has rights in its namespaces only."""
     layers: tuple[Layer, ...] = ("platform", "training")
     """`platform`: namespaces, classes, queues, operators. `training`: volumes, runs. Both in one stack by default."""
-    halves: tuple[Layer, ...] | None = None
-    """Deprecated: the former name of `layers`."""
     state: Literal["embedded", "pulumi"] = "pulumi"
     """Where the engine's state is. `pulumi`: in the backend that Pulumi selects, by PULUMI_BACKEND_URL, `backend` in
     `Pulumi.yaml`, or `pulumi login`. `embedded`: in a folder of this checkout, encrypted with a published passphrase;
@@ -124,12 +121,3 @@ class Environment(Section):
     """Namespaces and StorageClasses that exist already."""
     pinned: bool = False
     """Refuse images without a digest in the reference or, by `trainstack pin`, in `pins/<environment>.yaml`."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _former_name(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or values.get("halves") is None:
-            return values
-        if "layers" in values:
-            raise ValueError("`halves` is the former name of layers: remove it")
-        return {**values, "layers": values["halves"]}
