@@ -100,7 +100,7 @@ format: venv ## Let ruff format the code
 tools: venv ## Build or find the engine and the cluster's programs (about 25 minutes the first time)
 	@$(TRAINSTACK) dev tools
 
-test-tools: tools ## Build what only the tests need: images, schedulers of Kueue's releases
+test-tools: machine tools ## Build what only the tests need: images, schedulers of Kueue's releases
 	@$(PYTHON) -m tests.prepare
 
 client-tools: venv
