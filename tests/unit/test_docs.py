@@ -1,5 +1,6 @@
 """The documentation is executed, except for the parts that need a cluster or the engine."""
 
+import ast
 import json
 import re
 import shlex
@@ -373,6 +374,19 @@ def test_the_page_of_the_architecture_lists_the_layers() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[([a-z_]+)(?:/|\.py)\]\(\.\./trainstack/\1(?:\.py)?\) \| \S", page, re.MULTILINE)
     assert tuple(listed) == LAYERS
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "lifecycles").glob("*.md")), ids=lambda page: page.stem)
+def test_the_functions_of_a_lifecycle_are_in_the_files_that_it_names(page: Path) -> None:
+    """A step has the form "`function` ([file](link))"."""
+    steps = re.findall(
+        r"((?:`\w+`(?: and )?)+)\s*(?:\(|in\s+)\[[\w/.]+\]\(([\w/.]+\.py)\)", page.read_text(encoding="utf-8")
+    )
+    assert steps
+    for functions, link in steps:
+        module = ast.parse((page.parent / link).read_text(encoding="utf-8"))
+        defined = {node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert {*re.findall(r"\w+", functions)} - {"and"} <= defined, link
 
 
 def test_the_readme_is_short() -> None:
