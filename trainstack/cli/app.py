@@ -79,7 +79,7 @@ ALIASES: Mapping[str, str] = {"plan": "forecast", "teardown": "destroy"}
 """The commands by their former names, which work for one release and are not in the help."""
 
 
-class _Lazy(Mapping[str, Any]):
+class _LazyCommands(Mapping[str, Any]):
     """The commands; a command's module is imported when the command is looked up."""
 
     def __getitem__(self, name: str) -> Any:
@@ -94,37 +94,39 @@ class _Lazy(Mapping[str, Any]):
 
 @cache
 def _load(name: str) -> Any:
-    target = ALIASES.get(name, name)
+    current_name = ALIASES.get(name, name)
     with suspend_collection():
-        module = import_module(f"trainstack.cli.commands.{COMMANDS[target][0]}")
+        module = import_module(f"trainstack.cli.commands.{COMMANDS[current_name][0]}")
     group = typer.Typer(add_completion=False)
     if hasattr(module, "app"):
-        group.add_typer(module.app, name=target)
+        group.add_typer(module.app, name=current_name)
     else:
-        group.command(target)(getattr(module, target.replace("-", "_")))
-    command = typer.main.get_group(group).commands[target]
-    for documented in (command, *getattr(command, "commands", {}).values()):
-        paragraphs = cleandoc(documented.help or "").split("\n\n")
+        group.command(current_name)(getattr(module, current_name.replace("-", "_")))
+    command = typer.main.get_group(group).commands[current_name]
+    for documented_command in (command, *getattr(command, "commands", {}).values()):
+        paragraphs = cleandoc(documented_command.help or "").split("\n\n")
         # Rich keeps line breaks, which only the examples need.
-        documented.help = "\n\n".join(
+        documented_command.help = "\n\n".join(
             text if text.startswith("Example") else text.replace("\n", " ") for text in paragraphs
         )
-    if name != target:
-        command.hidden, command.callback = True, _renamed(name, target, command.callback)
+    if name != current_name:
+        command.hidden, command.callback = True, _callback_of_alias(name, current_name, command.callback)
     return command
 
 
-def _renamed(name: str, target: str, callback: Any) -> Any:
+def _callback_of_alias(former_name: str, current_name: str, callback: Any) -> Any:
     def run(**arguments: Any) -> Any:
-        err.print(f"`trainstack {name}` is now `trainstack {target}`; the next release removes the former name")
+        err.print(
+            f"`trainstack {former_name}` is now `trainstack {current_name}`; the next release removes the former name"
+        )
         return callback(**arguments)
 
     return run
 
 
-class _Commands(TyperGroup):
+class _CommandGroup(TyperGroup):
     def __init__(self, **arguments: Any) -> None:
-        super().__init__(**{**arguments, "commands": _Lazy()})
+        super().__init__(**{**arguments, "commands": _LazyCommands()})
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the commands' summaries."""
@@ -139,7 +141,7 @@ class _Commands(TyperGroup):
     @contextmanager
     def _summaries(self) -> Iterator[None]:
         """Replace the commands by their summaries, which need no module of a command."""
-        lazy = self.commands
+        lazy_commands = self.commands
         self.commands = {
             name: TyperCommand(name, help=COMMANDS[name][1], rich_help_panel=panel)
             for panel, names in PANELS.items()
@@ -148,7 +150,7 @@ class _Commands(TyperGroup):
         try:
             yield
         finally:
-            self.commands = lazy
+            self.commands = lazy_commands
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; report an expected error as one message, without a traceback."""
@@ -163,7 +165,7 @@ class _Commands(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=_CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 refused by a guard, 4 findings, 5 unreachable.",
@@ -171,8 +173,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001 (called with the option's value)
-    if wanted:
+def _show_version(is_requested: bool) -> None:  # noqa: FBT001 (called with the option's value)
+    if is_requested:
         from importlib.metadata import version  # noqa: PLC0415 (slow to import)
 
         out.print(f"trainstack {version('trainstack')}")
@@ -183,7 +185,7 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 (called with the option's va
 def trainstack(
     *,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Training infrastructure as code: storage, queues, operators and training runs on Kubernetes."""

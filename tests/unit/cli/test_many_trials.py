@@ -30,7 +30,7 @@ def read_views(monkeypatch: pytest.MonkeyPatch, bodies: list[dict[str, Any]]) ->
         return [bare_view(body) for body in bodies]
 
     monkeypatch.setattr(run_views, "view_runs", close)
-    return run_views._viewed(make_session(), bodies), queried
+    return run_views._view_bodies(make_session(), bodies), queried
 
 
 def test_the_details_of_a_few_trials_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_the_details_of_a_few_trials_are_read(monkeypatch: pytest.MonkeyPatch) -
     bodies = [make_trial("running") for _ in range(run_views.MANY)]
     views, queried = read_views(monkeypatch, bodies)
     assert queried == bodies
-    assert [line for _, line in follow._lines(views)][:1] == ["r: running"]
+    assert [line for _, line in follow._summary_lines(views)][:1] == ["r: running"]
 
 
 def test_of_many_trials_only_their_own_objects_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_of_many_trials_only_their_own_objects_are_read(monkeypatch: pytest.Monk
     views, queried = read_views(monkeypatch, bodies)
     assert queried == [run]
     assert len(views) == len(bodies)
-    assert [line for _, line in follow._lines(views)] == [
+    assert [line for _, line in follow._summary_lines(views)] == [
         "r: running",
         "search: 12 queued, 5 running, 30 succeeded",
     ]
