@@ -77,7 +77,7 @@ PANELS: Mapping[str, tuple[str, ...]] = {
 """The headings of the help, each with its commands in order."""
 
 
-class _Lazy(Mapping[str, Any]):
+class _LazyCommands(Mapping[str, Any]):
     """The commands; a command's module is imported when the command is looked up."""
 
     def __getitem__(self, name: str) -> Any:
@@ -100,18 +100,18 @@ def _load(name: str) -> Any:
     else:
         group.command(name)(getattr(module, name.replace("-", "_")))
     command = typer.main.get_group(group).commands[name]
-    for documented in (command, *getattr(command, "commands", {}).values()):
-        paragraphs = cleandoc(documented.help or "").split("\n\n")
+    for documented_command in (command, *getattr(command, "commands", {}).values()):
+        paragraphs = cleandoc(documented_command.help or "").split("\n\n")
         # Rich keeps line breaks, which only the examples need.
-        documented.help = "\n\n".join(
+        documented_command.help = "\n\n".join(
             text if text.startswith("Example") else text.replace("\n", " ") for text in paragraphs
         )
     return command
 
 
-class _Commands(TyperGroup):
+class _CommandGroup(TyperGroup):
     def __init__(self, **arguments: Any) -> None:
-        super().__init__(**{**arguments, "commands": _Lazy()})
+        super().__init__(**{**arguments, "commands": _LazyCommands()})
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the commands' summaries."""
@@ -126,7 +126,7 @@ class _Commands(TyperGroup):
     @contextmanager
     def _summaries(self) -> Iterator[None]:
         """Replace the commands by their summaries, which need no module of a command."""
-        lazy = self.commands
+        lazy_commands = self.commands
         self.commands = {
             name: TyperCommand(name, help=COMMANDS[name][1], rich_help_panel=panel)
             for panel, names in PANELS.items()
@@ -135,7 +135,7 @@ class _Commands(TyperGroup):
         try:
             yield
         finally:
-            self.commands = lazy
+            self.commands = lazy_commands
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; report an expected error as one message, without a traceback."""
@@ -150,7 +150,7 @@ class _Commands(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=_CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 refused by a guard, 4 findings, 5 unreachable.",
@@ -158,8 +158,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001 (called with the option's value)
-    if wanted:
+def _show_version(is_requested: bool) -> None:  # noqa: FBT001 (called with the option's value)
+    if is_requested:
         from importlib.metadata import version  # noqa: PLC0415 (slow to import)
 
         out.print(f"trainstack {version('trainstack')}")
@@ -170,7 +170,7 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 (called with the option's va
 def trainstack(
     *,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Training infrastructure as code: storage, queues, operators and training runs on Kubernetes."""

@@ -34,16 +34,16 @@ from trainstack.settings.sections.operators import Operators
 def with_cluster(found: Checked, session: Session, loaded: Loaded) -> Checked:
     """Add the findings on the cluster; an error if the cluster cannot be read."""
     try:
-        live = _on_cluster(session, loaded, found.findings)
+        checked_cluster = _check_cluster(session, loaded, found.findings)
     except ClusterError as error:
         message, _, remedy = str(error).partition("; ")
         path = "cluster" if loaded.settings.cluster.context is None else "cluster.context"
         unreachable = Finding.of(CLUSTER_UNREACHABLE, Violation(path, message, remedy), loaded.where(path))
         return Checked([*found.findings, unreachable], found.verdicts)
     # The cluster has answered what is unknown from the files.
-    known = [finding for finding in found.findings if finding.severity != "unknown"]
-    findings = sorted({*known, *live.findings}, key=lambda finding: finding.order)
-    return Checked(findings, live.verdicts)
+    findings_in_files = [finding for finding in found.findings if finding.severity != "unknown"]
+    findings = sorted({*findings_in_files, *checked_cluster.findings}, key=lambda finding: finding.order)
+    return Checked(findings, checked_cluster.verdicts)
 
 
 _DRY_RUN_KINDS = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
@@ -51,51 +51,54 @@ _DRY_RUN_KINDS = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
 _REMEDY = "fix this, then run the check again"
 
 
-def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -> Checked:
+def _check_cluster(session: Session, loaded: Loaded, file_findings: Sequence[Finding]) -> Checked:
     settings = loaded.settings
-    manifests, unbuilt = _built(session.root, settings)
+    manifests, unbuilt_findings = _buildable_manifests(session.root, settings)
     paths = {run.name: path for path, run in settings.trained()}
-    dry_runs = [(paths[manifest["metadata"]["labels"][WORKLOAD]], manifest) for manifest in _dry_runs(manifests)]
+    # Whether an object is accepted is decided by the API server and its admission webhooks.
+    dry_runs = [
+        (paths[manifest["metadata"]["labels"][WORKLOAD]], manifest) for manifest in _manifests_to_dry_run(manifests)
+    ]
     if settings.environment.profile == "owner":
         dry_runs += [
             (OPERATORS[name].path, probe(session.stack))
             for name, probe in probes.BY_OPERATOR.items()
             if declared(settings, name)
         ]
-    needed = dict(_worker_needs(settings, paths, manifests))
+    needs_by_run = dict(_worker_needs(settings, paths, manifests))
     with step("reading the cluster", "2 s"):
         live = read_environment(settings, dry_runs)
-        workers = read_worker_clusters(settings, needed)
-    launches = {
+        worker_clusters = read_worker_clusters(settings, needs_by_run)
+    launch_names = {
         (metadata["namespace"], name)
         for metadata in (manifest["metadata"] for manifest in manifests)
         if LAUNCH in metadata["labels"]
         for name in (metadata["labels"][RUN], metadata.get("name"))
         if name is not None
     }
-    images, local = images_of_runs(session), local_registry(session)
+    images, registry_access = images_of_runs(session), local_registry(session)
     live = replace(
         live,
-        worker_needs=needed,
-        workers=workers,
-        unserved_images=unserved_images(session, images, local),
-        named_images=unread_images(session, images, local),
+        worker_needs=needs_by_run,
+        workers=worker_clusters,
+        unserved_images=unserved_images(session, images, registry_access),
+        named_images=unread_images(session, images, registry_access),
     )
-    context = LiveContext(Declared(settings), live, _images(manifests), launches, kueue_judge)
-    found = against_cluster.examine(context, loaded.places, in_files)
-    placed = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt]
-    return Checked([*placed, *found.findings], found.verdicts)
+    context = LiveContext(Declared(settings), live, _operator_images(manifests), launch_names, kueue_judge)
+    checked = against_cluster.examine(context, loaded.places, file_findings)
+    located_findings = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt_findings]
+    return Checked([*located_findings, *checked.findings], checked.verdicts)
 
 
-def _dry_runs(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
+def _manifests_to_dry_run(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
     """Yield the launches; of a sweep, whose trials differ only in arguments, the first one."""
-    sweeps = set()
+    included_sweeps = set()
     for manifest in manifests:
         labels = manifest["metadata"]["labels"]
         is_object = OBJECT in manifest["metadata"].get("annotations", {})
         is_launch = manifest["kind"] in _DRY_RUN_KINDS or is_object
-        if is_launch and RUN in labels and labels.get(SWEEP) not in sweeps:
-            sweeps |= {labels[SWEEP]} if SWEEP in labels else set()
+        if is_launch and RUN in labels and labels.get(SWEEP) not in included_sweeps:
+            included_sweeps |= {labels[SWEEP]} if SWEEP in labels else set()
             yield manifest
 
 
@@ -103,7 +106,7 @@ def _worker_needs(
     settings: Settings, paths: Mapping[str, str], manifests: Sequence[Manifest]
 ) -> Iterator[tuple[str, Mapping[str, tuple[Need, ...]]]]:
     """Yield the path of each dispatched run, with what it needs in each worker cluster."""
-    for manifest in _dry_runs(manifests):
+    for manifest in _manifests_to_dry_run(manifests):
         metadata = manifest["metadata"]
         if is_dispatched(manifest):
             clusters = settings.queues.worker_clusters(metadata["namespace"], metadata["labels"][QUEUE])
@@ -115,25 +118,27 @@ def declared_manifests(root: Path, settings: Settings) -> list[Manifest]:
     return Declared.from_files(settings, root).manifests()
 
 
-def _built(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding]]:
+def _buildable_manifests(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding]]:
     try:
         return declared_manifests(root, settings), []
     except FAULTS as error:
         message = f"the objects of the operators' releases were not checked: {error}"
-        unknown = Finding.of(MANIFESTS_UNBUILT, Violation("operators", message, _REMEDY, "unknown"))
+        unbuilt_releases = Finding.of(MANIFESTS_UNBUILT, Violation("operators", message, _REMEDY, "unknown"))
     try:
-        return declared_manifests(root, settings.model_copy(update={"operators": Operators()})), [unknown]
+        return declared_manifests(root, settings.model_copy(update={"operators": Operators()})), [unbuilt_releases]
     except FAULTS as error:
         message = f"the launches of the runs were not checked: {error}"
         return [], [Finding.of(MANIFESTS_UNBUILT, Violation("workloads", message, _REMEDY))]
 
 
-def _images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    found = {}
+def _operator_images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    images = {}
     for name, facts in OPERATORS.items():
-        for body in manifests:
-            if body["kind"] == "Deployment" and body["metadata"]["name"] in facts.names:
-                containers = body["spec"]["template"]["spec"]["containers"]
-                known = ("manager", body["metadata"]["name"])
-                found[name] = next((one for one in containers if one["name"] in known), containers[0])["image"]
-    return found
+        for manifest in manifests:
+            if manifest["kind"] == "Deployment" and manifest["metadata"]["name"] in facts.names:
+                containers = manifest["spec"]["template"]["spec"]["containers"]
+                container_names = ("manager", manifest["metadata"]["name"])
+                images[name] = next(
+                    (container for container in containers if container["name"] in container_names), containers[0]
+                )["image"]
+    return images

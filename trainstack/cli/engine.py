@@ -25,16 +25,16 @@ from trainstack.toolchain import backend, official, tools
 from trainstack.toolchain.engine import Engine
 from trainstack.toolchain.errors import ToolchainError
 
-_LOCKED = ("the stack is currently locked by", "another update is currently in progress")
+_LOCKED_MESSAGES = ("the stack is currently locked by", "another update is currently in progress")
 """The engine's messages about a locked state, in lower case: of a file backend, and of a service."""
-_REFUSED = (
+_REFUSED_STATE_MESSAGES = (
     "snapshot integrity failure",
     "failed to load checkpoint",
     "missing required 'type'",
     "missing required 'urn'",
 )
 """The engine's messages about a state that it does not accept."""
-_UNREACHABLE = (
+_UNREACHABLE_PHRASES = (
     "connection refused",
     "no such host",
     "i/o timeout",
@@ -52,7 +52,7 @@ their CPU time. Each may use 130 MB more memory."""
 
 
 class StateRefusedError(TrainstackError):
-    """The engine does not accept the state that it has stored."""
+    """The engine refuses its own stored state."""
 
     def __init__(self, stack: str, reason: str) -> None:
         super().__init__(
@@ -83,11 +83,11 @@ def ensure_backend(session: Session) -> str:
     if url := backend.selected(session.root):
         return url
     _ = session.loaded  # an invalid value may be why the state is not embedded
-    own = "" if official.pulumi().program else f' after `eval "$(trainstack env -s {session.stack})"`'
+    env_command = "" if official.pulumi().program else f' after `eval "$(trainstack env -s {session.stack})"`'
     raise ToolchainError(
         f"Pulumi is not logged in, so stack {session.stack!r} has no state",
-        f"run `pulumi login`{own}, set PULUMI_BACKEND_URL, or, for an environment without secrets, set "
-        f"`trainstack:environment: {{state: embedded}}` in Pulumi.{session.stack}.yaml{_earlier_state(session)}",
+        f"run `pulumi login`{env_command}, set PULUMI_BACKEND_URL, or, for an environment without secrets, set "
+        f"`trainstack:environment: {{state: embedded}}` in Pulumi.{session.stack}.yaml{_earlier_state_remedy(session)}",
     )
 
 
@@ -105,19 +105,19 @@ def pulumi(
     too, or returns the exit code if `check` is false. Returns None on success.
     """
     with exit_code_file() as file:
-        given = {**(variables or {}), EXIT_CODE_VARIABLE: str(file)}
-        returncode, stderr = _run(session, arguments, given, aside=aside)
+        all_variables = {**(variables or {}), EXIT_CODE_VARIABLE: str(file)}
+        returncode, stderr = _run(session, arguments, all_variables, aside=aside)
         code = reported(file)
     if not returncode:
         return None
     if _is_locked(stderr):
-        fail(f"nothing was changed: {_see_doctor(session)}", ExitCode.REFUSED)
+        fail(f"nothing was changed: {_locked_message(session)}", ExitCode.REFUSED)
     command = f"`pulumi {' '.join(arguments)} -s {session.stack}`"
     if code == ExitCode.REFUSED:
         fail(f"{command} was refused, and no object was changed; see the reasons and remedies above", code)
     if code == ExitCode.FAILED:
         # The program cannot know that the engine's backend is unreachable.
-        code = _code(stderr)
+        code = _exit_code(stderr)
     if check:
         fail(
             f"{command} exited with code {returncode}; see its output above. Completed changes are kept: fix the cause "
@@ -132,14 +132,14 @@ def _run(session: Session, arguments: Sequence[str], variables: Mapping[str, str
     ensure_backend(session)
     engine = prepared(session)
     command = [str(engine.pulumi), *arguments, "--stack", session.stack, "--non-interactive"]
-    cluster = private_kubeconfig.variables(session.settings.cluster.context)
-    env = {**_environment(session, engine), **cluster, **variables}
+    cluster_variables = private_kubeconfig.variables(session.settings.cluster.context)
+    env = {**_process_variables(session, engine), **cluster_variables, **variables}
     errors: list[str] = []
 
     def show_error(line: str) -> None:
         if _is_locked(line) and not any(map(_is_locked, errors)):
             # Precede the engine's own advice, which is to delete the lock.
-            err.print(_see_doctor(session))
+            err.print(_locked_message(session))
         errors.append(line)
         copy_errors(line)
 
@@ -150,21 +150,21 @@ def _run(session: Session, arguments: Sequence[str], variables: Mapping[str, str
 
 def read_preview(session: Session, *options: str, variables: Mapping[str, str]) -> tuple[str, str, ExitCode | None]:
     """Run `pulumi preview --json`; return its output, its errors, and an exit code unless it succeeded."""
-    cluster = private_kubeconfig.variables(session.settings.cluster.context)
+    cluster_variables = private_kubeconfig.variables(session.settings.cluster.context)
     with exit_code_file() as file:
-        given = {**cluster, **variables, EXIT_CODE_VARIABLE: str(file)}
-        done = _query(session, "preview", "--json", *options, "--stack", session.stack, variables=given)
-        code = reported(file) if done.returncode else None
-    if done.returncode and _is_locked(done.stderr):
-        fail(_see_doctor(session), ExitCode.REFUSED)
-    return done.stdout, done.stderr, code
+        all_variables = {**cluster_variables, **variables, EXIT_CODE_VARIABLE: str(file)}
+        result = _query(session, "preview", "--json", *options, "--stack", session.stack, variables=all_variables)
+        code = reported(file) if result.returncode else None
+    if result.returncode and _is_locked(result.stderr):
+        fail(_locked_message(session), ExitCode.REFUSED)
+    return result.stdout, result.stderr, code
 
 
 def outputs(session: Session) -> dict[str, Any]:
     """Return the outputs of the last `up`; {} before the first. Exits if the state cannot be read."""
     result = _query(session, "stack", "output", "--json", "--stack", session.stack)
     if result.returncode:
-        _unusable(session, result.stderr.strip())
+        _exit_with_unusable_state(session, result.stderr.strip())
     return dict(json.loads(result.stdout))
 
 
@@ -177,7 +177,7 @@ def export(session: Session) -> str | None:
     if result.returncode == 0:
         return result.stdout
     stderr = result.stderr.strip()
-    return None if MISSING in stderr else _unusable(session, stderr)
+    return None if MISSING in stderr else _exit_with_unusable_state(session, stderr)
 
 
 def deployment(session: Session) -> Mapping[str, Any] | None:
@@ -187,8 +187,8 @@ def deployment(session: Session) -> Mapping[str, Any] | None:
         file = state_file(session.state / "backend", project_name(session.root), session.stack)
         if file is None:
             return None
-        if (found := read_deployment(file)) is not None:
-            return found
+        if (stored_deployment := read_deployment(file)) is not None:
+            return stored_deployment
     exported = export(session)
     return None if exported is None else json.loads(exported)["deployment"] or {}
 
@@ -210,18 +210,18 @@ def ensure_file(session: Session) -> None:
 def ensure_stack(session: Session) -> None:
     """Create an embedded stack's state unless it exists. Exits with the command to create any other missing stack."""
     ensure_file(session)
-    if _exists(session):
+    if _stack_exists(session):
         return
     if not session.placement.embedded:
         fail(
             f"stack {session.stack!r} does not exist in {shown(ensure_backend(session))}; create it with "
             f"`pulumi stack init {session.stack}`, and with `--secrets-provider` if its secrets are not encrypted with "
-            f"a passphrase{_earlier_state(session)}"
+            f"a passphrase{_earlier_state_remedy(session)}"
         )
     # Only the user selects a stack.
-    created = _query(session, "stack", "init", session.stack, "--no-select")
-    if created.returncode:
-        _unusable(session, created.stderr.strip() or created.stdout.strip(), action="created")
+    result = _query(session, "stack", "init", session.stack, "--no-select")
+    if result.returncode:
+        _exit_with_unusable_state(session, result.stderr.strip() or result.stdout.strip(), action="created")
 
 
 @contextmanager
@@ -232,23 +232,25 @@ def preview_variables(session: Session) -> Iterator[dict[str, str]]:
     """
     if not session.placement.embedded:
         ensure_stack(session)
-    elif not _exists(session):
+    elif not _stack_exists(session):
         err.print(f"  {session.stack} has no state yet: the preview uses a temporary one")
         engine = prepared(session)
-        with temporary_state(session.root, session.stack, engine.pulumi, _environment(session, engine)) as variables:
+        with temporary_state(
+            session.root, session.stack, engine.pulumi, _process_variables(session, engine)
+        ) as variables:
             yield variables
         return
     yield {}
 
 
-def _exists(session: Session) -> bool:
+def _stack_exists(session: Session) -> bool:
     result = _query(session, "stack", "--stack", session.stack)
     if result.returncode and MISSING not in result.stderr and not _is_refused(result.stderr):
-        _unusable(session, result.stderr.strip())
+        _exit_with_unusable_state(session, result.stderr.strip())
     return MISSING not in result.stderr
 
 
-def _earlier_state(session: Session) -> str:
+def _earlier_state_remedy(session: Session) -> str:
     """Return a remedy if the checkout has a state of a stack that is not embedded, as former versions kept it."""
     folder = session.state / "backend"
     if session.placement.embedded or state_file(folder, project_name(session.root), session.stack) is None:
@@ -259,25 +261,25 @@ def _earlier_state(session: Session) -> str:
     )
 
 
-def _unusable(session: Session, message: str, action: str = "read") -> NoReturn:
+def _exit_with_unusable_state(session: Session, message: str, action: str = "read") -> NoReturn:
     if _is_locked(message):
-        fail(f"{_see_doctor(session)}. The engine's message: {message}", ExitCode.REFUSED)
+        fail(f"{_locked_message(session)}. The engine's message: {message}", ExitCode.REFUSED)
     if _is_refused(message):
         raise StateRefusedError(session.stack, message)
     remedy = _remedy(session, message)
-    fail(f"the state of stack {session.stack!r} cannot be {action}: {message}{remedy}", _code(message))
+    fail(f"the state of stack {session.stack!r} cannot be {action}: {message}{remedy}", _exit_code(message))
 
 
-def _code(message: str) -> ExitCode:
-    unreachable = any(phrase in message.lower() for phrase in _UNREACHABLE)
+def _exit_code(message: str) -> ExitCode:
+    unreachable = any(phrase in message.lower() for phrase in _UNREACHABLE_PHRASES)
     return ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED
 
 
 def _is_locked(message: str) -> bool:
-    return any(locked in message.lower() for locked in _LOCKED)
+    return any(phrase in message.lower() for phrase in _LOCKED_MESSAGES)
 
 
-def _see_doctor(session: Session) -> str:
+def _locked_message(session: Session) -> str:
     return (
         f"the stack {session.stack} is locked; `trainstack doctor -s {session.stack}` names the lock's owner and the "
         "remedy. Do not delete a lock while its owner is running: two engines would write the same state"
@@ -285,7 +287,7 @@ def _see_doctor(session: Session) -> str:
 
 
 def _is_refused(message: str) -> bool:
-    return any(phrase in message for phrase in _REFUSED)
+    return any(phrase in message for phrase in _REFUSED_STATE_MESSAGES)
 
 
 def _remedy(session: Session, message: str) -> str:
@@ -306,11 +308,11 @@ def _query(
     ensure_backend(session)
     engine = prepared(session)
     command = [str(engine.pulumi), *arguments, "--non-interactive"]
-    env = {**_environment(session, engine), **variables}
+    env = {**_process_variables(session, engine), **variables}
     return subprocess.run(command, cwd=session.root, env=env, check=False, capture_output=True, text=True)
 
 
-def _environment(session: Session, engine: Engine) -> dict[str, str]:
+def _process_variables(session: Session, engine: Engine) -> dict[str, str]:
     """Return all variables of the engine's process."""
-    kept = {name: value for name, value in os.environ.items() if name not in engine.removed}
-    return _GARBAGE_COLLECTION | kept | environment(session, engine)
+    inherited_variables = {name: value for name, value in os.environ.items() if name not in engine.removed}
+    return _GARBAGE_COLLECTION | inherited_variables | environment(session, engine)

@@ -34,20 +34,21 @@ def follow(session: Session, run: str | None, timeout: int, *, as_json: bool = F
     """
     deadline = time.monotonic() + timeout
     changes = Changes()
-    seen: dict[str, None] = {}
+    active_run_ids: dict[str, None] = {}
     """Run ids that were active at some point, in order."""
-    patience = Patience(session, PATIENCE_SECONDS)
+    retry_budget = Patience(session, PATIENCE_SECONDS)
     while True:
-        live = patience.ask(lambda: read_views_of_any(session, run))
-        found = without_loaders(session, live)
-        if run is not None and live and not found:
+        all_views = retry_budget.ask(lambda: read_views_of_any(session, run))
+        views = without_loaders(session, all_views)
+        if run is not None and all_views and not views:
             fail(f"{run} is a data loader, which runs until it is deleted or reaches its deadline")
-        if run is not None and not live and not seen:
-            fail(patience.ask(lambda: describe_missing_run(session, run)))
-        seen |= dict.fromkeys(view.launch.run_id for view in found if view.launch.awaited)
-        for name, line in _lines(found):
+        if run is not None and not all_views and not active_run_ids:
+            fail(retry_budget.ask(lambda: describe_missing_run(session, run)))
+        # A run that was active and has no view any more was deleted before its result was read.
+        active_run_ids |= dict.fromkeys(view.launch.run_id for view in views if view.launch.awaited)
+        for name, line in _summary_lines(views):
             changes.report(name, line)
-        if not any(view.launch.awaited for view in found):
+        if not any(view.launch.awaited for view in views):
             break
         if time.monotonic() > deadline:
             fail(
@@ -56,31 +57,31 @@ def follow(session: Session, run: str | None, timeout: int, *, as_json: bool = F
             )
         time.sleep(PAUSE_SECONDS)
     if as_json:
-        show_json([as_data(view) for view in found])
-    if faults := _faults(session, found, seen):
+        show_json([as_data(view) for view in views])
+    if faults := _describe_failures(session, views, active_run_ids):
         fail("\n".join(faults))
-    return found
+    return views
 
 
-def _lines(views: Sequence[RunView]) -> Iterator[tuple[str, str]]:
+def _summary_lines(views: Sequence[RunView]) -> Iterator[tuple[str, str]]:
     counts: dict[str, Counter[str]] = {}
     for view in views:
-        launch, done = view.launch, view.done_fraction
+        launch, fraction = view.launch, view.done_fraction
         if len(views) > MANY and launch.sweep is not None and launch.sweep.set_id:
             counts.setdefault(launch.sweep.name, Counter())[launch.phase] += 1
         else:
-            yield launch.name, f"{launch.run_id}: {'' if done is None else f'{done:.0%} '}{view.summary()}"
+            yield launch.name, f"{launch.run_id}: {'' if fraction is None else f'{fraction:.0%} '}{view.summary()}"
     for name, phases in counts.items():
         yield name, f"{name}: {', '.join(f'{phases[phase]} {phase}' for phase in get_args(Phase) if phases[phase])}"
 
 
-def _faults(session: Session, views: Sequence[RunView], seen: Iterable[str]) -> list[str]:
+def _describe_failures(session: Session, views: Sequence[RunView], active_run_ids: Iterable[str]) -> list[str]:
     faults = []
-    failed = [view for view in views if view.launch.phase == "failed"]
-    if failed:
-        reasons = [f"{view.launch.run_id} ({view.failure or 'no reason given'})" for view in failed]
-        first = failed[0].launch.run_id
-        faults.append(f"failed: {', '.join(reasons)}. See the log: trainstack logs {first} -s {session.stack}")
-    if lost := [run_id for run_id in seen if run_id not in {view.launch.run_id for view in views}]:
-        faults.append(unknown_results(session, lost))
+    failed_views = [view for view in views if view.launch.phase == "failed"]
+    if failed_views:
+        reasons = [f"{view.launch.run_id} ({view.failure or 'no reason given'})" for view in failed_views]
+        first_failed = failed_views[0].launch.run_id
+        faults.append(f"failed: {', '.join(reasons)}. See the log: trainstack logs {first_failed} -s {session.stack}")
+    if lost_run_ids := [run_id for run_id in active_run_ids if run_id not in {view.launch.run_id for view in views}]:
+        faults.append(unknown_results(session, lost_run_ids))
     return faults

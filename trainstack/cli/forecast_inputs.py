@@ -20,41 +20,44 @@ from trainstack.settings.sections.workloads import Workload
 def measured(session: Session) -> dict[str, float]:
     """Return the median seconds of each declared run's earlier records, by NAMESPACE/NAME."""
     records = measured_runs(session.results)
-    found = {}
+    durations = {}
     sweeps = {sweep.name for sweep in session.settings.sweeps.sweeps}
     for _, run in session.settings.trained():
         seconds = [record.seconds for record in records if _matches(record, run, any_set=run.name in sweeps)]
         if seconds:
-            found[f"{run.namespace}/{run.name}"] = median(seconds)
-    return found
+            durations[f"{run.namespace}/{run.name}"] = median(seconds)
+    return durations
 
 
 def _matches(record: MeasuredRun, run: Workload, *, any_set: bool) -> bool:
     """Return whether a record has the run's command, replicas and, unless `any_set`, arguments and variables."""
     first, world_size = pods(run)[0], sum(role.replicas for role in pods(run))
-    same = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, world_size)
-    return same and (any_set or (record.args, record.env) == (first.args, first.env))
+    is_same = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, world_size)
+    return is_same and (any_set or (record.args, record.env) == (first.args, first.env))
 
 
 def held_by(session: Session) -> Callable[[Settings], LiveWorkloads]:
-    """Read the cluster once; the result returns its workloads as other settings would change its queues.
+    """Read the cluster once, and return a function from settings to its workloads in the queues of these settings.
 
     Raises ClusterError, and ValueError if files that run ids depend on are missing.
     """
-    settings, read = session.settings, read_holding(session.settings)
-    without = settings.model_copy(update={"operators": Operators()})
-    declared = Declared.from_files(without, session.root)
-    wanted = [run.ledger for run in declared.runs]
-    live, ledgers = read.runs.live, read.runs.ledgers
-    workload_keys = {owner: key for key, owner in owners(read.workloads).items()}
-    runs, ended = match_runs(wanted, live, ledgers, workload_keys)
-    held = LiveWorkloads(
-        snapshot=snapshot(read.lists, declared, kueue=read.kueue),
-        now=read.now,
+    settings, holding = session.settings, read_holding(session.settings)
+    without_operators = settings.model_copy(update={"operators": Operators()})
+    # Run ids do not depend on the operators, whose releases are slow to parse.
+    stack_objects = Declared.from_files(without_operators, session.root)
+    declared_ledgers = [run.ledger for run in stack_objects.runs]
+    live_launches, ledgers = holding.runs.live, holding.runs.ledgers
+    workload_keys = {owner: key for key, owner in owners(holding.workloads).items()}
+    runs, ended_runs = match_runs(declared_ledgers, live_launches, ledgers, workload_keys)
+    live_workloads = LiveWorkloads(
+        snapshot=snapshot(holding.lists, stack_objects, kueue=holding.kueue),
+        now=holding.now,
         runs=runs,
-        limits=limits(read.workloads, read.owners),
-        ended=ended,
+        limits=limits(holding.workloads, holding.owners),
+        ended=ended_runs,
     )
-    for sweep in declared.sweeps:
-        held = held.with_trials(live_trials(sweep, live, ledgers, workload_keys))
-    return lambda tried: replace(held, snapshot=snapshot(read.lists, Declared(tried), kueue=read.kueue))
+    for sweep in stack_objects.sweeps:
+        live_workloads = live_workloads.with_trials(live_trials(sweep, live_launches, ledgers, workload_keys))
+    return lambda variant: replace(
+        live_workloads, snapshot=snapshot(holding.lists, Declared(variant), kueue=holding.kueue)
+    )

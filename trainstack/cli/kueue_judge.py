@@ -18,10 +18,10 @@ Body = Mapping[str, Any]
 _PROGRAM = "kueue-judge"
 _KUEUE = "sigs.k8s.io/kueue"
 _SECONDS = 60
-"""Far more than a thousand workloads take."""
+"""The timeout: far more than a thousand workloads take."""
 
-_MEMORY = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
-"""The program ends soon: it collects no garbage before it has used so much."""
+_MEMORY_VARIABLES = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+"""The program ends soon, so it collects no garbage below this limit."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,21 @@ class Program:
     def ask(self, cases: Sequence[Body]) -> list[Body]:
         text = json.dumps(cases)
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 [self.path],
                 input=text,
                 capture_output=True,
                 text=True,
                 check=False,
                 timeout=_SECONDS,
-                env={**os.environ, **_MEMORY},
+                env={**os.environ, **_MEMORY_VARIABLES},
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise JudgeError(f"kueue-judge failed: {error}") from error
-        if done.returncode != 0:
-            raise JudgeError(f"kueue-judge failed: {done.stderr.strip()[-300:]}")
+        if result.returncode != 0:
+            raise JudgeError(f"kueue-judge failed: {result.stderr.strip()[-300:]}")
         try:
-            answers = json.loads(done.stdout)
+            answers = json.loads(result.stdout)
         except ValueError as error:
             raise JudgeError(f"kueue-judge does not answer in JSON: {error}") from error
         if not isinstance(answers, list) or len(answers) != len(cases):
@@ -59,9 +59,9 @@ class Program:
 def kueue_judge(release: str) -> Program | str:
     """Return the program for a release of Kueue, or the reason why it is missing."""
     group = GROUP_OF[_PROGRAM]
-    own = gomod.load(GO_MODULES / group.module / "go.mod").version(_KUEUE)
-    if release != own:
-        return f"kueue-judge is of Kueue {own}, not of {release or 'an unknown release'}"
+    built_release = gomod.load(GO_MODULES / group.module / "go.mod").version(_KUEUE)
+    if release != built_release:
+        return f"kueue-judge is of Kueue {built_release}, not of {release or 'an unknown release'}"
     try:
         return Program(tools.program(_PROGRAM), release)
     except MissingTool:

@@ -8,8 +8,8 @@ from trainstack.local_cluster.registry_access import RegistryAccess
 
 def local_registry(session: Session) -> RegistryAccess | None:
     """Return the registry if the kubeconfig refers to the local cluster and it is running."""
-    running = drivers.status(session.kubeconfig.parent).cluster
-    return running.registry if running is not None and running.kubeconfig == session.kubeconfig else None
+    cluster = drivers.status(session.kubeconfig.parent).cluster
+    return cluster.registry if cluster is not None and cluster.kubeconfig == session.kubeconfig else None
 
 
 def asking(access: RegistryAccess) -> Registries:

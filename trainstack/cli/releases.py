@@ -13,7 +13,7 @@ from trainstack.settings.model import Settings
 
 def with_downloads(settings: Settings) -> Settings:
     """Download missing releases, and return the settings with their paths. Raises DownloadError with every error."""
-    if not _named_by_url(settings):
+    if not _names_url(settings):
         return settings
     from trainstack.live import releases  # noqa: PLC0415 (the HTTP client is slow to load)
 
@@ -22,7 +22,7 @@ def with_downloads(settings: Settings) -> Settings:
 
 def downloads(settings: Settings) -> tuple[Settings, Mapping[str, ReleaseError]]:
     """Return the settings with the paths of downloaded releases, and the errors by operator."""
-    if not _named_by_url(settings):
+    if not _names_url(settings):
         return settings, {}
     from trainstack.live.releases import fetch  # noqa: PLC0415 (as above)
 
@@ -30,7 +30,7 @@ def downloads(settings: Settings) -> tuple[Settings, Mapping[str, ReleaseError]]
     return settings.model_copy(update={"operators": operators}), errors
 
 
-def _named_by_url(settings: Settings) -> bool:
+def _names_url(settings: Settings) -> bool:
     return any(install.manifest.url is not None for install in settings.operators.installs.values())
 
 

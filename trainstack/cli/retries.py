@@ -29,24 +29,24 @@ class Patience:
     seconds: float | None = None
     """How long to retry; None: without limit."""
     report: Callable[[str], None] = report
-    _since: float | None = field(default=None, init=False)
-    _reported: str = field(default="", init=False)
+    _failing_since: float | None = field(default=None, init=False)
+    _reported_error: str = field(default="", init=False)
 
     def missed(self, error: ClusterError) -> None:
         """Record a failed read; exits if the error is permanent or the time is up."""
         if isinstance(error, PermanentError):
             fail(str(error), error.exit_code)
-        self._since = self._since or time.monotonic()
-        if self.seconds is not None and time.monotonic() - self._since > self.seconds:
+        self._failing_since = self._failing_since or time.monotonic()
+        if self.seconds is not None and time.monotonic() - self._failing_since > self.seconds:
             status = f"trainstack status -s {self.session.stack}"
             fail(f"{error}; the runs continue. Check them with: {status}", error.exit_code)
-        if self._reported != str(error):
-            self._reported = str(error)
+        if self._reported_error != str(error):
+            self._reported_error = str(error)
             self.report(f"{error}; retrying")
 
     def heard(self) -> None:
         """Record a successful read."""
-        self._since, self._reported = None, ""
+        self._failing_since, self._reported_error = None, ""
 
     def ask(self, read: Callable[[], T]) -> T:
         """Repeat a read until it succeeds, and return its result."""

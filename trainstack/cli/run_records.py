@@ -37,8 +37,8 @@ def bodies_once(session: Session) -> Callable[[], Bodies]:
 def fetch_run(session: Session, ledger: Ledger, live: Callable[[], Bodies]) -> Path | None:
     """Fetch a run's record to results/<run-id>/, unless the finished record is there.
 
-    `live` reads the live launches. Returns None for a run without a record: an unmanaged workload, or one that is no
-    longer declared. Raises UnknownClusterError.
+    `read_live_bodies` reads the live launches. Returns None for a run without a record: an unmanaged workload, or
+    one that is no longer declared. Raises UnknownClusterError.
     """
     target = session.results / ledger.run_id
     if (target / DONE).is_file():
@@ -56,13 +56,13 @@ def fetch_run(session: Session, ledger: Ledger, live: Callable[[], Bodies]) -> P
 def latest_run(session: Session, bodies: Bodies, workload: str, record: Record) -> str:
     """Return the id of a workload's latest run that has an object in the cluster; exits if there is no such run."""
     launches = map(live_launch, bodies)
-    found = [launch for launch in launches if launch.run_id.rpartition("-")[0] == workload]
-    if not found:
+    workload_launches = [launch for launch in launches if launch.run_id.rpartition("-")[0] == workload]
+    if not workload_launches:
         fail(
             f"no run of {workload} has an object in the cluster; fetch an earlier one by its id, which is a folder of "
             f"`trainstack ls {record.volume}:{record.path} -s {session.stack}`"
         )
-    return max(found, key=lambda launch: launch.created).run_id
+    return max(workload_launches, key=lambda launch: launch.created).run_id
 
 
 def settings_of_run(session: Session, live: Bodies, run_id: str) -> Settings:
@@ -71,10 +71,10 @@ def settings_of_run(session: Session, live: Bodies, run_id: str) -> Settings:
     Raises PermanentError without a context for that cluster, UnknownClusterError if it is unknown which one that is.
     """
     settings = session.settings
-    bodies = [body for body in live if body["metadata"]["labels"][RUN] == run_id] or _batches(live, run_id)
-    if bodies and not any(map(is_dispatched, bodies)):
+    run_bodies = [body for body in live if body["metadata"]["labels"][RUN] == run_id] or _indexed_jobs(live, run_id)
+    if run_bodies and not any(map(is_dispatched, run_bodies)):
         return settings
-    clusters = {*clusters_of(bodies, settings.cluster.context).values()}
+    clusters = {*clusters_of(run_bodies, settings.cluster.context).values()}
     if not clusters and (workload := session.workload(run_id.rpartition("-")[0])) is not None:
         # The run has no object that names its cluster.
         clusters = {*settings.queues.worker_clusters(workload.namespace, workload.queue)}
@@ -87,19 +87,24 @@ def settings_of_run(session: Session, live: Bodies, run_id: str) -> Settings:
     return settings_of_worker(settings, *clusters) if clusters else settings
 
 
-def _batches(live: Bodies, run_id: str) -> Bodies:
+def _indexed_jobs(live_bodies: Bodies, run_id: str) -> Bodies:
     """Return the Indexed Jobs of a trial's sweep, which do not have its id."""
     sweep = run_id.rpartition("-")[0]
-    return [body for body in live if (own := body["metadata"]["labels"]).get(SWEEP) == sweep and SET not in own]
+    return [
+        body for body in live_bodies if (labels := body["metadata"]["labels"]).get(SWEEP) == sweep and SET not in labels
+    ]
 
 
 def record_place(session: Session, run: str) -> tuple[str, str, str]:
     workload = session.workload(run.rpartition("-")[0])
     if workload is None:
-        known = ", ".join(trained.name for _, trained in session.settings.trained() if trained.record) or "none"
+        recorded_workloads = (
+            ", ".join(declared_run.name for _, declared_run in session.settings.trained() if declared_run.record)
+            or "none"
+        )
         fail(
             f"{run!r} is not a run of {session.stack}; run ids are <workload>-<10 hex>, and its recorded workloads "
-            f"are: {known}"
+            f"are: {recorded_workloads}"
         )
     if workload.record is None:
         fail(

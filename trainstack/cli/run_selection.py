@@ -27,22 +27,22 @@ def read_bodies(session: Session) -> list[dict[str, Any]]:
 
 
 def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Body]) -> list[Body]:
-    wanted = {(launch.kind, launch.namespace, launch.name) for launch in launches}
-    return [body for body in bodies if identity(body) in wanted]
+    identities = {(launch.kind, launch.namespace, launch.name) for launch in launches}
+    return [body for body in bodies if identity(body) in identities]
 
 
 def chosen(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
     """Return the launches of one run, or all; exits if the run has none."""
-    found = matching(launches, run)
-    if run is not None and not found:
-        fail(_no_object(launches, run))
-    return found
+    selected_launches = matching(launches, run)
+    if run is not None and not selected_launches:
+        fail(_describe_missing_object(launches, run))
+    return selected_launches
 
 
-def _no_object(launches: Sequence[LiveLaunch], run: str) -> str:
-    known = ", ".join(sorted({launch.run_id for launch in launches})) or "none"
+def _describe_missing_object(launches: Sequence[LiveLaunch], run: str) -> str:
+    run_ids = ", ".join(sorted({launch.run_id for launch in launches})) or "none"
     return (
-        f"run {run!r} has no object in the cluster (runs that have one: {known}); if it was launched before, its "
+        f"run {run!r} has no object in the cluster (runs that have one: {run_ids}); if it was launched before, its "
         "record is on its volume"
     )
 
@@ -76,10 +76,10 @@ def ledgers_of(ledgers: Sequence[Ledger], run: str) -> list[Ledger]:
 
 
 def describe_missing_run(session: Session, run: str) -> str:
-    known = read_runs(session.settings)
-    launched = ledgers_of(known.ledgers, run)
-    lines = (_unknown_result(session, ledger.run_id, ledger) for ledger in launched)
-    return "\n".join(lines) or _no_object(known.live, run)
+    runs = read_runs(session.settings)
+    run_ledgers = ledgers_of(runs.ledgers, run)
+    lines = (_unknown_result(session, ledger.run_id, ledger) for ledger in run_ledgers)
+    return "\n".join(lines) or _describe_missing_object(runs.live, run)
 
 
 def matching(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
@@ -87,10 +87,10 @@ def matching(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch
     if run is None:
         return list(launches)
     # `digits` names the runs of that workload, not those of `digits-small`.
-    found = [launch for launch in launches if launch.run_id.rpartition("-")[0] == run]
+    matches = [launch for launch in launches if launch.run_id.rpartition("-")[0] == run]
     # `search-3` names the third trial, not the run id `search-3f0c9a1b2d`.
-    found = found or [launch for launch in launches if run in (launch.name, _trial_name(launch))]
-    return found or [launch for launch in launches if launch.run_id.startswith(run)]
+    matches = matches or [launch for launch in launches if run in (launch.name, _trial_name(launch))]
+    return matches or [launch for launch in launches if launch.run_id.startswith(run)]
 
 
 def _trial_name(launch: LiveLaunch) -> str | None:

@@ -25,36 +25,38 @@ def read_run_views(session: Session, run: str | None = None, *, with_usage: bool
 
     `with_usage`: also read the usage of pods, nodes and volumes, which requires an owner's rights.
     """
-    return _viewed(session, launch_bodies(session, run), with_usage=with_usage)
+    return _view_bodies(session, launch_bodies(session, run), with_usage=with_usage)
 
 
 def read_views_of_any(session: Session, run: str | None) -> list[RunView]:
     """Read the launches of a run, or all; [] if the run has none."""
     bodies = read_bodies(session)
-    return _viewed(session, bodies_of(matching([live_launch(body) for body in bodies], run), bodies))
+    return _view_bodies(session, bodies_of(matching([live_launch(body) for body in bodies], run), bodies))
 
 
-def _viewed(session: Session, bodies: Sequence[Body], *, with_usage: bool = False) -> list[RunView]:
+def _view_bodies(session: Session, bodies: Sequence[Body], *, with_usage: bool = False) -> list[RunView]:
     settings = session.settings
-    owner = settings.environment.profile == "owner"
-    bare = [bare_view(body) for body in bodies]
-    left_out = {id(view) for view in without_earlier(bare)[1]}
+    is_owner = settings.environment.profile == "owner"
+    bare_views = [bare_view(body) for body in bodies]
+    left_out_ids = {id(view) for view in without_earlier(bare_views)[1]}
     if len(bodies) > MANY:
-        left_out |= {id(view) for view, body in zip(bare, bodies, strict=True) if SET in body["metadata"]["labels"]}
-    full = [body for view, body in zip(bare, bodies, strict=True) if id(view) not in left_out]
-    views = view_runs(full, settings, utc_now(), cluster_wide=owner, with_usage=with_usage)
-    return [*views, *(view for view in bare if id(view) in left_out)]
+        left_out_ids |= {
+            id(view) for view, body in zip(bare_views, bodies, strict=True) if SET in body["metadata"]["labels"]
+        }
+    full_bodies = [body for view, body in zip(bare_views, bodies, strict=True) if id(view) not in left_out_ids]
+    views = view_runs(full_bodies, settings, utc_now(), cluster_wide=is_owner, with_usage=with_usage)
+    return [*views, *(view for view in bare_views if id(view) in left_out_ids)]
 
 
 def without_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[RunView]]:
     """Split the views: all but the earlier ended runs, and the ended runs before the last MANY."""
-    ended = sorted((view for view in views if view.ended), key=lambda view: view.ended or view.launch.created)
-    earlier = ended[: max(len(ended) - MANY, 0)]
-    ids = {id(view) for view in earlier}
-    return [view for view in views if id(view) not in ids], earlier
+    ended_views = sorted((view for view in views if view.ended), key=lambda view: view.ended or view.launch.created)
+    earlier_views = ended_views[: max(len(ended_views) - MANY, 0)]
+    ids = {id(view) for view in earlier_views}
+    return [view for view in views if id(view) not in ids], earlier_views
 
 
 def without_loaders(session: Session, views: Sequence[RunView]) -> list[RunView]:
     """Leave out data loaders, which wait until they are used."""
-    loaders = {run.name for run in session.settings.workloads.runs if run.kind == "DataLoader"}
-    return [view for view in views if view.launch.run_id.rpartition("-")[0] not in loaders]
+    loader_names = {run.name for run in session.settings.workloads.runs if run.kind == "DataLoader"}
+    return [view for view in views if view.launch.run_id.rpartition("-")[0] not in loader_names]

@@ -31,10 +31,10 @@ def ensure_same_cluster(session: Session, deployment: Mapping[str, Any] | None) 
 
 def cluster_refusal(session: Session, deployment: Mapping[str, Any] | None) -> str:
     """Return why this is not the cluster of the stack, with a remedy; empty if it is. Raises ClusterError."""
-    identity, expected = read_cluster(session.settings), session.settings.cluster.identity
-    refusal = unexpected(identity, session.stack, expected, session.loaded.where("cluster.identity"))
-    if expected is None:
-        refusal = another(_recorded_cluster(session, deployment or {}), identity, session.stack)
+    identity, expected_identity = read_cluster(session.settings), session.settings.cluster.identity
+    refusal = unexpected(identity, session.stack, expected_identity, session.loaded.where("cluster.identity"))
+    if expected_identity is None:
+        refusal = another(_cluster_in_state(session, deployment or {}), identity, session.stack)
     return refusal
 
 
@@ -45,15 +45,19 @@ def ensure_own_objects(session: Session, deployment: Mapping[str, Any] | None) -
     """
     if deployment is None:
         return
-    own, cluster = read_state({"deployment": deployment}).own, session.settings.cluster
-    live = read_held({who: recorded.api_version for who, recorded in own.objects.items()}, cluster.context)
-    if refusal := taken_away(of_others(live, own, session.stack), own, session.stack, cluster.take_over):
+    own_state, cluster = read_state({"deployment": deployment}).own, session.settings.cluster
+    live_objects = read_held(
+        {identity: state_object.api_version for identity, state_object in own_state.objects.items()}, cluster.context
+    )
+    if refusal := taken_away(
+        of_others(live_objects, own_state, session.stack), own_state, session.stack, cluster.take_over
+    ):
         fail(refusal, ExitCode.REFUSED)
-    if refusals := owner_refusals(live, own, session.stack, cluster.take_over):
+    if refusals := owner_refusals(live_objects, own_state, session.stack, cluster.take_over):
         fail("nothing was deleted:\n" + "\n".join(refusals), ExitCode.REFUSED)
 
 
-def _recorded_cluster(session: Session, deployment: Mapping[str, Any]) -> dict[str, str]:
+def _cluster_in_state(session: Session, deployment: Mapping[str, Any]) -> dict[str, str]:
     name = f"::{memory_name(session.settings.environment.profile)}"
     for resource in deployment.get("resources") or ():
         if resource["type"] == MEMORY and resource["urn"].endswith(name):

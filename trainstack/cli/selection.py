@@ -18,9 +18,9 @@ def selected_stack(root: Path) -> str | None:
 
     Raises TrainstackError if the project has no name.
     """
-    named = os.environ.get("PULUMI_STACK") or next(filter(None, map(_stack_in, _files(root))), None)
+    full_name = os.environ.get("PULUMI_STACK") or next(filter(None, map(_stack_in, _files(root))), None)
     # `<organization>/<project>/<stack>`
-    return named.rpartition("/")[2] if named else None
+    return full_name.rpartition("/")[2] if full_name else None
 
 
 def creation_steps(stack: str) -> list[str]:
@@ -41,8 +41,10 @@ def _files(root: Path) -> Iterator[Path]:
 
 def _paths(root: Path) -> Iterator[Path]:
     """Yield the paths by which Pulumi may name the project: a shell's PWD may contain symbolic links."""
-    shell = Path(os.environ.get("PWD", ""))
-    yield from (path for path in (shell, *shell.parents) if path != root and path.resolve() == root.resolve())
+    shell_folder = Path(os.environ.get("PWD", ""))
+    yield from (
+        path for path in (shell_folder, *shell_folder.parents) if path != root and path.resolve() == root.resolve()
+    )
     yield root
 
 

@@ -52,15 +52,15 @@ def _default_stack() -> str:
     )
 
 
-def _environments(incomplete: str) -> list[str]:
+def _complete_environment(incomplete: str) -> list[str]:
     """Complete the name of an environment."""
     root = find_project()
     return [stack for stack in (stacks(root) if root else ()) if stack.startswith(incomplete)]
 
 
-def _valid_stack(stack: str) -> str:
-    if misnamed := fault(stack):
-        fail(str(misnamed), ExitCode.USAGE)
+def _ensure_valid_stack(stack: str) -> str:
+    if name_fault := fault(stack):
+        fail(str(name_fault), ExitCode.USAGE)
     return stack
 
 
@@ -74,8 +74,8 @@ StackOption = Annotated[
         envvar=STACK_VARIABLE,
         default_factory=_default_stack,
         show_default="the stack selected in Pulumi",
-        callback=_valid_stack,
-        autocompletion=_environments,
+        callback=_ensure_valid_stack,
+        autocompletion=_complete_environment,
         help="The environment: `dev` for Pulumi.dev.yaml.",
     ),
 ]
@@ -118,8 +118,8 @@ class Session:
     @property
     def kubeconfig(self) -> Path:
         """The kubeconfig: one absolute path, or several as KUBECONFIG lists them."""
-        if given := absolute(os.environ.get(VARIABLE) or ""):
-            return Path(given)
+        if path := absolute(os.environ.get(VARIABLE) or ""):
+            return Path(path)
         return self.root / LOCAL if self.placement.local else default_path()
 
     @property

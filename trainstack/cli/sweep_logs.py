@@ -19,10 +19,10 @@ from trainstack.sweeps.status import LiveTrial, SweepObjects, trial_clusters, tr
 from trainstack.transfer.kubectl import kubectl
 from trainstack.transfer.trial_records import last_lines
 
-_MOST_METRICS, _MOST_FIGURES, _MOST_CHARACTERS = 100, 16, 48
+_MAX_METRICS, _MAX_FIGURES, _MAX_CHARACTERS = 100, 16, 48
 """Saved lines of metrics per trial, metrics per line, and characters of a metric's name: every command that reads runs
 reads all ledgers, and the annotations of an object are limited to 256 KiB."""
-_MOST_OF_LAST_LINES = 8_192
+_MAX_LAST_LINES_CHARACTERS = 8_192
 """Characters at the end of a log that are searched for a failed trial's last lines."""
 _FIELD_MANAGER = "trainstack-outcome"
 """Not the engine's, which ignores fields of other managers."""
@@ -53,87 +53,101 @@ class TrialLogs:
 
     def __init__(self, session: Session, sweep: Sweep) -> None:
         self.session, self.sweep = session, sweep
-        self._read: dict[str, Outcome] = {}
-        self._refused = False
-        self._warned: set[str] = set()
+        self._read_outcomes: dict[str, Outcome] = {}
+        self._may_not_save = False
+        self._reported_problems: set[str] = set()
 
     def outcomes(self, objects: SweepObjects, live: Mapping[str, LiveTrial], *, running: bool) -> Mapping[str, Outcome]:
         """Return the outcomes in logs and ledgers by run id; {} for a managed sweep. Raises ClusterError.
 
-        Saves the outcomes of newly ended trials in their ledgers. `running`: also return those of running trials.
+        Saves the outcomes of newly ended trials in their ledgers. `include_running`: also those of running trials.
         """
         if self.sweep.run.managed:
             return {}
         launches = {ledger.run_id: ledger.launch_name for ledger in objects.ledgers}
-        saved = {run_id: found for run_id in launches if (found := _saved(objects, run_id)) is not None}
-        known = {**saved, **self._read}
-        known = {run_id: found for run_id, found in known.items() if found.launch == launches.get(run_id)}
+        saved_outcomes = {
+            run_id: outcome for run_id in launches if (outcome := _saved_outcome(objects, run_id)) is not None
+        }
+        earlier_outcomes = {**saved_outcomes, **self._read_outcomes}
+        # A trial that was launched again has another log.
+        earlier_outcomes = {
+            run_id: outcome for run_id, outcome in earlier_outcomes.items() if outcome.launch == launches.get(run_id)
+        }
         states = {"succeeded", "failed", *(("running",) if running else ())}
+        # Only logs that may have changed are read.
         pods = {
             run_id: pod
             for run_id, pod in trial_pods(objects).items()
-            if run_id in launches and live[run_id].state in states and not self._is_settled(run_id, known.get(run_id))
+            if run_id in launches
+            and live[run_id].state in states
+            and not self._is_settled(run_id, earlier_outcomes.get(run_id))
         }
-        read, problem = read_trial_logs(
+        new_outcomes, problem = read_trial_logs(
             pods,
             trial_clusters(objects),
             self.session.settings,
-            lambda run_id, log: self._outcome(live[run_id], launches[run_id], log),
+            lambda run_id, log: self._make_outcome(live[run_id], launches[run_id], log),
         )
-        if problem and problem not in self._warned:
-            self._warned.add(problem)
+        if problem and problem not in self._reported_problems:
+            self._reported_problems.add(problem)
             err.print(f"some logs of {self.sweep.name} cannot be read: {problem}", style="yellow")
-        new = {run_id: outcome for run_id, outcome in read.items() if outcome.state != "running"}
-        self._read |= new
-        self._save(objects, {run_id: outcome for run_id, outcome in new.items() if outcome != saved.get(run_id)})
-        return {run_id: self._as_read_now(found) for run_id, found in {**known, **read}.items()}
+        ended_outcomes = {run_id: outcome for run_id, outcome in new_outcomes.items() if outcome.state != "running"}
+        self._read_outcomes |= ended_outcomes
+        self._save(
+            objects,
+            {run_id: outcome for run_id, outcome in ended_outcomes.items() if outcome != saved_outcomes.get(run_id)},
+        )
+        return {
+            run_id: self._without_other_format(outcome)
+            for run_id, outcome in {**earlier_outcomes, **new_outcomes}.items()
+        }
 
-    def _is_settled(self, run_id: str, found: Outcome | None) -> bool:
+    def _is_settled(self, run_id: str, outcome: Outcome | None) -> bool:
         """Return whether this command has read the log, or the ledger has metrics for the current objective."""
-        if found is None or run_id in self._read:
-            return found is not None
-        return bool(found.metrics) and self._is_current(found) and found.metric == self._metric
+        if outcome is None or run_id in self._read_outcomes:
+            return outcome is not None
+        return bool(outcome.metrics) and self._is_current(outcome) and outcome.metric == self._metric
 
-    def _is_current(self, found: Outcome) -> bool:
-        return found.metrics_format == self.sweep.space.objective.metrics_format
+    def _is_current(self, outcome: Outcome) -> bool:
+        return outcome.metrics_format == self.sweep.space.objective.metrics_format
 
     @property
     def _metric(self) -> str:
         return self.sweep.space.objective.metric
 
-    def _as_read_now(self, found: Outcome) -> Outcome:
+    def _without_other_format(self, outcome: Outcome) -> Outcome:
         """Drop metrics that were read in another format."""
-        if self._is_current(found):
-            return found
+        if self._is_current(outcome):
+            return outcome
         reason = "its log was read with another metricsFormat and is no longer available"
-        return found.model_copy(update={"metrics": (), "reason": found.reason or reason})
+        return outcome.model_copy(update={"metrics": (), "reason": outcome.reason or reason})
 
-    def _outcome(self, live: LiveTrial, launch: str, log: str) -> Outcome:
+    def _make_outcome(self, live_trial: LiveTrial, launch: str, log: str) -> Outcome:
         objective = self.sweep.space.objective
-        if live.state not in ("running", "succeeded", "failed"):
-            raise AssertionError(live.state)
+        if live_trial.state not in ("running", "succeeded", "failed"):
+            raise AssertionError(live_trial.state)
         return Outcome(
             launch=launch,
             metric=objective.metric,
             metrics_format=objective.metrics_format,
-            state=live.state,
-            reason=live.reason or (live.controller if live.state == "failed" else ""),
-            started=live.started,
-            finished=live.finished,
-            attempts=live.attempts,
-            metrics=tuple(map(self._shortened, thinned(collect(log, objective), objective, _MOST_METRICS))),
-            last_lines=last_lines(log[-_MOST_OF_LAST_LINES:]) if live.state == "failed" else (),
+            state=live_trial.state,
+            reason=live_trial.reason or (live_trial.controller if live_trial.state == "failed" else ""),
+            started=live_trial.started,
+            finished=live_trial.finished,
+            attempts=live_trial.attempts,
+            metrics=tuple(map(self._shorten, thinned(collect(log, objective), objective, _MAX_METRICS))),
+            last_lines=last_lines(log[-_MAX_LAST_LINES_CHARACTERS:]) if live_trial.state == "failed" else (),
         )
 
-    def _shortened(self, line: Mapping[str, Figure]) -> dict[str, Figure]:
+    def _shorten(self, line: Mapping[str, Figure]) -> dict[str, Figure]:
         """Keep the objective and as many other metrics as fit into an annotation."""
-        first = [key for key in ("epoch", self._metric) if key in line]
-        others = [key for key in line if key not in first and len(key) <= _MOST_CHARACTERS]
-        return {key: line[key] for key in (*first, *others[: _MOST_FIGURES - len(first)])}
+        first_keys = [key for key in ("epoch", self._metric) if key in line]
+        other_keys = [key for key in line if key not in first_keys and len(key) <= _MAX_CHARACTERS]
+        return {key: line[key] for key in (*first_keys, *other_keys[: _MAX_FIGURES - len(first_keys)])}
 
     def _save(self, objects: SweepObjects, outcomes: Mapping[str, Outcome]) -> None:
         """Annotate the ledgers; without the right to do so, print a warning, since the outcomes are still shown."""
-        if not outcomes or self._refused:
+        if not outcomes or self._may_not_save:
             return
         patches = [_patch(objects.ledger_metadata[run_id], outcome) for run_id, outcome in outcomes.items()]
         arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={_FIELD_MANAGER}", "-f", "-")
@@ -141,8 +155,8 @@ class TrialLogs:
         result = kubectl(*arguments, context=self.session.settings.cluster.context, stdin=json.dumps(body).encode())
         if result.returncode:
             reason = result.stderr.decode(errors="replace").strip().partition("\n")[0]
-            self._refused = "forbidden" in reason.lower()
-            right = f" as a user who may patch ConfigMaps in {self.sweep.run.namespace}" if self._refused else ""
+            self._may_not_save = "forbidden" in reason.lower()
+            right = f" as a user who may patch ConfigMaps in {self.sweep.run.namespace}" if self._may_not_save else ""
             err.print(
                 f"the results of up to {len(outcomes)} trials could not be saved in their ledgers: {reason}; before "
                 f"the pods are deleted, run the command again{right}",
@@ -150,7 +164,7 @@ class TrialLogs:
             )
 
 
-def _saved(objects: SweepObjects, run_id: str) -> Outcome | None:
+def _saved_outcome(objects: SweepObjects, run_id: str) -> Outcome | None:
     """Return the outcome in the trial's ledger; None if it is missing or was edited."""
     text = (objects.ledger_metadata.get(run_id, {}).get("annotations") or {}).get(OUTCOME)
     try:
@@ -161,9 +175,9 @@ def _saved(objects: SweepObjects, run_id: str) -> Outcome | None:
 
 def _patch(ledger: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
     # The uid prevents the creation of a ledger that was deleted meanwhile.
-    named = {key: ledger[key] for key in ("name", "namespace", "uid")}
+    identity = {key: ledger[key] for key in ("name", "namespace", "uid")}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {**named, "annotations": {OUTCOME: outcome.model_dump_json()}},
+        "metadata": {**identity, "annotations": {OUTCOME: outcome.model_dump_json()}},
     }

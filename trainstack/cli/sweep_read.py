@@ -36,7 +36,7 @@ _UNREAD = "its record was not read, because its worker cluster could not be reac
 
 
 @dataclass(frozen=True, kw_only=True)
-class _End:
+class _TrialEnd:
     state: State
     reason: str = ""
     last_lines: tuple[str, ...] = ()
@@ -46,8 +46,8 @@ def sweep_of(session: Session, name: str) -> Sweep:
     """Return a sweep; exits if the environment does not have it or it has no sets."""
     sweeps = {sweep.name: sweep for sweep in session.settings.sweeps.sweeps}
     if name not in sweeps:
-        known = ", ".join(sorted(sweeps)) or "none"
-        fail(f"{session.stack} has no sweep {name!r} in trainstack:sweeps (its sweeps: {known})")
+        sweep_names = ", ".join(sorted(sweeps)) or "none"
+        fail(f"{session.stack} has no sweep {name!r} in trainstack:sweeps (its sweeps: {sweep_names})")
     if sweeps[name].expansion is None:
         fail(f"sweep {name} has no sets yet; write them with: trainstack sweep expand {name}")
     return sweeps[name]
@@ -65,30 +65,30 @@ def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
 
     Reads all records in one stream, through one data loader.
     """
-    planned = planned_trials(session, sweep)
+    trials = planned_trials(session, sweep)
     with step(f"reading the trials of {sweep.name}", "2 s"):
         objects = read_sweep(session.settings, sweep.name)
         for problem in objects.unreached.values():
             TerminalProgress.warn(problem)
-        live = live_trials(objects)
-        outcomes = TrialLogs(session, sweep).outcomes(objects, live, running=True)
-    records = _records(session, sweep, list(planned), objects, TerminalProgress.warn)
+        live_by_run_id = live_trials(objects)
+        outcomes = TrialLogs(session, sweep).outcomes(objects, live_by_run_id, running=True)
+    records = _read_records(session, sweep, list(trials), objects, TerminalProgress.warn)
     return tuple(
         trial.model_copy(update={"reason": _UNREAD})
         if trial.state == "succeeded" and trial.run_id not in records
         else trial
-        for trial in _join(sweep, planned, live, outcomes, records)
+        for trial in _join_trials(sweep, trials, live_by_run_id, outcomes, records)
     )
 
 
 @dataclass
 class Known:
-    """Logs and records of ended trials, kept between reads."""
+    """Logs and records of ended trials, read once for repeated calls of `read_states`."""
 
     logs: TrialLogs
     records: dict[str, Record | None] = field(default_factory=dict)
     unreached: Changes = field(default_factory=Changes)
-    """Reports each reason why a worker cluster was not read once."""
+    """Reports each reason why a worker cluster was not read, only once."""
 
 
 def read_states(session: Session, sweep: Sweep, planned: Mapping[str, Trial], known: Known) -> tuple[TrialResult, ...]:
@@ -99,18 +99,22 @@ def read_states(session: Session, sweep: Sweep, planned: Mapping[str, Trial], kn
     objects = read_sweep(session.settings, sweep.name)
     for problem in objects.unreached.values():
         known.unreached.report(problem, problem)
-    live = live_trials(objects)
-    outcomes = known.logs.outcomes(objects, live, running=False)
-    ended = [run_id for run_id in planned if run_id in live and live[run_id].state == "gone"]
-    if missing := [run_id for run_id in ended if run_id not in known.records]:
-        known.records |= _records(session, sweep, missing, objects, lambda line: known.unreached.report(line, line))
-    return _join(sweep, planned, live, outcomes, known.records)
+    live_by_run_id = live_trials(objects)
+    outcomes = known.logs.outcomes(objects, live_by_run_id, running=False)
+    deleted_run_ids = [
+        run_id for run_id in planned if run_id in live_by_run_id and live_by_run_id[run_id].state == "gone"
+    ]
+    if unread_run_ids := [run_id for run_id in deleted_run_ids if run_id not in known.records]:
+        known.records |= _read_records(
+            session, sweep, unread_run_ids, objects, lambda line: known.unreached.report(line, line)
+        )
+    return _join_trials(sweep, planned, live_by_run_id, outcomes, known.records)
 
 
-def _join(
+def _join_trials(
     sweep: Sweep,
-    planned: Mapping[str, Trial],
-    live: Mapping[str, LiveTrial],
+    trials: Mapping[str, Trial],
+    live_by_run_id: Mapping[str, LiveTrial],
     outcomes: Mapping[str, Outcome],
     records: Mapping[str, Record | None],
 ) -> tuple[TrialResult, ...]:
@@ -118,13 +122,13 @@ def _join(
         joined(
             run_id,
             trial,
-            live.get(run_id),
+            live_by_run_id.get(run_id),
             records.get(run_id),
             sweep,
             looked=run_id in records,
             outcome=outcomes.get(run_id),
         )
-        for run_id, trial in planned.items()
+        for run_id, trial in trials.items()
     )
 
 
@@ -140,7 +144,7 @@ def joined(
 ) -> TrialResult:
     """Combine a trial's objects with its record or log; a finished record takes precedence.
 
-    `looked`: the record was read, so that None means that it does not exist. `outcome`: of an unmanaged trial.
+    `record_was_read`: so that None means that the record does not exist. `outcome`: of an unmanaged trial.
     """
     objective = sweep.space.objective
     identity: dict[str, Any] = {
@@ -151,8 +155,8 @@ def joined(
     }
     if outcome is not None and not (live is not None and live.state == "queued"):
         return TrialResult(**identity, **outcome.model_dump(exclude={"launch", "metric", "metrics_format"}))
-    metrics, fault = _metrics(record, f"{run_id}/{METRICS}", objective) if record else ((), "")
-    end = _end(live, record, sweep, looked=looked)
+    metrics, fault = _parse_metrics(record, f"{run_id}/{METRICS}", objective) if record else ((), "")
+    end = _trial_end(live, record, sweep, record_was_read=looked)
     facts = record.facts if record else {}
     return TrialResult(
         **identity,
@@ -160,121 +164,129 @@ def joined(
         metrics=metrics,
         reason=end.reason or fault,
         last_lines=end.last_lines,
-        started=_time(facts.get("started")) or (live.started if live else None),
-        finished=_finished(live, record, end.state),
+        started=_parse_time(facts.get("started")) or (live.started if live else None),
+        finished=_finish_time(live, record, end.state),
         attempts=record.attempts if record else live.attempts if live else 0,
     )
 
 
-def _finished(live: LiveTrial | None, record: Record | None, state: State) -> datetime | None:
+def _finish_time(live_trial: LiveTrial | None, record: Record | None, state: State) -> datetime | None:
     if record is not None and record.finished:
-        return _time(record.facts.get("finished"))
-    if live is not None and live.finished is not None:
-        return live.finished
-    return _time(record.failure.get("finished")) if record is not None and state == "failed" else None
+        return _parse_time(record.facts.get("finished"))
+    if live_trial is not None and live_trial.finished is not None:
+        return live_trial.finished
+    return _parse_time(record.failure.get("finished")) if record is not None and state == "failed" else None
 
 
-def _end(live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked: bool) -> _End:
+def _trial_end(
+    live_trial: LiveTrial | None, record: Record | None, sweep: Sweep, *, record_was_read: bool
+) -> _TrialEnd:
     if record is not None and record.finished:
-        return _End(state="succeeded")
-    if live is None:
-        return _End(
+        return _TrialEnd(state="succeeded")
+    if live_trial is None:
+        return _TrialEnd(
             state="waiting", reason="it has an unfinished record and no object in the cluster" if record else ""
         )
-    if live.state == "failed":
-        return _failed(record, live.reason, live.controller)
-    if live.state == "gone":
-        return _deleted(record, sweep) if looked else _End(state="stopped", reason=_UNREAD)
+    if live_trial.state == "failed":
+        return _end_of_failed(record, live_trial.reason, live_trial.controller)
+    if live_trial.state == "gone":
+        return _end_of_deleted(record, sweep) if record_was_read else _TrialEnd(state="stopped", reason=_UNREAD)
     return (
-        _unrecorded(record, sweep)
-        if live.state == "succeeded" and looked
-        else _End(state=live.state, reason=live.reason)
+        _end_without_record(record, sweep)
+        if live_trial.state == "succeeded" and record_was_read
+        else _TrialEnd(state=live_trial.state, reason=live_trial.reason)
     )
 
 
-def _unrecorded(record: Record | None, sweep: Sweep) -> _End:
+def _end_without_record(record: Record | None, sweep: Sweep) -> _TrialEnd:
     if not sweep.run.managed:
-        return _End(state="succeeded", reason=_NO_LOG)
+        return _TrialEnd(state="succeeded", reason=_NO_LOG)
     if record is None:
-        return _End(state="succeeded", reason="its record was deleted from the volume")
-    return _End(state="stopped", reason="its set was removed before it started")
+        return _TrialEnd(state="succeeded", reason="its record was deleted from the volume")
+    return _TrialEnd(state="stopped", reason="its set was removed before it started")
 
 
-def _deleted(record: Record | None, sweep: Sweep) -> _End:
+def _end_of_deleted(record: Record | None, sweep: Sweep) -> _TrialEnd:
     """Return the end of a trial whose object was deleted and whose record is not finished."""
     if not sweep.run.managed:
-        return _End(state="stopped", reason="its object was deleted and its ledger has no result")
+        return _TrialEnd(state="stopped", reason="its object was deleted and its ledger has no result")
     if record is None:
-        return _End(state="stopped", reason="its object was deleted and it has no record: it did not start")
+        return _TrialEnd(state="stopped", reason="its object was deleted and it has no record: it did not start")
     if record.failure.get("withdrawn"):
-        return _End(state="stopped", reason="its set was removed, and `stop` named it")
-    return _failed(record) if record.failure else _failed(record, "its object was deleted before it ended")
+        return _TrialEnd(state="stopped", reason="its set was removed, and `stop` named it")
+    return (
+        _end_of_failed(record) if record.failure else _end_of_failed(record, "its object was deleted before it ended")
+    )
 
 
-def _failed(record: Record | None, live: str = "", controller: str = "") -> _End:
+def _end_of_failed(record: Record | None, live_reason: str = "", controller_reason: str = "") -> _TrialEnd:
     """Return the cause of a failure: from the pod, else the record, else the controller."""
     failure: Mapping[str, Any] = record.failure if record else {}
-    recorded = f"crashed (exit {failure['exit_code']})" if isinstance(failure.get("exit_code"), int) else ""
+    recorded_reason = f"crashed (exit {failure['exit_code']})" if isinstance(failure.get("exit_code"), int) else ""
     if failure.get("stopped_by_sigterm"):
-        recorded = "stopped by SIGTERM: evicted, deleted, or past its deadline"
-    reason = live or recorded or controller or "the reason is unknown"
+        recorded_reason = "stopped by SIGTERM: evicted, deleted, or past its deadline"
+    reason = live_reason or recorded_reason or controller_reason or "the reason is unknown"
     lines = failure.get("last_lines")
     if not (lines and isinstance(lines, list)):
         lines = record.last_lines if record else ()
-    return _End(state="failed", reason=reason, last_lines=tuple(map(str, lines[-LAST_LINES:])))
+    return _TrialEnd(state="failed", reason=reason, last_lines=tuple(map(str, lines[-LAST_LINES:])))
 
 
-def _records(
+def _read_records(
     session: Session, sweep: Sweep, run_ids: Sequence[str], objects: SweepObjects, warn: Callable[[str], None]
 ) -> dict[str, Record | None]:
     """Read records from the volume; of dispatched trials, from the volumes of their worker clusters.
 
     A trial without a record has None. A trial is left out if its record may be in a worker cluster that could not be
-    read; `warn` is called with the reason. Raises those of `data_loader` for the environment's own cluster.
+    read; `warn` is called with the reason. Raises the errors of `data_loader` for the environment's own cluster.
     """
     place, settings = sweep.run.record, session.settings
-    found: dict[str, Record | None] = dict.fromkeys(run_ids)
+    records: dict[str, Record | None] = dict.fromkeys(run_ids)
     if place is None or not sweep.run.managed:
-        return found
-    unread: set[str] = set()
+        return records
+    unread_run_ids: set[str] = set()
     with_logs = sweep.space.objective.metrics_format is not None
-    for cluster, own in _by_cluster(settings, sweep, run_ids, objects).items():
+    for cluster, cluster_run_ids in _run_ids_by_cluster(settings, sweep, run_ids, objects).items():
         try:
-            at = settings_of_worker(settings, cluster) if cluster else settings
-            with data_loader(at, sweep.run.namespace, place.volume) as loader:
-                records = read_records(loader, place.path, own, with_logs=with_logs)
+            cluster_settings = settings_of_worker(settings, cluster) if cluster else settings
+            with data_loader(cluster_settings, sweep.run.namespace, place.volume) as loader:
+                cluster_records = read_records(loader, place.path, cluster_run_ids, with_logs=with_logs)
         except (ClusterError, TransferError, BrokenConnectionError) as error:
             if not cluster:
                 raise
             warn(f"the records in worker cluster {cluster} were not read: {error}")
-            unread.update(own)
+            unread_run_ids.update(cluster_run_ids)
             continue
-        found |= {run_id: record for run_id, record in records.items() if found[run_id] is None or record.finished}
+        records |= {
+            run_id: record for run_id, record in cluster_records.items() if records[run_id] is None or record.finished
+        }
     return {
         run_id: record
-        for run_id, record in found.items()
-        if run_id not in unread or (record is not None and record.finished)
+        for run_id, record in records.items()
+        if run_id not in unread_run_ids or (record is not None and record.finished)
     }
 
 
-def _by_cluster(
+def _run_ids_by_cluster(
     settings: Settings, sweep: Sweep, run_ids: Sequence[str], objects: SweepObjects
 ) -> dict[str, list[str]]:
     """Return the run ids whose records each worker cluster may have; "" is the environment's own cluster.
 
     A dispatched trial without an object that names its cluster may have a record in any cluster of its queue.
     """
-    own = (ledger for ledger in objects.ledgers if not is_dispatched(ledger.launch))
-    known = {run_id: "" for ledger in own for run_id in (ledger.run_id, *ledger.trials)} | trial_clusters(objects)
-    possible = settings.queues.worker_clusters(sweep.run.namespace, sweep.run.queue) or ("",)
-    found: dict[str, list[str]] = {}
+    local_ledgers = (ledger for ledger in objects.ledgers if not is_dispatched(ledger.launch))
+    cluster_by_run_id = {
+        run_id: "" for ledger in local_ledgers for run_id in (ledger.run_id, *ledger.trials)
+    } | trial_clusters(objects)
+    possible_clusters = settings.queues.worker_clusters(sweep.run.namespace, sweep.run.queue) or ("",)
+    run_ids_by_cluster: dict[str, list[str]] = {}
     for run_id in run_ids:
-        for cluster in (known[run_id],) if run_id in known else possible:
-            found.setdefault(cluster, []).append(run_id)
-    return found
+        for cluster in (cluster_by_run_id[run_id],) if run_id in cluster_by_run_id else possible_clusters:
+            run_ids_by_cluster.setdefault(cluster, []).append(run_id)
+    return run_ids_by_cluster
 
 
-def _metrics(record: Record, file: str, objective: Objective) -> tuple[tuple[Mapping[str, Any], ...], str]:
+def _parse_metrics(record: Record, file: str, objective: Objective) -> tuple[tuple[Mapping[str, Any], ...], str]:
     text = record.metrics
     if objective.metrics_format is not None or not text:
         return collect(record.log, objective), ""
@@ -287,8 +299,8 @@ def _metrics(record: Record, file: str, objective: Objective) -> tuple[tuple[Map
         return (), str(error)
 
 
-def _time(text: object) -> datetime | None:
-    """The time in UTC; None for anything else, also for a time without a zone, which has no order with others."""
+def _parse_time(text: object) -> datetime | None:
+    """Return the time in UTC; None for anything else, also for a time without a zone, which cannot be compared."""
     try:
         time = datetime.fromisoformat(text) if isinstance(text, str) else None
         return time.astimezone(UTC) if time is not None and time.tzinfo is not None else None

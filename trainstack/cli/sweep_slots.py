@@ -15,12 +15,12 @@ from trainstack.runs.launches import live_launch
 def await_slot(session: Session, parallelism: Mapping[str, int], timeout: int) -> None:
     """Return once one of the sweeps has a free slot; report every change. Exits if the time is up."""
     deadline, changes = time.monotonic() + timeout, Changes()
-    patience = Patience(session, PATIENCE_SECONDS)
+    retry_budget = Patience(session, PATIENCE_SECONDS)
     while True:
-        active = _active_trials(patience.ask(lambda: launch_bodies(session, None)))
-        slots = (f"{name}: {active.get(name, 0)} of {most} slots in use" for name, most in parallelism.items())
+        active = _active_trials(retry_budget.ask(lambda: launch_bodies(session, None)))
+        slots = (f"{name}: {active.get(name, 0)} of {limit} slots in use" for name, limit in parallelism.items())
         changes.report("slots", ", ".join(slots))
-        if any(active.get(name, 0) < most for name, most in parallelism.items()):
+        if any(active.get(name, 0) < limit for name, limit in parallelism.items()):
             return
         if time.monotonic() > deadline:
             fail(

@@ -13,7 +13,7 @@ from trainstack.transfer import loader
 
 
 class TerminalProgress:
-    """Print the progress of transfers on stderr."""
+    """Prints the progress of transfers on stderr."""
 
     step = staticmethod(console.step)
     bar = staticmethod(progress.bar)
@@ -30,12 +30,12 @@ class TerminalProgress:
 
 @contextmanager
 def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[loader.Loader]:
-    """Run a data loader for the duration of the block. Raises those of `loader.data_loader`, and RefusedError."""
+    """Run a data loader for the duration of the block. Raises the errors of `loader.data_loader`, and RefusedError."""
     announce_cluster(settings)
     reporter = TerminalProgress()
     try:
-        with loader.data_loader(settings, namespace, volume, reporter) as running:
-            yield running
+        with loader.data_loader(settings, namespace, volume, reporter) as running_loader:
+            yield running_loader
     except KeyboardInterrupt as interrupt:
         reporter.warn("interrupted; complete data is kept, and the same command resumes the transfer")
         raise typer.Exit(128 + (interrupt.args or (signal.SIGINT,))[0]) from None

@@ -52,21 +52,21 @@ def images_of_runs(session: Session) -> list[RunImage]:
 def unserved_images(
     session: Session, images: Sequence[RunImage], local: RegistryAccess | None
 ) -> tuple[UnservedImage, ...]:
-    """Return those of the images that have a Dockerfile here and that the registry lacks, or cannot be asked for.
+    """Return the images with a Dockerfile here that their registry lacks, or whose registry cannot be read.
 
-    `local`: the registry of the local cluster, if the kubeconfig refers to it.
+    `registry_access`: the registry of the local cluster, if the kubeconfig refers to it.
     """
-    pulled = {path for path, run in session.settings.trained() if run.image_pull_policy != "Never"}
-    buildable = [image for image in images if len(image.folders) == 1 and pulled & {*image.paths}]
-    if not buildable:
+    pulled_paths = {path for path, run in session.settings.trained() if run.image_pull_policy != "Never"}
+    buildable_images = [image for image in images if len(image.folders) == 1 and pulled_paths & {*image.paths}]
+    if not buildable_images:
         return ()
     with step("looking for the workloads' images in their registries", "1 s"), ThreadPoolExecutor(_WORKERS) as pool:
-        answers = pool.map(lambda image: _unserved(session.settings, image, local), buildable)
-        return tuple(answer for answer in answers if answer is not None)
+        unserved = pool.map(lambda image: _find_unserved(session.settings, image, local), buildable_images)
+        return tuple(image for image in unserved if image is not None)
 
 
 @dataclass(frozen=True)
-class _Named:
+class _NamedImage:
     path: str
     reference: str
     has_pull_secret: bool
@@ -80,12 +80,12 @@ def unread_images(
     Images with a Dockerfile in this repository are left to `unserved_images`. The local cluster's own registry serves
     all images, and `up` pushes them there.
     """
-    images = [] if local is not None else list(_named(session, of_runs))
-    if not images:
+    named_images = [] if local is not None else list(_named_images(session, of_runs))
+    if not named_images:
         return ()
     registries = Registries({}, timeout_seconds=_TIMEOUT_SECONDS)
 
-    def unread(image: _Named) -> UnreadImage | None:
+    def find_unread(image: _NamedImage) -> UnreadImage | None:
         try:
             registries.digest(session.settings.pinned(image.reference))
         except RegistryError as error:
@@ -94,18 +94,18 @@ def unread_images(
         return None
 
     with step("looking for images in their registries", "1 s"), ThreadPoolExecutor(_WORKERS) as pool:
-        return tuple(found for found in pool.map(unread, images) if found is not None)
+        return tuple(unread_image for unread_image in pool.map(find_unread, named_images) if unread_image is not None)
 
 
-def _named(session: Session, images: Sequence[RunImage]) -> Iterator[_Named]:
+def _named_images(session: Session, images: Sequence[RunImage]) -> Iterator[_NamedImage]:
     settings, runs = session.settings, dict(session.settings.trained())
     for image in images:
         path = image.paths[0]
         if not image.folders and runs[path].image_pull_policy != "Never":
-            yield _Named(f"{path}.image.name", image.reference, bool(runs[path].image_pull_secrets))
+            yield _NamedImage(f"{path}.image.name", image.reference, bool(runs[path].image_pull_secrets))
     loader = settings.cluster.loader
     if settings.storage.volumes and loader.image not in {image.reference for image in images}:
-        yield _Named("cluster.loader.image", loader.image, bool(loader.image_pull_secrets))
+        yield _NamedImage("cluster.loader.image", loader.image, bool(loader.image_pull_secrets))
 
 
 def ensure_pushed(session: Session) -> None:
@@ -113,35 +113,37 @@ def ensure_pushed(session: Session) -> None:
 
     Unreadable registries and silenced findings are not errors: the nodes may have a mirror.
     """
-    unserved = unserved_images(session, images_of_runs(session), local_registry(session))
-    absent = [image for image in unserved if image.missing or image.host_path]
-    launching = set(_launching(session)) if absent else set()
-    concerned = [image for image in unserved if image not in absent or launching & {*image.workloads}]
-    silenced, places = session.settings.checks.silenced, session.loaded.places
-    violations = [
+    problems = unserved_images(session, images_of_runs(session), local_registry(session))
+    absent_images = [image for image in problems if image.missing or image.host_path]
+    launching_workloads = set(_workloads_to_launch(session)) if absent_images else set()
+    concerned_images = [
+        image for image in problems if image not in absent_images or launching_workloads & {*image.workloads}
+    ]
+    silenced_checks, places = session.settings.checks.silenced, session.loaded.places
+    findings = [
         Finding.of(registry_unreachable.rule, host_violation(image))
         if image.host_path
         else Finding.of(image_missing.rule, image_violation(image))
-        for image in concerned
+        for image in concerned_images
     ]
-    found = silences.settled(violations, silenced, (), places)
-    for finding in found:
+    settled_findings = silences.settled(findings, silenced_checks, (), places)
+    for finding in settled_findings:
         if not finding.silenced:
             err.print(str(finding), style="red" if finding.stops else "yellow")
-    stopping = {finding.id for finding in found if finding.stops}
-    if stopping:
-        raise typer.Exit(ExitCode.FINDINGS if registry_unreachable.rule.id in stopping else ExitCode.REFUSED)
+    stopping_ids = {finding.id for finding in settled_findings if finding.stops}
+    if stopping_ids:
+        raise typer.Exit(ExitCode.FINDINGS if registry_unreachable.rule.id in stopping_ids else ExitCode.REFUSED)
 
 
-def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None) -> UnservedImage | None:
+def _find_unserved(settings: Settings, image: RunImage, registry_access: RegistryAccess | None) -> UnservedImage | None:
     command = f"trainstack image push {image.workloads[0]} -s {settings.stack}"
-    if local is not None and not image.local:
+    if registry_access is not None and not image.local:
         # The local cluster's registry serves the images of all registries.
         command = f"trainstack cluster load {image.folder} --as {image.reference}"
     missing, reason, host_path = False, "", ""
     try:
         # Pods pull a pinned digest; the tag may have been moved or deleted.
-        _registries(image, local).digest(settings.pinned(image.reference))
+        _registries(image, registry_access).digest(settings.pinned(image.reference))
     except ImageMissingError:
         missing = True
     except NoAddressError as error:
@@ -154,21 +156,21 @@ def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None)
     return UnservedImage(image.paths[0], image.workloads, image.reference, command, missing, reason, host_path)
 
 
-def _registries(image: RunImage, local: RegistryAccess | None) -> Registries:
-    if image.local or local is not None:
-        return asking(require_local(local))
+def _registries(image: RunImage, registry_access: RegistryAccess | None) -> Registries:
+    if image.local or registry_access is not None:
+        return asking(require_local(registry_access))
     return Registries(read_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
 
 
-def _launching(session: Session) -> Iterator[str]:
+def _workloads_to_launch(session: Session) -> Iterator[str]:
     settings = session.settings
     ledgers = read_runs(settings).ledgers
-    launched = {run_id for ledger in ledgers for run_id in (ledger.run_id, *ledger.trials)}
+    launched_run_ids = {run_id for ledger in ledgers for run_id in (ledger.run_id, *ledger.trials)}
     # Launches do not depend on operators.
-    declared = Declared.from_files(settings.model_copy(update={"operators": Operators()}), session.root)
-    for run in declared.runs:
-        if run.launch.run_id not in launched:
+    stack_objects = Declared.from_files(settings.model_copy(update={"operators": Operators()}), session.root)
+    for run in stack_objects.runs:
+        if run.launch.run_id not in launched_run_ids:
             yield run.workload.name
-    for sweep, trials in declared.trials.items():
-        if not trials.keys() <= launched:
+    for sweep, trials in stack_objects.trials.items():
+        if not trials.keys() <= launched_run_ids:
             yield sweep

@@ -46,7 +46,7 @@ def project_version(checkout: Path) -> str:
 
 
 def notes(checkout: Path, version: str, *, released: bool) -> str:
-    """Return a version's section of CHANGELOG.md. `released`: whether it must have a date."""
+    """Return a version's section of CHANGELOG.md. `is_release`: whether it must have a date."""
     changes = (checkout / "CHANGELOG.md").read_text(encoding="utf-8")
     section = re.search(rf"^## \[{re.escape(version)}\] - (\S+)\n(.*?)(?=^## |\Z)", changes, re.MULTILINE | re.DOTALL)
     if section is None:

@@ -40,7 +40,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     place = page.file.src_uri
-    source = next((source for source, of in GENERATED.items() if of == place), f"{_DOCS}/{place}")
+    source = next((source for source, site_path in GENERATED.items() if site_path == place), f"{_DOCS}/{place}")
     text, missing = adapted(markdown, source, CHECKOUT, config.extra["repository"])
     for target in missing:
         _log.warning("%s has a link to %s, which does not exist", source, target)
@@ -54,26 +54,26 @@ def adapted(markdown: str, source: str, root: Path, repository: str) -> tuple[st
     """
     missing: list[str] = []
 
-    def link(found: re.Match[str]) -> str:
-        target, _, anchor = (found["target"] or "").partition("#")
+    def replace_link(match: re.Match[str]) -> str:
+        target, _, anchor = (match["target"] or "").partition("#")
         if not target or ":" in target:
-            return found[0]
+            return match[0]
         path = os.path.normpath(Path(source).parent / target)
         if not (root / path).exists() and not path.startswith(f"{_DOCS}/"):
             missing.append(target)
         address = _address(path, source, root, repository)
         if address is None:
-            return found["text"]
-        return f"{found['image']}[{found['text']}]({address}{'#' if anchor else ''}{anchor})"
+            return match["text"]
+        return f"{match['image']}[{match['text']}]({address}{'#' if anchor else ''}{anchor})"
 
-    return _FENCE.sub(_fence, _LINK.sub(link, markdown)), missing
+    return _FENCE.sub(_replace_fence, _LINK.sub(replace_link, markdown)), missing
 
 
-def _fence(found: re.Match[str]) -> str:
+def _replace_fence(match: re.Match[str]) -> str:
     """Keep the language of a block; the name of the file that a reader edits becomes its title."""
-    kind, _, file = found["words"].partition(" ")
+    kind, _, file = match["words"].partition(" ")
     title = f' title="{file}"' if kind == "edit" else ""
-    return f"```{found['language']}{title}"
+    return f"```{match['language']}{title}"
 
 
 def _address(path: str, source: str, root: Path, repository: str) -> str | None:

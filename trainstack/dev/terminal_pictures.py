@@ -111,23 +111,23 @@ def svg(name: str, picture: Picture) -> str:
         for path, text in picture.files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, encoding="utf-8")
-        output = _printed(picture.command, root, picture.columns)
+        output = _run_in_terminal(picture.command, root, picture.columns)
     console = Console(record=True, width=picture.columns, file=StringIO(), force_terminal=True, highlight=False)
     console.print(Text.assemble(("$ ", "green"), (picture.command, "bold")))
     console.print(Text.from_ansi(output.rstrip()))
-    drawn = _FONT_OF_ANOTHER_HOST.sub("", console.export_svg(title="", unique_id=f"terminal-{name}"))
-    return "".join(f"{line.rstrip()}\n" for line in drawn.splitlines())
+    drawing = _FONT_OF_ANOTHER_HOST.sub("", console.export_svg(title="", unique_id=f"terminal-{name}"))
+    return "".join(f"{line.rstrip()}\n" for line in drawing.splitlines())
 
 
-def _printed(command: str, root: Path, columns: int) -> str:
-    """Run a command of this checkout as in a terminal, and return its output with its colours."""
+def _run_in_terminal(command: str, root: Path, columns: int) -> str:
+    """Run a command of this checkout as in a terminal, and return its output with its colors."""
     program, *words = shlex.split(command)
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    inherited_variables = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     terminal = {"TERM": "xterm-256color", "FORCE_COLOR": "1", "COLUMNS": str(columns), "LC_ALL": "C.UTF-8"}
     return subprocess.run(
         [str(Path(sys.executable).with_name(program)), *words],
         cwd=root,
-        env={**kept, **terminal, "PYTHONPATH": str(CHECKOUT)},
+        env={**inherited_variables, **terminal, "PYTHONPATH": str(CHECKOUT)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -48,7 +48,7 @@ def build(root: Path, image: RunImage, build_args: Mapping[str, str], report: Re
     Raises WorkloadError for an invalid folder or invalid arguments, ImageToolError and ClusterError.
     """
     folder = root / image.folder
-    declared = base_argument((folder / "Dockerfile").read_text(encoding="utf-8"))
+    base_declaration = base_argument((folder / "Dockerfile").read_text(encoding="utf-8"))
     if image.by_content and build_args:
         raise WorkloadError(
             f"{image.folder}: the tag of an image with `image.build` is a digest of the folder only; "
@@ -58,7 +58,7 @@ def build(root: Path, image: RunImage, build_args: Mapping[str, str], report: Re
         ensure_built([workload(folder)], report)
         return
     if not image.by_content:
-        if declared == "required" and "BASE" not in build_args:
+        if base_declaration == "required" and "BASE" not in build_args:
             raise WorkloadError(
                 f"{image.folder}/Dockerfile: ARG BASE has no value; run `trainstack image build` with "
                 "`--build-arg BASE=<image with Python and torch>`"
@@ -66,8 +66,8 @@ def build(root: Path, image: RunImage, build_args: Mapping[str, str], report: Re
         find_tool().build(image.reference, folder, build_args)
         return
     tool = find_tool()
-    with _staged(workload(folder), image) as context:
-        if declared is None:
+    with _stage_context(workload(folder), image) as context:
+        if base_declaration is None:
             tool.build(image.reference, context, {})
         else:
             _ensure_base(tool, image, report)
@@ -77,7 +77,7 @@ def build(root: Path, image: RunImage, build_args: Mapping[str, str], report: Re
 def push(root: Path, image: RunImage, registries: Registries, local: RegistryAccess | None, report: Report) -> Pushed:
     """Push an image to the registry in its name; build it first if this machine does not have it.
 
-    `local` is the registry of a running local cluster. Raises RegistryError and the errors of `build`.
+    `registry_access`: the registry of a running local cluster. Raises RegistryError and the errors of `build`.
     """
     if image.local:
         access = require_local(local)
@@ -97,7 +97,7 @@ def push(root: Path, image: RunImage, registries: Registries, local: RegistryAcc
 
 
 def is_built(image: RunImage) -> bool:
-    """Whether this machine has the image. Raises ImageToolError if the tool is missing or fails."""
+    """Return whether this machine has the image. Raises ImageToolError if the tool is missing or fails."""
     if image.local:
         return layout.find(Storage.shared().layout, image.reference) is not None
     return find_tool().has(image.reference)
@@ -114,7 +114,7 @@ def require_local(local: RegistryAccess | None) -> RegistryAccess:
 
 
 @contextmanager
-def _staged(recipe: Recipe, image: RunImage) -> Iterator[Path]:
+def _stage_context(recipe: Recipe, image: RunImage) -> Iterator[Path]:
     """Yield a folder with exactly the files whose digest is the image's tag."""
     with temporary_folder() as context:
         stage(recipe, context)

@@ -40,14 +40,14 @@ class ImageTool:
         _execute([*command, *options, *arguments, str(context)])
 
     def has(self, reference: str) -> bool:
-        image = ("--type", "image") if self.name == "buildah" else ()
-        command = [self.name, *(() if image else ("image",)), "inspect", *image, reference]
-        inspected = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if inspected.returncode and not _UNKNOWN_IMAGE.search(inspected.stderr):
+        type_options = ("--type", "image") if self.name == "buildah" else ()
+        command = [self.name, *(() if type_options else ("image",)), "inspect", *type_options, reference]
+        inspection = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if inspection.returncode and not _UNKNOWN_IMAGE.search(inspection.stderr):
             raise ImageToolError(
-                f"`{shlex.join(command)}` exited with {inspected.returncode}: {inspected.stderr.strip()}"
+                f"`{shlex.join(command)}` exited with {inspection.returncode}: {inspection.stderr.strip()}"
             )
-        return inspected.returncode == 0
+        return inspection.returncode == 0
 
     def push(self, reference: str) -> str:
         """Push the image and return its digest in the registry; "" if docker does not print it."""
@@ -71,13 +71,13 @@ TOOLS = (ImageTool("buildah"), ImageTool("podman"), ImageTool("docker"))
 
 def find_tool() -> ImageTool:
     """Return this machine's tool. Raises ImageToolError if none is installed."""
-    found = next((tool for tool in TOOLS if shutil.which(tool.name)), None)
-    if found is None:
+    tool = next((tool for tool in TOOLS if shutil.which(tool.name)), None)
+    if tool is None:
         raise ImageToolError(
             "no program that builds images is installed: install buildah, podman or docker (on Debian: apt-get install "
             "buildah)"
         )
-    return found
+    return tool
 
 
 def _execute(command: Sequence[str]) -> str:
@@ -101,7 +101,7 @@ def _execute(command: Sequence[str]) -> str:
 
 
 def _reason(command: Sequence[str], output: str) -> str:
-    """The cause of a known failure, and the remedy."""
+    """Return the cause of a known failure with its remedy, else a reference to the output."""
     tool, registry = command[0], host(command[-1])
     if command[1] == "push" and _REFUSED.search(output):
         return f": {registry} rejected the credentials, or none are stored for it; run `{tool} login {registry}`"

@@ -147,7 +147,7 @@ def test_the_local_cluster_is_not_changed_by_chance(root: Path, monkeypatch: pyt
             "`local: true` or its `context` in `trainstack:cluster` of Pulumi.lab.yaml"
         )
     started: list[object] = []
-    monkeypatch.setattr(up, "_local_cluster", started.append)
+    monkeypatch.setattr(up, "_start_local_cluster", started.append)
     monkeypatch.setattr(up, "ensure_backend", lambda _: None)
     result = CliRunner().invoke(app, ["up", "-s", "lab", "--yes"])
     assert (result.exit_code, started) == (3, []), result.output

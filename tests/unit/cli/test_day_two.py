@@ -238,7 +238,7 @@ def test_what_will_not_mend_itself_ends_every_watch_at_once(
     monkeypatch.setattr(Session, "open", lambda _: session)
     monkeypatch.setattr(status, "read_run_views", Answers(error))
     monkeypatch.setattr(follow, "read_views_of_any", Answers(error))
-    monkeypatch.setattr(events, "_read", Answers(error))
+    monkeypatch.setattr(events, "_read_launches_and_events", Answers(error))
     commands = (
         lambda: follow.follow(session, None, 60),
         lambda: status._watch(session, None),
@@ -257,7 +257,9 @@ def test_events_are_watched_through_a_silence(
     monkeypatch.setattr(Session, "open", lambda _: session)
     running, ended = (make_view("a-0123456789", phase).launch for phase in ("running", "succeeded"))
     silent = ClusterError("no answer")
-    monkeypatch.setattr(events, "_read", Answers(silent, ([running], []), silent, silent, ([ended], [])))
+    monkeypatch.setattr(
+        events, "_read_launches_and_events", Answers(silent, ([running], []), silent, silent, ([ended], []))
+    )
     events.events(stack="dev", watch=True)
     assert capsys.readouterr().err.splitlines() == ["  no answer; retrying"] * 2
 
@@ -392,7 +394,9 @@ def test_the_log_of_the_previous_attempt_is_shown(endless: bool, restarts: int, 
         completed=True, pods=(make_pod("pod", 0, restarts=restarts, last_attempt=Attempt(exit_code, "", None)),)
     )
     view = replace(view, launch=replace(view.launch, endless=endless))
-    assert logs._repeated([view]) == ({Source("research", "a-pod-0", "uid", "pytorch")} if repeated else set())
+    assert logs._sources_of_repeated_training([view]) == (
+        {Source("research", "a-pod-0", "uid", "pytorch")} if repeated else set()
+    )
 
 
 def test_following_the_logs_of_a_run_reports_its_deletion(
@@ -406,10 +410,10 @@ def test_following_the_logs_of_a_run_reports_its_deletion(
     async def read_run_views(*_: object) -> Any:
         return answers()
 
-    monkeypatch.setattr(logs, "_look", read_run_views)
+    monkeypatch.setattr(logs, "_read_live_views", read_run_views)
     serve_ledgers(monkeypatch)
     with pytest.raises(typer.Exit):
-        asyncio.run(logs._follow(session, [body], logs._Selection(None, None, None, None)))
+        asyncio.run(logs._follow_logs(session, [body], logs._Selection(None, None, None, None)))
     assert f"{run_id}: {UNSEEN}its ledger was deleted" in capsys.readouterr().err
 
 
@@ -439,13 +443,13 @@ def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> Non
 def test_an_invalid_moment_is_refused(since: str) -> None:
     """The message names the two accepted forms."""
     with pytest.raises(typer.Exit):
-        logs._moment(since)
+        logs._parse_since(since)
 
 
 def test_a_moment_is_a_span_or_a_time() -> None:
     """A time without a zone is in UTC."""
-    assert logs._moment("2026-01-02T03:04:05Z") == logs._moment("2026-01-02T03:04:05") == NOW
-    span = logs._moment("1h30m")
+    assert logs._parse_since("2026-01-02T03:04:05Z") == logs._parse_since("2026-01-02T03:04:05") == NOW
+    span = logs._parse_since("1h30m")
     assert span is not None
     assert abs((datetime.now(UTC) - span).total_seconds() - 5400) < 60
 

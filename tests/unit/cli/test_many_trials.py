@@ -30,7 +30,7 @@ def read_views(monkeypatch: pytest.MonkeyPatch, bodies: list[dict[str, Any]]) ->
         return [bare_view(body) for body in bodies]
 
     monkeypatch.setattr(run_views, "view_runs", close)
-    return run_views._viewed(make_session(), bodies), queried
+    return run_views._view_bodies(make_session(), bodies), queried
 
 
 def test_the_details_of_a_few_trials_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_the_details_of_a_few_trials_are_read(monkeypatch: pytest.MonkeyPatch) -
     bodies = [make_trial("running") for _ in range(run_views.MANY)]
     views, queried = read_views(monkeypatch, bodies)
     assert queried == bodies
-    assert [line for _, line in follow._lines(views)][:1] == ["r: running"]
+    assert [line for _, line in follow._summary_lines(views)][:1] == ["r: running"]
 
 
 def test_of_many_trials_only_their_own_objects_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_of_many_trials_only_their_own_objects_are_read(monkeypatch: pytest.Monk
     views, queried = read_views(monkeypatch, bodies)
     assert queried == [run]
     assert len(views) == len(bodies)
-    assert [line for _, line in follow._lines(views)] == [
+    assert [line for _, line in follow._summary_lines(views)] == [
         "r: running",
         "search: 12 queued, 5 running, 30 succeeded",
     ]
@@ -72,9 +72,9 @@ def test_of_many_ended_runs_only_the_last_are_read(monkeypatch: pytest.MonkeyPat
     assert queried == [*reversed(ended[5:]), *active]
     assert len(views) == run_views.MANY + 5 + 30
     assert [view.launch.name for view in run_views.without_earlier(views)[1]] == [f"r-{number}" for number in range(5)]
-    _, counted = status._rendered(views, "test", None)
+    _, counted = status._render(views, "test", None)
     assert str(counted) == "Not shown: 5 runs that ended earlier (5 succeeded). `--json` has all."
-    assert str(status._counted(run_views.without_earlier(views)[1][:1])).startswith(
+    assert str(status._count_earlier(run_views.without_earlier(views)[1][:1])).startswith(
         "Not shown: 1 run that ended earlier"
     )
 

@@ -119,7 +119,7 @@ class Workers:
         monkeypatch.setattr(sweep_read, "data_loader", self._loader)
         monkeypatch.setattr(sweep_read, "read_records", self._records)
         session: Any = SimpleNamespace(settings=settings)
-        return run_ids, sweep_read._records(session, planned.sweep, run_ids, read, self.warnings.append)
+        return run_ids, sweep_read._read_records(session, planned.sweep, run_ids, read, self.warnings.append)
 
     @contextmanager
     def _loader(self, cluster: object, *_: str) -> Iterator[str]:
@@ -166,7 +166,7 @@ def test_the_environments_own_cluster_must_be_reachable(monkeypatch: pytest.Monk
     monkeypatch.setattr(sweep_read, "data_loader", loader)
     planned = make_planned()
     with pytest.raises(ClusterError, match="the cluster does not answer"):
-        sweep_read._records(session, planned.sweep, ids(planned), SweepObjects(), print)
+        sweep_read._read_records(session, planned.sweep, ids(planned), SweepObjects(), print)
 
 
 def test_a_trial_with_an_unread_record_has_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_a_trial_with_an_unread_record_has_the_reason(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sweep_read, "read_sweep", lambda *_: SweepObjects())
     monkeypatch.setattr(sweep_read, "live_trials", lambda _: live)
     monkeypatch.setattr(sweep_read, "TrialLogs", lambda *_: SimpleNamespace(outcomes=lambda *_, **__: {}))
-    monkeypatch.setattr(sweep_read, "_records", lambda *_: {})
+    monkeypatch.setattr(sweep_read, "_read_records", lambda *_: {})
     session: Any = SimpleNamespace(settings=None)
     found = {trial.run_id: (trial.state, trial.reason) for trial in sweep_read.read_results(session, planned.sweep)}
     assert found[succeeded] == ("succeeded", sweep_read._UNREAD)

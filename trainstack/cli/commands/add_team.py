@@ -50,44 +50,51 @@ def add_team(  # noqa: PLR0913 (the options of the command)
         namespace=namespace,
         cohort=cohort,
         flavor=flavor,
-        quota=_quota(quota or []),
+        quota=_parse_quota(quota or []),
         groups=tuple(group or ()),
         users=tuple(user or ()),
     )
-    own, platform = f"Pulumi.{name}.yaml", f"Pulumi.{stack}.yaml"
+    team_file, platform_file = f"Pulumi.{name}.yaml", f"Pulumi.{stack}.yaml"
     with edit_project(root) as edit:
-        text = edit.text(platform)
+        text = edit.text(platform_file)
         settings = load(root, stack)
-        planned = plan(settings, request, project_name(root), shared_names(root))
-        team_exists = edit.text(own) is not None
-        changed = {platform: with_entries(text or "", planned.entries)} if planned.entries else {}
+        team_plan = plan(settings, request, project_name(root), shared_names(root))
+        team_exists = edit.text(team_file) is not None
+        changed_files = {platform_file: with_entries(text or "", team_plan.entries)} if team_plan.entries else {}
+        # The team may have edited its own file, so an existing one is never changed.
         if team_exists:
             _ensure_tenant(root, name, stack)
         else:
-            changed[own] = planned.team
-        kept = [*planned.kept, *([own] if team_exists else [])]
-        faults = [fault for name_ in (stack, name) if changed for fault in staging.faults(root, changed, name_)]
+            changed_files[team_file] = team_plan.team
+        kept_names = [*team_plan.kept, *([team_file] if team_exists else [])]
+        # Both environments are checked with both changes before either file is written.
+        faults = [
+            fault
+            for environment in (stack, name)
+            if changed_files
+            for fault in staging.faults(root, changed_files, environment)
+        ]
         if faults:
             fail("\n".join(["nothing was written, since the result would have errors:", *dict.fromkeys(faults)]))
-        diff = staging.diff(root, changed)
+        diff = staging.diff(root, changed_files)
         if not dry_run:
-            edit.write(changed)
+            edit.write(changed_files)
     if as_json:
         show_json(
             {
                 "team": name,
-                "chosen": dict(planned.chosen),
-                "kept": kept,
-                "written": [] if dry_run else sorted(changed),
+                "chosen": dict(team_plan.chosen),
+                "kept": kept_names,
+                "written": [] if dry_run else sorted(changed_files),
                 "diff": diff,
             }
         )
     else:
-        _show(name, settings, planned, kept, diff, dry_run=dry_run)
+        _show(name, settings, team_plan, kept_names, diff, dry_run=dry_run)
 
 
-def _quota(options: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _parse_quota(options: list[str]) -> dict[str, str]:
+    quota: dict[str, str] = {}
     for option in options:
         resource, equals, quantity = option.partition("=")
         if not (resource and equals and quantity):
@@ -95,10 +102,10 @@ def _quota(options: list[str]) -> dict[str, str]:
                 f"--quota {option}: must be RESOURCE=QUANTITY, for example --quota cpu=8 --quota memory=32Gi",
                 ExitCode.USAGE,
             )
-        if resource in found:
+        if resource in quota:
             fail(f"--quota {resource}: set twice; keep one of them", ExitCode.USAGE)
-        found[resource] = quantity
-    return found
+        quota[resource] = quantity
+    return quota
 
 
 def _ensure_tenant(root: Path, name: str, stack: str) -> None:
@@ -111,25 +118,25 @@ def _ensure_tenant(root: Path, name: str, stack: str) -> None:
         fail(f"Pulumi.{name}.yaml exists and is not a team's environment; choose another name for the team")
 
 
-def _show(name: str, settings: Settings, planned: Plan, kept: list[str], diff: str, *, dry_run: bool) -> None:
+def _show(name: str, settings: Settings, team_plan: Plan, kept_names: list[str], diff: str, *, dry_run: bool) -> None:
     stack = settings.stack
-    for item in kept:
-        err.print(f"exists and is kept: {item}")
+    for kept_name in kept_names:
+        err.print(f"exists and is kept: {kept_name}")
     if not diff:
         out.print(f"team {name} of {stack} is complete; nothing was changed")
         return
     out.print(diff, end="")
-    for setting, value in planned.chosen.items():
+    for setting, value in team_plan.chosen.items():
         err.print(f"{setting}: {value}")
     account = next((team.service_account for team in settings.tenants.teams if team.name == name), None)
-    account = account or (name if "service account" in planned.chosen.get("rights", "") else None)
+    account = account or (name if "service account" in team_plan.chosen.get("rights", "") else None)
     steps = [
         f"trainstack rights -s {stack} && trainstack rights -s {name}",
         f"git diff && git add Pulumi.{stack}.yaml Pulumi.{name}.yaml rights",
         f"trainstack check -s {stack} && trainstack check -s {name}",
         f"after the review, as an administrator: kubectl apply -f rights/{stack}.yaml",
         f"pulumi preview -s {stack} && pulumi up -s {stack}",
-        *([f"kubectl create token -n {planned.chosen['namespace']} {account}"] if account else []),
+        *([f"kubectl create token -n {team_plan.chosen['namespace']} {account}"] if account else []),
         *([] if settings.environment.state == "embedded" else creation_steps(name)),
         f"with the team's kubeconfig: trainstack up -s {name}",
     ]

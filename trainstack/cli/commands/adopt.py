@@ -14,7 +14,7 @@ from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.adopt.entries import PRIORITY_CLASS
 from trainstack.onboarding.adopt.found import Found
 from trainstack.onboarding.adopt.plan import Adoption, operators
-from trainstack.onboarding.adopt.plan import adopt as plan
+from trainstack.onboarding.adopt.plan import adopt as plan_adoption
 from trainstack.onboarding.editing import Entry, with_entries
 from trainstack.settings.loading.load import DEFAULTS, Loaded
 
@@ -50,53 +50,62 @@ def adopt(
         fail(message, ExitCode.USAGE)
     file = f"Pulumi.{stack}.yaml"
     with edit_project(session.root) as edit:
-        _, loaded = _load(edit, session.root, file, stack, namespace)
+        _, loaded = _load_environment(edit, session.root, file, stack, namespace)
     with step(f"reading namespace {namespace}", "1 s"):
         owner = loaded.settings.environment.profile == "owner"
-        found = read_existing(namespace, loaded.settings.cluster.context, cluster_wide=owner)
-    if found is None:
+        existing_objects = read_existing(namespace, loaded.settings.cluster.context, cluster_wide=owner)
+    if existing_objects is None:
         fail(f"the cluster has no namespace {namespace}; to list namespaces: kubectl get namespaces")
     # Other commands may have changed the file while the cluster was read.
     with edit_project(session.root) as edit:
-        text, loaded = _load(edit, session.root, file, stack, namespace)
-        exists = edit.text(file) is not None
-        adoption = plan(loaded.settings, found, _default_priority_classes(loaded))
-        changed = {file: _adopted(file, text, loaded, adoption, found, exists=exists)} if adoption.taken else {}
-        if changed and (faults := staging.faults(session.root, changed, stack)):
+        text, loaded = _load_environment(edit, session.root, file, stack, namespace)
+        file_exists = edit.text(file) is not None
+        adoption = plan_adoption(loaded.settings, existing_objects, _default_priority_classes(loaded))
+        changed_files = (
+            {file: _text_with_adopted(file, text, loaded, adoption, existing_objects, file_exists=file_exists)}
+            if adoption.taken
+            else {}
+        )
+        if changed_files and (faults := staging.faults(session.root, changed_files, stack)):
             fail("\n".join(["nothing was written, since the result would have errors:", *faults]))
-        diff = staging.diff(session.root, changed)
+        diff = staging.diff(session.root, changed_files)
         if not dry_run:
-            edit.write(changed)
-    notes = [*adoption.notes, *(f"{operator} exists and is managed by its installer" for operator in operators(found))]
+            edit.write(changed_files)
+    notes = [
+        *adoption.notes,
+        *(f"{operator} exists and is managed by its installer" for operator in operators(existing_objects)),
+    ]
     if as_json:
         show_json(
             {
                 "taken": adoption.taken,
                 "left": adoption.left,
                 "notes": notes,
-                "written": [] if dry_run else sorted(changed),
+                "written": [] if dry_run else sorted(changed_files),
                 "diff": diff,
             }
         )
     else:
         # Whoever wrote the environment has created its stack, or has an embedded state.
-        creation = [] if exists else creation_steps(stack)
-        _show(stack, namespace, adoption, notes, diff, creation, dry_run=dry_run)
+        stack_creation = [] if file_exists else creation_steps(stack)
+        _show(stack, namespace, adoption, notes, diff, stack_creation, dry_run=dry_run)
 
 
-def _load(edit: ProjectEdit, root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loaded]:
+def _load_environment(edit: ProjectEdit, root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loaded]:
     """Load the environment; a new one if the file does not exist."""
     text = edit.text(file)
     if not text:
-        known = Entry(("environment", "existing", "namespaces"), namespace)
-        text = with_entries(_HEAD.format(namespace=namespace), [known])
+        namespace_entry = Entry(("environment", "existing", "namespaces"), namespace)
+        text = with_entries(_HEAD.format(namespace=namespace), [namespace_entry])
     return text, staging.load(root, {file: text}, stack)
 
 
-def _adopted(file: str, text: str, loaded: Loaded, adoption: Adoption, found: Found, *, exists: bool) -> str:
-    """Return the environment's file with the adopted objects. `exists`: whether the file does."""
-    entries = [*adoption.entries, *_operators_entry(found, text, loaded)]
-    if not exists and not any(entry.path == PRIORITY_CLASS.path for entry in adoption.entries):
+def _text_with_adopted(
+    file: str, text: str, loaded: Loaded, adoption: Adoption, existing_objects: Found, *, file_exists: bool
+) -> str:
+    """Return the environment's file with the adopted objects. `file_exists`: whether the file does."""
+    entries = [*adoption.entries, *_operators_entry(existing_objects, text, loaded)]
+    if not file_exists and not any(entry.path == PRIORITY_CLASS.path for entry in adoption.entries):
         comment = "Without the priority classes of defaults.yaml."
         entries.append(Entry(("queues", "priorityClasses"), None, whole=True, comment=comment))
     try:
@@ -111,11 +120,11 @@ def _default_priority_classes(loaded: Loaded) -> list[str]:
     return [name for name, place in places.items() if place is not None and place.file == DEFAULTS]
 
 
-def _operators_entry(found: Found, text: str, loaded: Loaded) -> list[Entry]:
-    installed = list(operators(found))
-    if not installed or "trainstack:operators" in text or "platform" not in loaded.settings.environment.layers:
+def _operators_entry(existing_objects: Found, text: str, loaded: Loaded) -> list[Entry]:
+    operator_names = list(operators(existing_objects))
+    if not operator_names or "trainstack:operators" in text or "platform" not in loaded.settings.environment.layers:
         return []
-    comment = "Installed operators, managed by their installers:\n" + "\n".join(installed)
+    comment = "Installed operators, managed by their installers:\n" + "\n".join(operator_names)
     return [Entry(("operators",), {}, whole=True, comment=comment)]
 
 
@@ -125,7 +134,7 @@ def _show(
     adoption: Adoption,
     notes: list[str],
     diff: str,
-    creation: list[str],
+    stack_creation: list[str],
     *,
     dry_run: bool,
 ) -> None:
@@ -142,7 +151,7 @@ def _show(
     steps = [
         f"git diff, and git add Pulumi.{stack}.yaml",
         f"trainstack check -s {stack}",
-        *creation,
+        *stack_creation,
         f"pulumi preview -s {stack} (creates are adoptions; there must be no replacement or deletion)",
         f"pulumi up -s {stack}",
         f"pulumi preview -s {stack} --refresh --expect-no-changes",

@@ -34,29 +34,29 @@ def check(
       trainstack check -s dev --cluster
       trainstack check -s dev --json
     """
-    checked = _check(stack, cluster=cluster)
+    check_result = _check(stack, cluster=cluster)
     if as_json:
-        verdicts = [as_data(verdict) for verdict in checked.verdicts]
-        show_json({"findings": [finding.as_data() for finding in checked.findings], "verdicts": verdicts})
+        verdicts = [as_data(verdict) for verdict in check_result.verdicts]
+        show_json({"findings": [finding.as_data() for finding in check_result.findings], "verdicts": verdicts})
     else:
-        _show(stack, checked)
-    stopping = {finding.id for finding in checked.findings if finding.stops}
-    if stopping:
-        raise typer.Exit(ExitCode.UNREACHABLE if CLUSTER_UNREACHABLE.id in stopping else ExitCode.FINDINGS)
+        _show(stack, check_result)
+    stopping_ids = {finding.id for finding in check_result.findings if finding.stops}
+    if stopping_ids:
+        raise typer.Exit(ExitCode.UNREACHABLE if CLUSTER_UNREACHABLE.id in stopping_ids else ExitCode.FINDINGS)
 
 
-def _show(stack: str, checked: Checked) -> None:
-    reported = [finding for finding in checked.findings if not finding.silenced]
-    for finding in reported:
+def _show(stack: str, check_result: Checked) -> None:
+    findings = [finding for finding in check_result.findings if not finding.silenced]
+    for finding in findings:
         out.print(str(finding), style=_STYLES[finding.severity])
-    for line in lines(checked.verdicts):
+    for line in lines(check_result.verdicts):
         out.print(line)
-    errors, silenced = sum(finding.stops for finding in reported), len(checked.findings) - len(reported)
-    counts = f"{_counted(errors, 'error')}, {_counted(len(reported) - errors, 'other finding')}"
-    err.print(f"{stack}: {counts if reported else 'no findings'}{f', {silenced} silenced' if silenced else ''}")
+    errors, silenced = sum(finding.stops for finding in findings), len(check_result.findings) - len(findings)
+    counts = f"{_format_count(errors, 'error')}, {_format_count(len(findings) - errors, 'other finding')}"
+    err.print(f"{stack}: {counts if findings else 'no findings'}{f', {silenced} silenced' if silenced else ''}")
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -66,13 +66,15 @@ def _check(stack: str, *, cluster: bool) -> Checked:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
         return unloaded(error)
-    settings, errors = downloads(loaded.settings)
+    settings, download_errors = downloads(loaded.settings)
     loaded = replace(loaded, settings=settings)
-    found = examine(Declared(settings), root, loaded.places)
-    undownloaded = [as_finding(error, loaded) for error in errors.values()]
-    found = Checked(sorted([*found.findings, *undownloaded], key=lambda finding: finding.order), found.verdicts)
+    check_result = examine(Declared(settings), root, loaded.places)
+    download_findings = [as_finding(error, loaded) for error in download_errors.values()]
+    check_result = Checked(
+        sorted([*check_result.findings, *download_findings], key=lambda finding: finding.order), check_result.verdicts
+    )
     if not cluster:
-        return found
+        return check_result
     from trainstack.cli.check_cluster import with_cluster  # noqa: PLC0415 (the cluster client is slow to load)
 
-    return with_cluster(found, Session.open(stack), loaded)
+    return with_cluster(check_result, Session.open(stack), loaded)

@@ -35,17 +35,17 @@ def _folder(state: Path | None) -> Path:
     return state or checkout() / ".trainstack" / "cluster"
 
 
-def _sites(running: Cluster, spec: ClusterSpec) -> None:
+def _install_sites(cluster: Cluster, spec: ClusterSpec) -> None:
     if spec.sites:
-        install.install_sites(running, spec.sites, report)
+        install.install_sites(cluster, spec.sites, report)
 
 
-def _running(state: Path | None) -> Cluster:
-    current = drivers.status(_folder(state))
-    if current.cluster is None:
-        message = f"the local cluster is not running ({current.problem}): start it with `trainstack cluster up`"
+def _running_cluster(state: Path | None) -> Cluster:
+    cluster_status = drivers.status(_folder(state))
+    if cluster_status.cluster is None:
+        message = f"the local cluster is not running ({cluster_status.problem}): start it with `trainstack cluster up`"
         fail(message, ExitCode.UNREACHABLE)
-    return current.cluster
+    return cluster_status.cluster
 
 
 @app.command()
@@ -96,7 +96,7 @@ def up(  # noqa: PLR0913 (the options of the command)
     """
     folder = _folder(state)
     drivers.choose(folder, driver)
-    saved = drivers.status(folder).spec or ClusterSpec()
+    saved_spec = drivers.status(folder).spec or ClusterSpec()
     options: dict[str, Any] = {
         "gpus": gpus,
         "gpu_product": gpu_product,
@@ -104,14 +104,14 @@ def up(  # noqa: PLR0913 (the options of the command)
         "simulated_gpus": simulated_gpus,
         "simulated_product": simulated_product,
     }
-    chosen = {name: value for name, value in options.items() if value is not None}
-    spec = dataclasses.replace(install.with_sites(saved, site or ()), **chosen)
-    running = drivers.up(folder, spec, report, driver=driver, node_image=node_image, registry_image=registry_image)
-    _sites(running, spec)
+    chosen_options = {name: value for name, value in options.items() if value is not None}
+    spec = dataclasses.replace(install.with_sites(saved_spec, site or ()), **chosen_options)
+    cluster = drivers.up(folder, spec, report, driver=driver, node_image=node_image, registry_image=registry_image)
+    _install_sites(cluster, spec)
     if as_json:
-        show_json(running.to_dict())
+        show_json(cluster.to_dict())
     else:
-        out.print(f"The local cluster is running: {running.server}\nexport KUBECONFIG={running.kubeconfig}")
+        out.print(f"The local cluster is running: {cluster.server}\nexport KUBECONFIG={cluster.kubeconfig}")
 
 
 @app.command()
@@ -133,14 +133,14 @@ def down(
     if every:
         if state:
             fail("--all stops every cluster: leave out --state", ExitCode.USAGE)
-        number = native.down_all(keep_data=not wipe, report=report)
-        out.print(f"{number} native clusters of this machine are stopped" if number else "no native cluster runs here")
+        count = native.down_all(keep_data=not wipe, report=report)
+        out.print(f"{count} native clusters of this machine are stopped" if count else "no native cluster runs here")
         return
     start, folder = time.monotonic(), _folder(state)
     drivers.down(folder, keep_data=not wipe, report=report)
     place = "its containers" if drivers.existing(folder) == "kind" else folder
-    data = "its data was deleted" if wipe else f"its data is kept in {place}"
-    out.print(f"The local cluster is stopped ({time.monotonic() - start:.1f} s); {data}.")
+    data_note = "its data was deleted" if wipe else f"its data is kept in {place}"
+    out.print(f"The local cluster is stopped ({time.monotonic() - start:.1f} s); {data_note}.")
 
 
 @app.command()
@@ -150,10 +150,10 @@ def reset(*, state: StateOption = None) -> None:
     Example:
       trainstack cluster reset
     """
-    saved = drivers.status(_folder(state)).spec or ClusterSpec()
-    running = drivers.reset(_folder(state), None, report)
-    _sites(running, saved)
-    out.print(f"The local cluster was reset: {running.server}")
+    saved_spec = drivers.status(_folder(state)).spec or ClusterSpec()
+    cluster = drivers.reset(_folder(state), None, report)
+    _install_sites(cluster, saved_spec)
+    out.print(f"The local cluster was reset: {cluster.server}")
 
 
 @app.command()
@@ -164,25 +164,25 @@ def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
       trainstack cluster status
       trainstack cluster status --json
     """
-    current = drivers.status(_folder(state))
+    cluster_status = drivers.status(_folder(state))
     if as_json:
-        data = dataclasses.asdict(current)
-        if current.cluster is not None:
-            data["cluster"] = current.cluster.to_dict()
+        data = dataclasses.asdict(cluster_status)
+        if cluster_status.cluster is not None:
+            data["cluster"] = cluster_status.cluster.to_dict()
         show_json(data)
-    elif current.cluster is None:
-        out.print(f"The local cluster is not running: {current.problem}.")
+    elif cluster_status.cluster is None:
+        out.print(f"The local cluster is not running: {cluster_status.problem}.")
     else:
         table = Table("component", "pid", "ready", "restarts", "last end", box=None)
-        for component in current.components:
+        for component in cluster_status.components:
             pid = str(component.pid or "") if not component.once else "done"
             ready = "yes" if component.ready else "no"
             table.add_row(component.name, pid, ready, str(component.restarts), component.exit)
         out.print(table)
-        out.print(f"{current.cluster.server}: {current.problem or 'ready'}")
-        if current.spec and current.spec.sites:
-            out.print(f"sites: {', '.join(current.spec.sites)}")
-    if not current.ready:
+        out.print(f"{cluster_status.cluster.server}: {cluster_status.problem or 'ready'}")
+        if cluster_status.spec and cluster_status.spec.sites:
+            out.print(f"sites: {', '.join(cluster_status.spec.sites)}")
+    if not cluster_status.ready:
         raise typer.Exit(ExitCode.FINDINGS)
 
 
@@ -205,10 +205,10 @@ def load(
       trainstack cluster load workloads/digits
       trainstack cluster load workloads/digits --as docker.io/kubeflow/pytorch-dist-mnist-test:1.0
     """
-    running = _running(state)
+    cluster = _running_cluster(state)
     names = tuple(serve_as or ())
     recipes = [workload(folder, names)] if folder else [*operators(), *helpers(), git(), base(names)]
-    for image in ensure_images(recipes, running.registry, report):
+    for image in ensure_images(recipes, cluster.registry, report):
         out.print(image)
 
 
@@ -229,14 +229,14 @@ def kubeconfig(
       export KUBECONFIG="$(trainstack cluster kubeconfig --as eidf001/researcher)"
       trainstack cluster kubeconfig --as eidf001/researcher --output researcher.yaml
     """
-    running = _running(state)
+    cluster = _running_cluster(state)
     if account is None:
         if output is not None:
             fail("--output requires --as; to move the administrator's kubeconfig, copy it", ExitCode.USAGE)
-        out.print(str(running.kubeconfig))
+        out.print(str(cluster.kubeconfig))
         return
     try:
-        out.print(str(access.write_kubeconfig(running, account, output)))
+        out.print(str(access.write_kubeconfig(cluster, account, output)))
     except OSError as error:
         fail(f"cannot write the kubeconfig: {error}")
 
@@ -262,8 +262,10 @@ def logs(
     folder = Layout.of(_folder(state)).log
     path = folder / f"{component}.log"
     if not path.exists():
-        known = ", ".join(sorted(file.stem for file in folder.glob("*.log"))) or "none, since it was never started"
-        fail(f"no log of component {component!r} in {folder}; components with a log: {known}")
+        logged_components = (
+            ", ".join(sorted(file.stem for file in folder.glob("*.log"))) or "none, since it was never started"
+        )
+        fail(f"no log of component {component!r} in {folder}; components with a log: {logged_components}")
     if follow:
         raise typer.Exit(_print_output(["tail", "-n", "100", "-f", str(path)]))
     write(path.read_text(errors="replace"))

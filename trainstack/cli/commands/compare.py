@@ -32,10 +32,13 @@ def compare(
     """
     if len(runs) < 2:
         fail("name at least two runs: trainstack compare RUN RUN…", ExitCode.USAGE)
-    found = figures(Session.open(stack), runs)
-    if len({run.run_id for run in found}) < len(found):
-        fail(f"{', '.join(runs)}: name each run once (got {', '.join(run.run_id for run in found)})", ExitCode.USAGE)
-    comparison = compare_runs(found)
+    compared_runs = figures(Session.open(stack), runs)
+    if len({run.run_id for run in compared_runs}) < len(compared_runs):
+        fail(
+            f"{', '.join(runs)}: name each run once (got {', '.join(run.run_id for run in compared_runs)})",
+            ExitCode.USAGE,
+        )
+    comparison = compare_runs(compared_runs)
     files = _draw(comparison, png, html)
     write_files(files)
     if json_:

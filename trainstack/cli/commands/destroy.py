@@ -60,12 +60,13 @@ def destroy(
     session = Session.open(stack)
     ensure_backend(session)
     reach(session.settings.cluster.context)
-    found = deployment(session)
-    ensure_same_cluster(session, found)
-    ensure_own_objects(session, found)
-    state = (found or {}).get("resources") or []
+    stored_deployment = deployment(session)
+    ensure_same_cluster(session, stored_deployment)
+    ensure_own_objects(session, stored_deployment)
+    state = (stored_deployment or {}).get("resources") or []
     permission = _permission(session, state, stop or (), keep_platform=keep_platform)
     plan = _plan(session, state, permission)
+    # With --json, stdout gets one document: the plan, or the result after the deletion.
     if as_json and (plan.refusals or not yes):
         show_json(_as_data(stack, plan, ()))
     elif not as_json:
@@ -85,7 +86,7 @@ def destroy(
     if keep_platform:
         _delete_state(session, plan, permission, as_json=as_json)
     else:
-        _take_down(session, plan, permission, as_json=as_json)
+        _destroy_and_wait(session, plan, permission, as_json=as_json)
 
 
 def _permission(
@@ -124,20 +125,20 @@ def _delete_state(session: Session, plan: Plan, permission: Permission, *, as_js
         _show_kept(plan, "kept")
 
 
-def _take_down(session: Session, plan: Plan, permission: Permission, *, as_json: bool) -> None:
+def _destroy_and_wait(session: Session, plan: Plan, permission: Permission, *, as_json: bool) -> None:
     stack = session.stack
     with permit(session.root, permission) as variables:
         code = pulumi(session, *_DESTROY, check=False, variables=variables, aside=as_json)
-    rest = _await_deletion(session, plan, 0 if code else _DEADLINE_SECONDS)
+    remaining_objects = _await_deletion(session, plan, 0 if code else _DEADLINE_SECONDS)
     now = utc_now()
-    leftovers = [explained(body, now) for body in rest]
+    leftovers = [explained(body, now) for body in remaining_objects]
     if as_json:
         show_json(_as_data(stack, plan, leftovers))
     if leftovers or code:
         cause = "`pulumi destroy` failed; see its output above. " if code else ""
-        listed = "\n".join(leftovers or ["nothing in the cluster"])
+        listing = "\n".join(leftovers or ["nothing in the cluster"])
         fail(
-            f"{cause}Remaining objects of {stack}:\n{listed}\nCompleted deletions are kept, and finalizers are never "
+            f"{cause}Remaining objects of {stack}:\n{listing}\nCompleted deletions are kept, and finalizers are never "
             "removed: fix what blocks the deletion, and run the same command again",
             code or ExitCode.FAILED,
         )
@@ -148,31 +149,31 @@ def _take_down(session: Session, plan: Plan, permission: Permission, *, as_json:
 
 def _await_deletion(session: Session, plan: Plan, deadline_seconds: float) -> list[Body]:
     """Wait for the deletion of all objects that are not kept, and return those that remain."""
-    deadline, reported = time.monotonic() + deadline_seconds, -1
+    deadline, reported_count = time.monotonic() + deadline_seconds, -1
     while True:
-        rest = left(read_own(session.settings), plan.stays)
-        if not rest or time.monotonic() >= deadline:
-            return rest
-        if len(rest) != reported:
-            reported = len(rest)
-            err.print(f"  {reported} objects are being deleted (timeout in {deadline - time.monotonic():.0f} s)")
+        remaining_objects = left(read_own(session.settings), plan.stays)
+        if not remaining_objects or time.monotonic() >= deadline:
+            return remaining_objects
+        if len(remaining_objects) != reported_count:
+            reported_count = len(remaining_objects)
+            err.print(f"  {reported_count} objects are being deleted (timeout in {deadline - time.monotonic():.0f} s)")
         time.sleep(_PAUSE_SECONDS)
 
 
 def _identities(state: Iterable[Mapping[str, Any]]) -> frozenset[Identity]:
-    found: set[Identity] = set()
+    state_identities: set[Identity] = set()
     for resource in state:
         if resource.get("custom") and not resource.get("external") and resource["type"].startswith("kubernetes:"):
             namespace, _, name = str(resource.get("id", "")).rpartition("/")
-            found.add((resource["type"].rpartition(":")[2], namespace or None, name))
-        found |= identities(revisions(state_resource(resource["urn"], resource.get("outputs"))))
-    return frozenset(found)
+            state_identities.add((resource["type"].rpartition(":")[2], namespace or None, name))
+        state_identities |= identities(revisions(state_resource(resource["urn"], resource.get("outputs"))))
+    return frozenset(state_identities)
 
 
 def _show(stack: str, plan: Plan) -> None:
-    for stage, several in plan.stages.items():
-        if several:
-            out.print(f"delete: {stage}: {', '.join(map(shown, several))}")
+    for stage, objects in plan.stages.items():
+        if objects:
+            out.print(f"delete: {stage}: {', '.join(map(shown, objects))}")
     _show_kept(plan, "keep")
     if plan.active and not plan.refusals:
         out.print(f"stop: {', '.join(plan.active)}", style="yellow")
@@ -188,7 +189,7 @@ def _show_kept(plan: Plan, label: str) -> None:
 def _as_data(stack: str, plan: Plan, leftovers: Iterable[str]) -> dict[str, Any]:
     return {
         "stack": stack,
-        "goes": {stage: list(map(shown, several)) for stage, several in plan.stages.items()},
+        "goes": {stage: list(map(shown, objects)) for stage, objects in plan.stages.items()},
         "stays": {shown(key): reason for key, reason in plan.stays.items()},
         "stops": list(plan.active),
         "refusals": list(plan.refusals),

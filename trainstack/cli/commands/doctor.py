@@ -47,15 +47,15 @@ def doctor(*, stack: StackOption, as_json: JsonOption = False) -> None:
       trainstack doctor -s dev --json
     """
     session = Session.open(stack)
-    found, unchecked = _diagnose(session)
-    found = found.with_problems(local_file_problems(session.root), RecoveryCommands(stack))
+    diagnosis, unchecked_notes = _diagnose(session)
+    diagnosis = diagnosis.with_problems(local_file_problems(session.root), RecoveryCommands(stack))
     if as_json:
-        problems = [asdict(problem) for problem in found.problems]
-        show_json({"problems": problems, "commands": list(found.commands), "unchecked": unchecked})
+        problems = [asdict(problem) for problem in diagnosis.problems]
+        show_json({"problems": problems, "commands": list(diagnosis.commands), "unchecked": unchecked_notes})
     else:
-        _show(stack, found, unchecked)
-    if found.problems:
-        unreachable = any(problem.id == "cluster-unreachable" for problem in found.problems)
+        _show(stack, diagnosis, unchecked_notes)
+    if diagnosis.problems:
+        unreachable = any(problem.id == "cluster-unreachable" for problem in diagnosis.problems)
         raise typer.Exit(ExitCode.UNREACHABLE if unreachable else ExitCode.FINDINGS)
 
 
@@ -63,30 +63,35 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
     folder = state_folder(ensure_backend(session))
     project = project_name(session.root)
     files = read_state_files(session.root / folder, project, session.stack) if folder is not None else None
-    unchecked = [] if folder is not None else [_LOCKS_ELSEWHERE]
-    blocking = diagnose_files(files, session.stack)
+    unchecked_notes = [] if folder is not None else [_LOCKS_ELSEWHERE]
+    blocking_diagnosis = diagnose_files(files, session.stack)
     state, deployment = State(), None
-    if blocking is None:
-        exported, found = _export(session)
-        if found:
+    if blocking_diagnosis is None:
+        exported, engine_faults = _export_state(session)
+        if engine_faults:
             file = state_file(session.root / folder, project, session.stack) if folder is not None else None
             backup = Backup(str(file), has_usable_backup(file)) if file is not None else None
-            blocking = diagnose_refused(found, str(file or f"stack {session.stack}"), files, backup, session.stack)
+            blocking_diagnosis = diagnose_refused(
+                engine_faults, str(file or f"stack {session.stack}"), files, backup, session.stack
+            )
         else:
             try:
                 state, deployment = read_state(exported), exported.get("deployment")
             except (ValueError, KeyError) as error:
                 fail(f"cannot parse the output of `pulumi stack export -s {session.stack}`: {error}")
-    if blocking is not None:
-        return blocking, [*unchecked, "the state and the cluster: run the same command again after the repair"]
-    if refusal := _another_cluster(session, deployment):
+    if blocking_diagnosis is not None:
+        return blocking_diagnosis, [
+            *unchecked_notes,
+            "the state and the cluster: run the same command again after the repair",
+        ]
+    if refusal := _refusal_of_other_cluster(session, deployment):
         # Every object of the state would be missing here.
         problem = Problem("another-cluster", "cluster", refusal, ())
-        return Diagnosis((problem,), ()), [*unchecked, "the state: run the same command with the stack's cluster"]
-    return _diagnose_objects(session, files, state, unchecked)
+        return Diagnosis((problem,), ()), [*unchecked_notes, "the state: run the same command with the stack's cluster"]
+    return _diagnose_objects(session, files, state, unchecked_notes)
 
 
-def _another_cluster(session: Session, deployment: Mapping[str, Any] | None) -> str:
+def _refusal_of_other_cluster(session: Session, deployment: Mapping[str, Any] | None) -> str:
     try:
         return cluster_refusal(session, deployment)
     except ClusterError:
@@ -94,35 +99,38 @@ def _another_cluster(session: Session, deployment: Mapping[str, Any] | None) -> 
 
 
 def _diagnose_objects(
-    session: Session, files: StateFiles | None, state: State, unchecked: list[str]
+    session: Session, files: StateFiles | None, state: State, unchecked_notes: list[str]
 ) -> tuple[Diagnosis, list[str]]:
     """Compare a state that the engine accepts with the cluster."""
-    seen: Seen | None = None
+    marked_objects: Seen | None = None
     loaders: list[WaitingLoader] = []
     unreachable: tuple[Problem, ...] = ()
     try:
         namespaces, context = run_namespaces(session.settings), session.settings.cluster.context
         loaders = waiting_loaders(read_loaders(session.stack, namespaces, context))
-        launched = declared_kinds(session.settings)
-        seen = read_marked(session.stack, state.objects, namespaces, context, launched)
-        unchecked += [f"{kind}: these credentials may not read it" for kind in sorted(seen.unreadable)]
+        launch_kinds = declared_kinds(session.settings)
+        marked_objects = read_marked(session.stack, state.objects, namespaces, context, launch_kinds)
+        unchecked_notes += [f"{kind}: these credentials may not read it" for kind in sorted(marked_objects.unreadable)]
     except ClusterError as error:
         unreachable = (Problem("cluster-unreachable", "cluster", str(error), ()),)
-    found = diagnose(
+    diagnosis = diagnose(
         stack=session.stack,
         files=files,
         state=state,
-        seen=seen,
-        retained={(one.kind, one.namespace, one.name) for one in retained(session.settings)},
-        declared=lambda: _declared(session, seen, unchecked),
+        seen=marked_objects,
+        retained={
+            (retained_object.kind, retained_object.namespace, retained_object.name)
+            for retained_object in retained(session.settings)
+        },
+        declared=lambda: _declared_identities(session, marked_objects, unchecked_notes),
         loaders=loaders,
         now=utc_now(),
     )
-    return Diagnosis((*found.problems, *unreachable), found.commands), unchecked
+    return Diagnosis((*diagnosis.problems, *unreachable), diagnosis.commands), unchecked_notes
 
 
-def _export(session: Session) -> tuple[Mapping[str, Any], tuple[Fault, ...]]:
-    """Return the parsed output of `pulumi stack export`, and why the engine refuses the state."""
+def _export_state(session: Session) -> tuple[Mapping[str, Any], tuple[Fault, ...]]:
+    """Return the parsed output of `pulumi stack export`, and the reasons why the engine refuses the state."""
     try:
         exported = export(session)
     except StateRefusedError as error:
@@ -131,34 +139,38 @@ def _export(session: Session) -> tuple[Mapping[str, Any], tuple[Fault, ...]]:
     return content, faults(content.get("deployment"))
 
 
-def _declared(session: Session, seen: Seen | None, unchecked: list[str]) -> Collection[Identity] | None:
+def _declared_identities(
+    session: Session, marked_objects: Seen | None, unchecked_notes: list[str]
+) -> Collection[Identity] | None:
     """Return the declared objects and the live objects of declared runs and sweeps.
 
-    Returns None if the files do not suffice, and adds the reason to `unchecked`. Launches, ledgers and wrappers of
-    earlier versions of a run are included, since `up` keeps or deletes them.
+    Returns None if the files do not suffice, and adds the reason to `unchecked_notes`. Launches, ledgers and wrappers
+    of earlier versions of a run are included, since `up` keeps or deletes them.
     """
-    names = {run.name for _, run in session.settings.trained()}
+    run_names = {run.name for _, run in session.settings.trained()}
     try:
         manifests = declared_manifests(session.root, with_downloads(session.settings))
     except FAULTS as error:
-        unchecked.append(f"objects that are not in the state, since the declared objects are unknown: {error}")
+        unchecked_notes.append(f"objects that are not in the state, since the declared objects are unknown: {error}")
         return None
-    declared = {identity(manifest) for manifest in manifests if "name" in manifest["metadata"]}
-    return declared | {key for key, live in (seen.objects if seen else {}).items() if live.of_run(names)}
+    declared_identities = {identity(manifest) for manifest in manifests if "name" in manifest["metadata"]}
+    return declared_identities | {
+        key for key, live in (marked_objects.objects if marked_objects else {}).items() if live.of_run(run_names)
+    }
 
 
-def _show(stack: str, found: Diagnosis, unchecked: list[str]) -> None:
-    for problem in found.problems:
+def _show(stack: str, diagnosis: Diagnosis, unchecked_notes: list[str]) -> None:
+    for problem in diagnosis.problems:
         out.print(str(problem), style="red")
-    for item in unchecked:
-        out.print(f"not checked: {item}", style="dim")
-    if found.commands:
+    for note in unchecked_notes:
+        out.print(f"not checked: {note}", style="dim")
+    if diagnosis.commands:
         out.print(f'\nTo repair it, run in this order after eval "$(trainstack env -s {stack})":\n')
-        for command in found.commands:
+        for command in diagnosis.commands:
             out.print(f"  {command}")
-        recovery = RecoveryCommands(stack)
-        if recovery.up in found.commands:
-            out.print(f"\nTo finish an interrupted destroy, replace `up` by:\n\n  {recovery.destroy}")
+        recovery_commands = RecoveryCommands(stack)
+        if recovery_commands.up in diagnosis.commands:
+            out.print(f"\nTo finish an interrupted destroy, replace `up` by:\n\n  {recovery_commands.destroy}")
             out.print("\nwithout --keep-platform if the interrupted one had none, and with its --stop options")
-    count = len(found.problems)
+    count = len(diagnosis.problems)
     err.print(f"{stack}: {count or 'no'} problem{'' if count == 1 else 's'} found")

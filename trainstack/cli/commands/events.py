@@ -29,40 +29,44 @@ def events(
     session = Session.open(stack)
     ensure_one_output(watch=watch, as_json=as_json)
     with quiet_interrupt():
-        patience = Patience(session)
-        launches, found = patience.ask(lambda: _read(session, run)) if watch else _read(session, run)
+        retry_budget = Patience(session)
+        launches, views = (
+            retry_budget.ask(lambda: _read_launches_and_events(session, run))
+            if watch
+            else _read_launches_and_events(session, run)
+        )
         if as_json:
-            show_json([asdict(event) for event in found])
+            show_json([asdict(event) for event in views])
             return
-        if found or not watch:
-            _show(found, launches)
+        if views or not watch:
+            _show(views, launches)
         if watch:
-            _watch(session, run, patience, launches, found)
+            _watch(session, run, retry_budget, launches, views)
 
 
-def _read(session: Session, run: str | None) -> tuple[list[LiveLaunch], list[EventView]]:
+def _read_launches_and_events(session: Session, run: str | None) -> tuple[list[LiveLaunch], list[EventView]]:
     bodies = read_bodies(session)
-    every = [live_launch(body) for body in bodies]
-    launches, context = chosen(every, run), session.settings.cluster.context
-    return launches, read_events(bodies_of(launches, bodies), [launch.name for launch in every], context)
+    all_launches = [live_launch(body) for body in bodies]
+    launches, context = chosen(all_launches, run), session.settings.cluster.context
+    return launches, read_events(bodies_of(launches, bodies), [launch.name for launch in all_launches], context)
 
 
 def _watch(
-    session: Session, run: str | None, patience: Patience, launches: list[LiveLaunch], found: list[EventView]
+    session: Session, run: str | None, retry_budget: Patience, launches: list[LiveLaunch], views: list[EventView]
 ) -> None:
     """Print events that are new or have a higher count, until no run is active."""
-    counts = {event.key: event.count for event in found}
+    counts = {event.key: event.count for event in views}
     while any(launch.active for launch in launches):
         time.sleep(PAUSE_SECONDS)
-        launches, found = patience.ask(lambda: _read(session, run))
-        new = [event for event in found if counts.get(event.key) != event.count]
-        if new:
-            _show(new, launches, header=False)
-        counts |= {event.key: event.count for event in new}
+        launches, views = retry_budget.ask(lambda: _read_launches_and_events(session, run))
+        new_views = [event for event in views if counts.get(event.key) != event.count]
+        if new_views:
+            _show(new_views, launches, header=False)
+        counts |= {event.key: event.count for event in new_views}
 
 
-def _show(found: Sequence[EventView], launches: Sequence[LiveLaunch], *, header: bool = True) -> None:
-    if not found:
+def _show(views: Sequence[EventView], launches: Sequence[LiveLaunch], *, header: bool = True) -> None:
+    if not views:
         err.print("no events; a cluster deletes them after about an hour")
         return
     now = utc_now()
@@ -70,7 +74,7 @@ def _show(found: Sequence[EventView], launches: Sequence[LiveLaunch], *, header:
     for column, width in (("AGE", 6), ("COUNT", 5), ("TYPE", 7), ("OBJECT", 16), ("REASON", 16)):
         table.add_column(column, min_width=width, overflow="fold")
     table.add_column("MESSAGE", overflow="fold", ratio=1)
-    for event in found:
+    for event in views:
         table.add_row(
             age(event.last, now),
             str(event.count),
@@ -89,5 +93,5 @@ def _short_name(event: EventView, launches: Sequence[LiveLaunch]) -> str:
         return f"{'Claim' if event.kind == 'PersistentVolumeClaim' else event.kind} {event.name}"
     run = "" if len(launches) == 1 else f"{launch} "
     # A Workload's name ends with a hash, and a launch's own name has no suffix.
-    rest = event.name.partition(launch)[2].removeprefix("-") if event.kind in ("Pod", "Service") else ""
-    return f"{run}{event.kind} {rest}".rstrip()
+    suffix = event.name.partition(launch)[2].removeprefix("-") if event.kind in ("Pod", "Service") else ""
+    return f"{run}{event.kind} {suffix}".rstrip()

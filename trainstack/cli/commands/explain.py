@@ -37,49 +37,49 @@ def explain(
       trainstack explain never-fits --json
     """
     if rule is None:
-        _list(as_json=json_)
+        _list_rules(as_json=json_)
         return
-    found = BY_ID.get(rule)
-    if found is None:
-        fail(_unknown(rule), ExitCode.USAGE)
+    explained_rule = BY_ID.get(rule)
+    if explained_rule is None:
+        fail(_describe_unknown_rule(rule), ExitCode.USAGE)
     if json_:
-        show_json(_as_data(found))
+        show_json(_as_data(explained_rule))
     else:
-        out.print("\n\n".join(_paragraphs(found)))
+        out.print("\n\n".join(_paragraphs(explained_rule)))
 
 
-def _unknown(word: str) -> str:
+def _describe_unknown_rule(word: str) -> str:
     close = closest(word, BY_ID)
     return f"unknown rule {word}; {f'did you mean {close}?' if close else '`trainstack explain` lists all rules'}"
 
 
-def _list(*, as_json: bool) -> None:
+def _list_rules(*, as_json: bool) -> None:
     if as_json:
         show_json(list(map(_as_data, EVERY)))
         return
     table = Table("RULE", "SEVERITY", "MEANING", box=None, pad_edge=False, header_style="bold")
     for rule in EVERY:
-        table.add_row(Text(rule.id), Text(rule.severity), Text(_plain(rule.summary)))
+        table.add_row(Text(rule.id), Text(rule.severity), Text(_plain_text(rule.summary)))
     show(table)
 
 
 def _paragraphs(rule: Rule) -> Iterator[str]:
     yield rule.id
-    yield _wrapped(" ".join(filter(None, [rule.summary, rule.details])))
-    yield _wrapped(facts(rule))
+    yield _wrap(" ".join(filter(None, [rule.summary, rule.details])))
+    yield _wrap(facts(rule))
     if rule.example:
-        yield _wrapped(f"Example: {rule.example}")
+        yield _wrap(f"Example: {rule.example}")
     if rule.change:
         yield "Example, as a change of the environment dev:"
         yield indent(cleandoc(rule.change), "  ")
-    yield _wrapped(f"Remedy: {rule.remedy}")
+    yield _wrap(f"Remedy: {rule.remedy}")
 
 
-def _wrapped(sentences: str) -> str:
-    return fill(_plain(sentences), min(_WIDTH, out.width), break_long_words=False, break_on_hyphens=False)
+def _wrap(sentences: str) -> str:
+    return fill(_plain_text(sentences), min(_WIDTH, out.width), break_long_words=False, break_on_hyphens=False)
 
 
-def _plain(markdown: str) -> str:
+def _plain_text(markdown: str) -> str:
     """Replace a link by `text (file)`, and a link within the page by its text."""
     return _LINK.sub(lambda link: f"{link[1]} ({PAGE.parent / link[2]})" if link[2] else link[1], markdown)
 

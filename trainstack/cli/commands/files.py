@@ -46,11 +46,11 @@ def upload(
     session = Session.open(stack)
     volume, path = _place(session, place)
     with data_loader(session.settings, volume.namespace, volume.name) as loader:
-        sent = upload_files(loader, source, path)
+        transfer = upload_files(loader, source, path)
     if as_json:
-        show_json({"volume": volume.name, "namespace": volume.namespace, **asdict(sent)})
+        show_json({"volume": volume.name, "namespace": volume.namespace, **asdict(transfer)})
         return
-    out.print(f"{volume.namespace}/{volume.name}:{sent.where}: {_count(sent)} sent, all verified")
+    out.print(f"{volume.namespace}/{volume.name}:{transfer.where}: {_format_counts(transfer)} sent, all verified")
 
 
 def ls(place: PlaceArgument, stack: StackOption, *, as_json: JsonOption = False) -> None:
@@ -63,16 +63,18 @@ def ls(place: PlaceArgument, stack: StackOption, *, as_json: JsonOption = False)
     session = Session.open(stack)
     volume, path = _place(session, place)
     with data_loader(session.settings, volume.namespace, volume.name) as loader:
-        found = list_files(loader, path)
+        files = list_files(loader, path)
     if as_json:
-        show_json(found)
+        show_json(files)
         return
-    for name, file in sorted(found.items()):
+    for name, file in sorted(files.items()):
         # As bytes, since a name may not be valid UTF-8.
-        typer.echo(os.fsencode(_line(_NAME.sub(lambda part: printable(part.group()), name), str(file["sha256"]))))
+        typer.echo(
+            os.fsencode(_checksum_line(_NAME.sub(lambda part: printable(part.group()), name), str(file["sha256"])))
+        )
 
 
-def _line(name: str, digest: str) -> str:
+def _checksum_line(name: str, digest: str) -> str:
     """Format a file for `sha256sum -c`, which requires escapes and a mark for a name with a line break."""
     if "\n" not in name:
         return f"{digest}  {name}"
@@ -113,33 +115,33 @@ def fetch(
         volume, path = _place(session, what)
         namespace, name, settings = volume.namespace, volume.name, session.settings
     else:
-        recorded = {run.name: run.record for run in session.settings.workloads.runs if run.record is not None}
-        live = bodies_once(session)
-        run_id = latest_run(session, live(), what, recorded[what]) if what in recorded else what
+        records_by_run = {run.name: run.record for run in session.settings.workloads.runs if run.record is not None}
+        read_live_bodies = bodies_once(session)
+        run_id = latest_run(session, read_live_bodies(), what, records_by_run[what]) if what in records_by_run else what
         namespace, name, path = record_place(session, run_id)
         target = to or session.results / Path(path).name
-        settings = settings_of_run(session, live(), run_id)
+        settings = settings_of_run(session, read_live_bodies(), run_id)
     with data_loader(settings, namespace, name) as loader:
-        fetched = fetch_files(loader, path, target)
-    warn_of_changes(fetched)
+        transfer = fetch_files(loader, path, target)
+    warn_of_changes(transfer)
     if as_json:
-        show_json(asdict(fetched))
+        show_json(asdict(transfer))
         return
-    verified = "the others" if fetched.changed else "all"
-    out.print(f"{fetched.where}: {_count(fetched)} fetched, {verified} verified")
+    verified_files = "the others" if transfer.changed else "all"
+    out.print(f"{transfer.where}: {_format_counts(transfer)} fetched, {verified_files} verified")
 
 
 def _place(session: Session, place: str) -> tuple[Volume, str]:
     name, colon, folder = place.partition(":")
     volumes = [volume for volume in session.settings.storage.volumes if volume.name == name]
     if not colon or not volumes:
-        known = ", ".join(volume.name for volume in session.settings.storage.volumes) or "none"
-        fail(f"{place!r} is not a VOLUME:PATH of {session.stack}; its volumes are: {known}", ExitCode.USAGE)
+        volume_names = ", ".join(volume.name for volume in session.settings.storage.volumes) or "none"
+        fail(f"{place!r} is not a VOLUME:PATH of {session.stack}; its volumes are: {volume_names}", ExitCode.USAGE)
     if len(volumes) > 1:
         err.print(f"several namespaces have a volume {name}; using the one in {volumes[0].namespace}", style="yellow")
     return volumes[0], folder or "."
 
 
-def _count(result: TransferResult) -> str:
-    resumed = f", {decimal(result.resumed_bytes)} resumed" if result.resumed_bytes else ""
-    return f"{result.sent} of {result.files} files ({decimal(result.sent_bytes)}{resumed})"
+def _format_counts(transfer: TransferResult) -> str:
+    resumed = f", {decimal(transfer.resumed_bytes)} resumed" if transfer.resumed_bytes else ""
+    return f"{transfer.sent} of {transfer.files} files ({decimal(transfer.sent_bytes)}{resumed})"

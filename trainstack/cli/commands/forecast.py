@@ -77,60 +77,67 @@ def forecast(
     """
     session = Session.open(stack)
     loaded = load_with_places(session.root, stack, changes=set_) if set_ else session.loaded
-    now, before = _reports(session, loaded, nodes or [], cluster=cluster)
-    files = _draw(now, png, html)
+    forecast_report, unchanged_report = _reports(session, loaded, nodes or [], cluster=cluster)
+    files = _draw(forecast_report, png, html)
     write_files(files)
     if json_:
-        show_json({**now.as_json(), "before": None if before is None else before.as_json()})
+        show_json(
+            {**forecast_report.as_json(), "before": None if unchanged_report is None else unchanged_report.as_json()}
+        )
     else:
-        show(_rendered(now, before))
+        show(_render(forecast_report, unchanged_report))
     show_written(files)
 
 
 def _reports(session: Session, loaded: Loaded, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
     settings, unchanged, durations = loaded.settings, session.settings, measured(session)
-    held: Callable[[Settings], LiveWorkloads] | None = None
+    live_workloads_for: Callable[[Settings], LiveWorkloads] | None = None
     if cluster:
         with step("reading the cluster", "2 s"):
-            held = held_by(session)
-    _refuse_unknown_names(session, loaded, None if held is None else held(settings))
+            live_workloads_for = held_by(session)
+    _refuse_unknown_names(session, loaded, None if live_workloads_for is None else live_workloads_for(settings))
 
-    def make(tried: Settings, changed_nodes: list[str]) -> Report:
-        current = None if held is None else held(tried)
-        return report(simulate(tried, measured=durations, nodes=changed_nodes, live=current, unchanged=unchanged))
+    def make_report(variant: Settings, variant_nodes: list[str]) -> Report:
+        live_workloads = None if live_workloads_for is None else live_workloads_for(variant)
+        return report(
+            simulate(variant, measured=durations, nodes=variant_nodes, live=live_workloads, unchanged=unchanged)
+        )
 
-    now = make(settings, nodes)
-    return now, make(unchanged, []) if nodes or settings is not unchanged else None
+    forecast_report = make_report(settings, nodes)
+    return forecast_report, make_report(unchanged, []) if nodes or settings is not unchanged else None
 
 
-def _refuse_unknown_names(session: Session, loaded: Loaded, live: LiveWorkloads | None) -> None:
+def _refuse_unknown_names(session: Session, loaded: Loaded, live_workloads: LiveWorkloads | None) -> None:
     """Exit if the environment refers to undeclared objects: `up` would refuse it, and other runs would be planned."""
-    priority_classes = None if live is None else live.snapshot.model.priorities
+    priority_classes = None if live_workloads is None else live_workloads.snapshot.model.priorities
     if faults := faults_of_names(loaded, session.root, priority_classes):
         fail("\n".join(map(str, faults)))
 
 
-def _draw(made: Report, png: Path | None, html: Path | None) -> dict[Path, bytes]:
+def _draw(forecast_report: Report, png: Path | None, html: Path | None) -> dict[Path, bytes]:
     if png is None and html is None:
         return {}
     from trainstack.reports import gantt_page, gantt_picture  # noqa: PLC0415 (matplotlib takes a second to load)
 
-    chart = gantt_of(made)
+    chart = gantt_of(forecast_report)
     with step("drawing", "2 s"):
-        page = gantt_page.html(chart, sentences(made), *on_page(made)) if html else ""
+        page = gantt_page.html(chart, sentences(forecast_report), *on_page(forecast_report)) if html else ""
         return {**({png: gantt_picture.png(chart)} if png else {}), **({html: page.encode()} if html else {})}
 
 
-def _rendered(made: Report, before: Report | None) -> RenderableType:
-    wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
+def _render(forecast_report: Report, unchanged_report: Report | None) -> RenderableType:
+    is_wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
     # On a narrow terminal, the names of runs are wrapped, and the notes follow the table.
-    rows, end = list(map(cells, made.rows)), None if wide else -1
+    rows, end = list(map(cells, forecast_report.rows)), None if is_wide else -1
     table = make_table(
         HEAD[:end], (row[:end] for row in rows), right={*HEAD} - {*LEFT}, fold=(HEAD[0], HEAD[-1]), collapse=True
     )
-    below = [] if wide else [f"{row[0]}: {row[-1]}" for row in rows if row[-1]]
-    use = make_table(USE_HEAD, used(made), right={*USE_HEAD} - {*LEFT}, collapse=True)
-    parts: list[RenderableType] = [table, *below, Text()]
-    parts += [use, Text()] if made.uses else []
-    parts += [*sentences(made), *(compared(before, made) if before is not None else ())]
-    return Group(*parts, *(styled(f"note: {note}", "dim") for note in made.notes))
+    notes_below = [] if is_wide else [f"{row[0]}: {row[-1]}" for row in rows if row[-1]]
+    use_table = make_table(USE_HEAD, used(forecast_report), right={*USE_HEAD} - {*LEFT}, collapse=True)
+    parts: list[RenderableType] = [table, *notes_below, Text()]
+    parts += [use_table, Text()] if forecast_report.uses else []
+    parts += [
+        *sentences(forecast_report),
+        *(compared(unchanged_report, forecast_report) if unchanged_report is not None else ()),
+    ]
+    return Group(*parts, *(styled(f"note: {note}", "dim") for note in forecast_report.notes))

@@ -54,7 +54,7 @@ def build(
     """
     session = Session.open(stack)
     arguments = _build_args(build_arg or ())
-    for image in _chosen(session, workloads):
+    for image in _select_images(session, workloads):
         with step(f"building {image.reference} from {image.folder}"):
             build_image(session.root, image, arguments, report)
         out.print(image.reference)
@@ -71,17 +71,23 @@ def push(workloads: WorkloadsArgument = None, *, stack: StackOption) -> None:
       trainstack image push digits -s prod
     """
     session = Session.open(stack)
-    images, local, registries = _chosen(session, workloads), local_registry(session), Registries(read_credentials())
-    digests = {}
+    images, access, registries = (
+        _select_images(session, workloads),
+        local_registry(session),
+        Registries(read_credentials()),
+    )
+    digests_by_reference = {}
     for image in images:
         with step(f"pushing {image.reference}"):
-            pushed = push_image(session.root, image, registries, local, report)
-        if pushed.kept:
+            pushed_image = push_image(session.root, image, registries, access, report)
+        if pushed_image.kept:
             err.print(f"  {image.reference} is already in its registry")
-        digests[image.reference] = pushed.digest
-        out.print(f"{image.reference}@{pushed.digest}")
+        digests_by_reference[image.reference] = pushed_image.digest
+        out.print(f"{image.reference}@{pushed_image.digest}")
     settings = session.settings
-    if settings.environment.pinned and any(settings.pins.get(name) != digest for name, digest in digests.items()):
+    if settings.environment.pinned and any(
+        settings.pins.get(name) != digest for name, digest in digests_by_reference.items()
+    ):
         err.print(f"{stack} pins its images: run `trainstack pin -s {stack}`, and commit the file")
 
 
@@ -96,55 +102,64 @@ def list_images(*, stack: StackOption, as_json: JsonOption = False) -> None:
     session = Session.open(stack)
     images = run_images(session.settings, session.root, session.loaded.places)
     with step(f"reading {len(images)} images from their registries", "2 s"):
-        listed = _listed(session, images)
+        rows = _describe_images(session, images)
     if as_json:
-        show_json(listed)
+        show_json(rows)
         return
     now = datetime.now(UTC)
-    show(make_table(_HEAD, (_cells(line, now) for line in listed), right=("size", "age")))
-    for problem in dict.fromkeys(line["problem"] for line in listed if line["registry"] == "unknown"):
+    show(make_table(_HEAD, (_cells(row, now) for row in rows), right=("size", "age")))
+    for problem in dict.fromkeys(row["problem"] for row in rows if row["registry"] == "unknown"):
         err.print(problem, style="yellow")
-    for line in listed:
-        if line["registry"] == "missing" and line["folders"]:
-            err.print(f"to push {line['image']}: trainstack image push {line['workloads'][0]} -s {stack}")
+    for row in rows:
+        if row["registry"] == "missing" and row["folders"]:
+            err.print(f"to push {row['image']}: trainstack image push {row['workloads'][0]} -s {stack}")
 
 
-def _chosen(session: Session, names: Sequence[str] | None) -> list[RunImage]:
+def _select_images(session: Session, names: Sequence[str] | None) -> list[RunImage]:
     images = run_images(session.settings, session.root, session.loaded.places)
-    known = {name: image for image in images for name in image.workloads}
-    unknown = [name for name in names or () if name not in known]
-    if unknown:
-        fail("\n".join(f"{session.stack} has no run or sweep {name}; {nearest(name, known)}" for name in unknown))
-    chosen = list(dict.fromkeys(known[name] for name in names)) if names else [one for one in images if one.folders]
-    if not chosen:
+    images_by_name = {name: image for image in images for name in image.workloads}
+    unknown_names = [name for name in names or () if name not in images_by_name]
+    if unknown_names:
+        fail(
+            "\n".join(
+                f"{session.stack} has no run or sweep {name}; {nearest(name, images_by_name)}" for name in unknown_names
+            )
+        )
+    selected_images = (
+        list(dict.fromkeys(images_by_name[name] for name in names))
+        if names
+        else [image for image in images if image.folders]
+    )
+    if not selected_images:
         fail(
             f"no run of {session.stack} has a Dockerfile; write workloads/RUN/Dockerfile for one of "
-            f"{', '.join(sorted(known)) or 'none'}"
+            f"{', '.join(sorted(images_by_name)) or 'none'}"
         )
-    for image in chosen:
+    for image in selected_images:
         _ = image.folder  # raises before the first build
-    return chosen
+    return selected_images
 
 
 def _build_args(options: Iterable[str]) -> dict[str, str]:
     pairs = [option.partition("=") for option in options]
-    if wrong := [key for key, equals, _ in pairs if not (key and equals)]:
-        fail(f"--build-arg {wrong[0]}: must be KEY=VALUE", ExitCode.USAGE)
+    if invalid_keys := [key for key, equals, _ in pairs if not (key and equals)]:
+        fail(f"--build-arg {invalid_keys[0]}: must be KEY=VALUE", ExitCode.USAGE)
     return {key: value for key, _, value in pairs}
 
 
-def _listed(session: Session, images: Sequence[RunImage]) -> list[dict[str, Any]]:
-    local, registries = local_registry(session), Registries(read_credentials())
+def _describe_images(session: Session, images: Sequence[RunImage]) -> list[dict[str, Any]]:
+    access, registries = local_registry(session), Registries(read_credentials())
 
     def inspect(image: RunImage) -> dict[str, Any]:
-        built: bool | None = False
-        served, state, problem = None, "pushed", ""
+        has_build: bool | None = False
+        registry_image, state, problem = None, "pushed", ""
         try:
-            built = is_built(image) if image.folders else False
+            has_build = is_built(image) if image.folders else False
         except ImageToolError:
-            built = None
+            # Without an image tool, the local builds are unknown, but the registry can be read.
+            has_build = None
         try:
-            served = (asking(require_local(local)) if image.local else registries).describe(image.reference)
+            registry_image = (asking(require_local(access)) if image.local else registries).describe(image.reference)
         except ImageMissingError as error:
             state, problem = "missing", str(error)
         except (RegistryError, ClusterError) as error:
@@ -153,29 +168,29 @@ def _listed(session: Session, images: Sequence[RunImage]) -> list[dict[str, Any]
             "image": image.reference,
             "workloads": image.workloads,
             "folders": image.folders,
-            "built": built,
+            "built": has_build,
             "registry": state,
             "problem": problem,
-            "digest": served.digest if served else None,
-            "sizeBytes": served.size_bytes if served else None,
-            "platforms": served.platforms if served else (),
-            "created": served.created if served else None,
+            "digest": registry_image.digest if registry_image else None,
+            "sizeBytes": registry_image.size_bytes if registry_image else None,
+            "platforms": registry_image.platforms if registry_image else (),
+            "created": registry_image.created if registry_image else None,
         }
 
     with ThreadPoolExecutor(_WORKERS) as pool:
         return list(pool.map(inspect, images))
 
 
-def _cells(line: Mapping[str, Any], now: datetime) -> tuple[str | Text, ...]:
-    size, created = line["sizeBytes"], line["created"]
+def _cells(row: Mapping[str, Any], now: datetime) -> tuple[str | Text, ...]:
+    size, created = row["sizeBytes"], row["created"]
     return (
-        ", ".join(line["workloads"]),
-        line["image"],
-        ", ".join(line["folders"]) or "-",
-        {True: "yes", False: "no", None: "?"}[line["built"]] if line["folders"] else "-",
-        Text(line["registry"], style=_STATES[line["registry"]]),
-        line["digest"] or "-",
-        ", ".join(line["platforms"]) if line["digest"] else "-",
+        ", ".join(row["workloads"]),
+        row["image"],
+        ", ".join(row["folders"]) or "-",
+        {True: "yes", False: "no", None: "?"}[row["built"]] if row["folders"] else "-",
+        Text(row["registry"], style=_STATES[row["registry"]]),
+        row["digest"] or "-",
+        ", ".join(row["platforms"]) if row["digest"] else "-",
         "-" if size is None else f"{size / _MEBIBYTE:.1f} MiB",
         # Reproducible builds often set the creation time to 0.
         age(created, now) if created and created.timestamp() > 0 else "-",

@@ -67,8 +67,8 @@ def init(  # noqa: PLR0913 (the options of the command)
       trainstack init vision --profile tenant --cluster eks --namespace vision --queue vision
       trainstack init --upgrade
     """
-    if stack is not None and (misnamed := fault(stack)):
-        fail(str(misnamed), ExitCode.USAGE)
+    if stack is not None and (name_fault := fault(stack)):
+        fail(str(name_fault), ExitCode.USAGE)
     root = folder.resolve()
     if upgrade:
         if [option for option in (profile, cluster, name, stack, namespace, queue) if option is not None]:
@@ -93,6 +93,7 @@ def init(  # noqa: PLR0913 (the options of the command)
     else:
         root.mkdir(parents=True, exist_ok=True)
         with edit_project(root) as edit:
+            # Again, since another command may have written them before this block.
             _ensure_absent(root, files)
             edit.write(files | schema.files(_SCHEMAS))
         for path in files:
@@ -101,10 +102,10 @@ def init(  # noqa: PLR0913 (the options of the command)
 
 
 def _ensure_absent(root: Path, files: Iterable[str]) -> None:
-    if existing := [path for path in files if (root / path).is_symlink() or (root / path).exists()]:
-        remedy = "renew the generated files with --upgrade" if FILE in existing else "move these files away"
+    if existing_paths := [path for path in files if (root / path).is_symlink() or (root / path).exists()]:
+        remedy = "renew the generated files with --upgrade" if FILE in existing_paths else "move these files away"
         raise TrainstackError(
-            f"nothing was written, since these files exist in {root}: {', '.join(existing)}",
+            f"nothing was written, since these files exist in {root}: {', '.join(existing_paths)}",
             f"{remedy}, or name another folder",
         )
 
@@ -139,19 +140,19 @@ def _show_next(root: Path, request: Request, files: list[str], findings: list[st
 def _upgrade(root: Path, *, dry_run: bool) -> None:
     if not (root / FILE).is_file():
         fail(f"no {FILE} in {root}; change to the project's folder, or create a project with --profile and --cluster")
-    fresh = owned_files(project_name(root), version("trainstack"), virtualenv=virtualenv(root))
+    fresh_texts = owned_files(project_name(root), version("trainstack"), virtualenv=virtualenv(root))
     with edit_project(root) as edit:
-        current = {path: text for path in OWNED if (text := edit.text(path)) is not None}
-        plan = renewed(current, fresh)
-        changed = {path: owned.text for path, owned in plan.items() if owned.outcome == "renewed"}
-        edited = {path: owned.text for path, owned in plan.items() if owned.outcome == "edited"}
-        out.print(project_files.diff(root, changed | edited), end="")
+        existing_texts = {path: text for path in OWNED if (text := edit.text(path)) is not None}
+        renewals = renewed(existing_texts, fresh_texts)
+        renewed_texts = {path: renewal.text for path, renewal in renewals.items() if renewal.outcome == "renewed"}
+        edited_texts = {path: renewal.text for path, renewal in renewals.items() if renewal.outcome == "edited"}
+        out.print(project_files.diff(root, renewed_texts | edited_texts), end="")
         if not dry_run:
-            edit.write(changed | schema.files(_SCHEMAS))
-    for path, owned in plan.items():
-        err.print(f"{path}: {'would be renewed' if dry_run and path in changed else owned.outcome}")
-    if edited:
+            edit.write(renewed_texts | schema.files(_SCHEMAS))
+    for path, renewal in renewals.items():
+        err.print(f"{path}: {'would be renewed' if dry_run and path in renewed_texts else renewal.outcome}")
+    if edited_texts:
         raise TrainstackError(
-            f"these files were edited and are kept: {', '.join(edited)}",
+            f"these files were edited and are kept: {', '.join(edited_texts)}",
             "apply the difference above by hand, including its first line, which marks it as applied",
         )

@@ -27,7 +27,7 @@ from trainstack.runs.logs.log_merge import Cursor, merged
 from trainstack.runs.status.main_container import trainer
 from trainstack.runs.status.run_view import RunView
 
-_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
+_COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
 _SPAN = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms"))
 
 
@@ -60,10 +60,10 @@ def logs(
       trainstack logs digits -s dev --since 10m
     """
     session = Session.open(stack)
-    selection = _Selection(role.lower() if role else None, index, tail, _moment(since))
+    selection = _Selection(role.lower() if role else None, index, tail, _parse_since(since))
     with quiet_interrupt():
-        bodies = _launches(session, run)
-        asyncio.run(_follow(session, bodies, selection) if follow else _print(session, bodies, selection))
+        bodies = _read_launch_bodies(session, run)
+        asyncio.run(_follow_logs(session, bodies, selection) if follow else _print_logs(session, bodies, selection))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Selection:
     since: datetime | None
 
 
-def _moment(since: str | None) -> datetime | None:
+def _parse_since(since: str | None) -> datetime | None:
     if since is None:
         return None
     match = _SPAN.fullmatch(since)
@@ -94,17 +94,17 @@ def _moment(since: str | None) -> datetime | None:
         )
 
 
-def _launches(session: Session, run: str) -> list[Body]:
+def _read_launch_bodies(session: Session, run: str) -> list[Body]:
     bodies = read_bodies(session)
-    every = [live_launch(body) for body in bodies]
-    if not matching(every, run):
+    all_launches = [live_launch(body) for body in bodies]
+    if not matching(all_launches, run):
         for ledger in ledgers_of(read_runs(session.settings).ledgers, run):
-            _deleted(session, ledger.run_id, recorded=wrapper_of(ledger.objects) is not None)
-    return bodies_of(chosen(every, run), bodies)
+            _exit_for_deleted_pods(session, ledger.run_id, has_record=wrapper_of(ledger.objects) is not None)
+    return bodies_of(chosen(all_launches, run), bodies)
 
 
-def _deleted(session: Session, run_id: str, *, recorded: bool) -> NoReturn:
-    if recorded:
+def _exit_for_deleted_pods(session: Session, run_id: str, *, has_record: bool) -> NoReturn:
+    if has_record:
         fail(
             f"the pods of {run_id} were deleted with their logs; the run's record has a copy: "
             f"trainstack fetch {run_id} -s {session.stack}, then see results/{run_id}/logs"
@@ -123,15 +123,15 @@ class _Printer:
 
     def print(self, source: Source, line: LogLine) -> None:
         label = self.labels[source]
-        colour = _COLOURS[sorted(set(self.labels.values())).index(label) % len(_COLOURS)]
-        print_with_prefix(f"{label:<{self.width}} │ ", line.text, colour)
+        color = _COLORS[sorted(set(self.labels.values())).index(label) % len(_COLORS)]
+        print_with_prefix(f"{label:<{self.width}} │ ", line.text, color)
 
 
 def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer) -> list[Source]:
     """Return the selected containers, the master's first, and name them for the printer."""
-    found = []
+    sources = []
     for view in views:
-        launch = f"{view.launch.name}/" if len(views) > 1 else ""
+        launch_prefix = f"{view.launch.name}/" if len(views) > 1 else ""
         for pod in view.pods:
             if selection.role not in (None, pod.role) or selection.index not in (None, pod.index):
                 continue
@@ -139,12 +139,12 @@ def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer)
                 source = Source(view.launch.namespace, pod.name, pod.uid, container, view.cluster)
                 # Init and sidecar containers are named in the label.
                 suffix = "" if container == trainer(pod.containers) else f" {container}"
-                printer.name(source, f"{launch}{pod.role}-{pod.index}{suffix}")
-                found.append(source)
-    return found
+                printer.name(source, f"{launch_prefix}{pod.role}-{pod.index}{suffix}")
+                sources.append(source)
+    return sources
 
 
-def _repeated(views: Sequence[RunView]) -> set[Source]:
+def _sources_of_repeated_training(views: Sequence[RunView]) -> set[Source]:
     """Return the containers with restartPolicy Always whose previous attempt succeeded.
 
     The current attempt repeats the training: the complete log is that of the previous attempt.
@@ -158,22 +158,26 @@ def _repeated(views: Sequence[RunView]) -> set[Source]:
     }
 
 
-async def _look(workers: Workers, session: Session, bodies: Sequence[Body]) -> tuple[list[Body], list[RunView]]:
+async def _read_live_views(
+    workers: Workers, session: Session, bodies: Sequence[Body]
+) -> tuple[list[Body], list[RunView]]:
     api = await workers.api("")
     answers = await get_all(api, [location(body) for body in bodies])
-    live: list[Body] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
-    owner = session.settings.environment.profile == "owner"
-    return live, await view_all(workers, live, utc_now(), cluster_wide=owner, with_log=False)
+    live_bodies: list[Body] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
+    is_owner = session.settings.environment.profile == "owner"
+    return live_bodies, await view_all(workers, live_bodies, utc_now(), cluster_wide=is_owner, with_log=False)
 
 
-async def _print(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
+async def _print_logs(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
     workers = Workers(session.settings)
-    _, views = await _look(workers, session, bodies)
+    _, views = await _read_live_views(workers, session, bodies)
     printer = _Printer()
     sources = _sources(views, selection, printer)
     if not sources:
         _exit_without_logs(session, bodies, views, selection)
-    logs = await read_logs(workers, sources, tail=selection.tail, since=selection.since, repeated=_repeated(views))
+    logs = await read_logs(
+        workers, sources, tail=selection.tail, since=selection.since, repeated=_sources_of_repeated_training(views)
+    )
     for source, line in merged(logs):
         printer.print(source, line)
     if not any(logs.values()):
@@ -187,8 +191,8 @@ def _exit_without_logs(
     """Exit with the reason why there is no log to print."""
     pods = sorted({f"{pod.role}-{pod.index}" for view in views for pod in view.pods})
     if pods:
-        name = "-".join(str(part) for part in (selection.role, selection.index) if part is not None)
-        fail(f"the run has no replica {name}; its replicas are {', '.join(pods)}")
+        replica_name = "-".join(str(part) for part in (selection.role, selection.index) if part is not None)
+        fail(f"the run has no replica {replica_name}; its replicas are {', '.join(pods)}")
     for view, body in zip(views, bodies, strict=False):
         if view.unreached:
             fail(view.unreached)
@@ -200,26 +204,26 @@ def _exit_without_logs(
         if view.launch.active:
             fail(f"{view.launch.run_id} has no pods yet: {view.summary()}. To wait for them, add --follow")
         ledgers = {ledger.run_id: ledger.objects for ledger in read_runs(session.settings).ledgers}
-        recorded = wrapper_of(ledgers.get(view.launch.run_id, (body,))) is not None
-        _deleted(session, view.launch.run_id, recorded=recorded)
+        has_record = wrapper_of(ledgers.get(view.launch.run_id, (body,))) is not None
+        _exit_for_deleted_pods(session, view.launch.run_id, has_record=has_record)
 
 
-async def _follow(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
+async def _follow_logs(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
     workers = Workers(session.settings)
     printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
     launches = [live_launch(body) for body in bodies]
-    active = {launch.name for launch in launches if launch.active}
+    active_names = {launch.name for launch in launches if launch.active}
     changes = Changes()
-    patience = Patience(session)
+    retry_budget = Patience(session)
     while True:
         try:
-            live, views = await _look(workers, session, bodies)
+            live_bodies, views = await _read_live_views(workers, session, bodies)
         except ClusterError as error:
-            patience.missed(error)
+            retry_budget.missed(error)
         else:
-            patience.heard()
-            active -= {view.launch.name for view in views if not view.launch.active}
-            await _follow_new(workers, views, selection, printer, tasks)
+            retry_budget.heard()
+            active_names -= {view.launch.name for view in views if not view.launch.active}
+            await _follow_new_replicas(workers, views, selection, printer, tasks)
             for view in views:
                 if not view.pods or any(pod.problems for pod in view.pods):
                     changes.report(view.launch.name, f"{view.launch.run_id}: {view.summary()}")
@@ -229,13 +233,16 @@ async def _follow(session: Session, bodies: Sequence[Body], selection: _Selectio
     await asyncio.gather(*tasks.values())
     for view in views:
         err.print(f"{view.launch.run_id}: {view.launch.phase}")
-    if lost := [launch.run_id for launch in launches if launch.name in active - {view.launch.name for view in views}]:
-        fail(unknown_results(session, lost))
+    # A run that was active and has no object any more was deleted before its result was read.
+    if lost_run_ids := [
+        launch.run_id for launch in launches if launch.name in active_names - {view.launch.name for view in views}
+    ]:
+        fail(unknown_results(session, lost_run_ids))
     if not tasks:
-        _exit_without_logs(session, live or bodies, views, selection)
+        _exit_without_logs(session, live_bodies or bodies, views, selection)
 
 
-async def _follow_new(
+async def _follow_new_replicas(
     workers: Workers,
     views: Sequence[RunView],
     selection: _Selection,
@@ -246,13 +253,15 @@ async def _follow_new(
     for task in tasks.values():
         if task.done():
             task.result()  # raises its error
-    new = [source for source in _sources(views, selection, printer) if source not in tasks]
+    new_sources = [source for source in _sources(views, selection, printer) if source not in tasks]
     tail, since = (None, None) if tasks else (selection.tail, selection.since)
-    cursors = {source: Cursor(cut=tail is not None) for source in new}
-    for source, line in merged(await read_logs(workers, new, tail=tail, since=since, repeated=_repeated(views))):
+    cursors = {source: Cursor(cut=tail is not None) for source in new_sources}
+    for source, line in merged(
+        await read_logs(workers, new_sources, tail=tail, since=since, repeated=_sources_of_repeated_training(views))
+    ):
         cursors[source].take(line)
         printer.print(source, line)
-    for source in new:
+    for source in new_sources:
         if since is not None:
             cursors[source].begin(since)
         tasks[source] = asyncio.create_task(follow_log(workers, source, cursors[source], printer.print))

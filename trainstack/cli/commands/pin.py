@@ -86,33 +86,33 @@ def pin(
     loaded, file = load_with_places(session.root, stack, to_run=False), pins_file(stack)
     commits = _commits(session, loaded.settings)
     digests = loaded.settings.pins if code else _digests(session, loaded)
-    pins_of_code = _pins(commits, loaded.settings.code_pins)
-    pins_of_images = [] if code else _pins(digests, loaded.settings.pins)
+    pins_of_code = _compare_pins(commits, loaded.settings.code_pins)
+    pins_of_images = [] if code else _compare_pins(digests, loaded.settings.pins)
     pins = [*pins_of_images, *pins_of_code]
-    changed = [one for one in pins if one.state != "kept"]
-    if changed and not check:
+    changed_pins = [pin for pin in pins if pin.state != "kept"]
+    if changed_pins and not check:
         with edit_project(session.root) as edit:
             if load_with_places(session.root, stack, to_run=False).settings != loaded.settings:
                 fail("nothing was written: the environment or its pins have changed meanwhile; run the command again")
-            edit.write({file: _text(stack, digests, commits)})
+            edit.write({file: _pins_text(stack, digests, commits)})
     if as_json:
-        images, commits_data = ([one.as_data() for one in found] for found in (pins_of_images, pins_of_code))
-        show_json({"file": file, "changed": bool(changed), "pins": images, "code": commits_data})
+        image_data, commits_data = ([pin.as_data() for pin in group] for group in (pins_of_images, pins_of_code))
+        show_json({"file": file, "changed": bool(changed_pins), "pins": image_data, "code": commits_data})
     else:
-        for one in pins:
-            was = f" (was {one.was})" if one.state == "moved" else ""
-            out.print(f"{one.state:<7} {one.key}  {one.now or one.was}{was}", style=_STYLES[one.state])
-    if changed and check:
+        for pin in pins:
+            old_value_note = f" (was {pin.was})" if pin.state == "moved" else ""
+            out.print(f"{pin.state:<7} {pin.key}  {pin.now or pin.was}{old_value_note}", style=_STYLES[pin.state])
+    if changed_pins and check:
         command = f"trainstack pin -s {stack}{' --code' if code else ''}"
-        fail(f"{file}: {_counted(changed)}; run `{command}`, and commit the file", ExitCode.FINDINGS)
-    err.print(f"{file}: {_counted(pins) or 'nothing to pin'}")
+        fail(f"{file}: {_format_counts(changed_pins)}; run `{command}`, and commit the file", ExitCode.FINDINGS)
+    err.print(f"{file}: {_format_counts(pins) or 'nothing to pin'}")
 
 
-def _pins(after: Mapping[str, str], before: Mapping[str, str]) -> list[Pin]:
-    return [Pin(key, after.get(key), before.get(key)) for key in sorted({*after, *before})]
+def _compare_pins(new_values: Mapping[str, str], old_values: Mapping[str, str]) -> list[Pin]:
+    return [Pin(key, new_values.get(key), old_values.get(key)) for key in sorted({*new_values, *old_values})]
 
 
-def _text(stack: str, digests: Mapping[str, str], commits: Mapping[str, str]) -> str:
+def _pins_text(stack: str, digests: Mapping[str, str], commits: Mapping[str, str]) -> str:
     """Write the images, then the code, quoted, since a commit such as `12e3…` would be read as a number."""
     text = ""
     if digests or not commits:
@@ -135,15 +135,15 @@ def _commits(session: Session, settings: Settings) -> dict[str, str]:
 
 
 def _digests(session: Session, loaded: Loaded) -> dict[str, str]:
-    images = _images(session, loaded)
+    images = _images_to_pin(session, loaded)
     with step(f"reading the digests of {len(images)} images", "2 s"):
-        return _resolve(session.stack, images, _registries(session))
+        return _resolve_digests(session.stack, images, _registries(session))
 
 
-def _images(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
+def _images_to_pin(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
     settings = loaded.settings
     findings = preflight(settings, session.root, loaded.places)
-    if faults := [str(one) for one in findings if one.stops and one.rule != image_unpinned.rule]:
+    if faults := [str(finding) for finding in findings if finding.stops and finding.rule != image_unpinned.rule]:
         fail("\n".join(faults))
     images = used_images(Declared.from_files(with_downloads(settings), session.root))
     return {image.reference: image for image in images if not image.by_digest}
@@ -162,14 +162,14 @@ def _registries(session: Session) -> Registries:
     return Registries(read_credentials())
 
 
-def _resolve(stack: str, images: Mapping[str, UsedImage], registries: Registries) -> dict[str, str]:
+def _resolve_digests(stack: str, images: Mapping[str, UsedImage], registries: Registries) -> dict[str, str]:
 
     def read_digest(image: UsedImage) -> str | RegistryError:
         try:
             return registries.digest(image.reference)
         except RegistryError as error:
-            built = f" (`trainstack image push -s {stack}` builds and pushes it)" if image.build else ""
-            return RegistryError(f"{image.path}: {error}{built}")
+            build_hint = f" (`trainstack image push -s {stack}` builds and pushes it)" if image.build else ""
+            return RegistryError(f"{image.path}: {error}{build_hint}")
 
     with ThreadPoolExecutor(_WORKERS) as pool:
         answers = dict(zip(images, pool.map(read_digest, images.values()), strict=True))
@@ -178,5 +178,5 @@ def _resolve(stack: str, images: Mapping[str, UsedImage], registries: Registries
     return {image: answer for image, answer in answers.items() if isinstance(answer, str)}
 
 
-def _counted(pins: Sequence[Pin]) -> str:
-    return ", ".join(f"{count} {state}" for state, count in sorted(Counter(one.state for one in pins).items()))
+def _format_counts(pins: Sequence[Pin]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(Counter(pin.state for pin in pins).items()))

@@ -39,19 +39,19 @@ def preview(
     state = deployment(session)
     ensure_same_cluster(session, state)
     options = ("--refresh",) if refresh else ()
-    output = _read(session, *options, has_state=state is not None, as_json=as_json)
+    output = _run_preview(session, *options, has_state=state is not None, as_json=as_json)
     if not as_json:
         _show(output)
 
 
 def show_preview(session: Session, *options: str, has_state: bool) -> None:
     """Show what `up` with these options would change. Exits if it would be refused or would fail."""
-    _show(_read(session, *options, has_state=has_state))
+    _show(_run_preview(session, *options, has_state=has_state))
 
 
-def _read(session: Session, *options: str, has_state: bool, as_json: bool = False) -> Mapping[str, Any]:
-    given: AbstractContextManager[Mapping[str, str]] = nullcontext({}) if has_state else preview_variables(session)
-    with step(f"pulumi preview -s {session.stack}", "15 s"), given as variables:
+def _run_preview(session: Session, *options: str, has_state: bool, as_json: bool = False) -> Mapping[str, Any]:
+    context: AbstractContextManager[Mapping[str, str]] = nullcontext({}) if has_state else preview_variables(session)
+    with step(f"pulumi preview -s {session.stack}", "15 s"), context as variables:
         text, stderr, code = read_preview(session, *options, variables=variables)
     if as_json:
         write_json(text)
@@ -61,8 +61,8 @@ def _read(session: Session, *options: str, has_state: bool, as_json: bool = Fals
         output = {}
     if code is not None:
         reasons = errors(output) or stderr.strip() or text.strip()
-        refused = "this change is refused:\n" if code == ExitCode.REFUSED else ""
-        fail(f"{refused}{reasons}", code)
+        refusal_heading = "this change is refused:\n" if code == ExitCode.REFUSED else ""
+        fail(f"{refusal_heading}{reasons}", code)
     return output
 
 

@@ -46,33 +46,35 @@ def render(
     settings = load(folder, stack)
     if without_releases:
         settings = settings.model_copy(update={"operators": Operators()})
-    objects, lacking = _objects(settings, folder, cached=root is None)
+    objects, messages = _objects(settings, folder, cached=root is None)
     if as_json:
         show_json(objects)
     else:
         write(as_yaml(objects))
-    if lacking:
-        fail(f"the output lacks objects of the following releases (to leave out all: --without-releases):\n{lacking}")
+    if messages:
+        fail(f"the output lacks objects of the following releases (to leave out all: --without-releases):\n{messages}")
 
 
 def _objects(settings: Settings, folder: Path, *, cached: bool) -> tuple[list[Manifest], str]:
     """Return the declared objects without the releases that cannot be read, and the errors."""
     settings, errors = downloads(settings)
-    lacking = [str(error) for error in errors.values()]
+    messages = [str(error) for error in errors.values()]
     settings = settings.model_copy(update={"operators": settings.operators.without(errors)})
-    head = commit(folder)
+    head_commit = commit(folder)
     try:
-        return Declared.from_files(settings, folder, commit=head, cached=cached).manifests(), "\n".join(lacking)
+        return Declared.from_files(settings, folder, commit=head_commit, cached=cached).manifests(), "\n".join(messages)
     except ReleasesError as error:
         readable = settings.model_copy(update={"operators": settings.operators.without(error.operators)})
-        lacking.append(str(error))
-    return Declared.from_files(readable, folder, commit=head, cached=cached).manifests(), "\n".join(lacking)
+        messages.append(str(error))
+    return Declared.from_files(readable, folder, commit=head_commit, cached=cached).manifests(), "\n".join(messages)
 
 
 def _explain(folder: Path, stack: str, *, as_json: bool) -> None:
     values = explain_settings(folder, stack)
     if as_json:
-        show_json([{"path": path, "value": value, "file": at.file, "line": at.line} for path, value, at in values])
+        show_json(
+            [{"path": path, "value": value, "file": place.file, "line": place.line} for path, value, place in values]
+        )
         return
-    for path, value, at in values:
-        out.print(f"{path} = {value!r}  ({at})")
+    for path, value, place in values:
+        out.print(f"{path} = {value!r}  ({place})")

@@ -59,16 +59,16 @@ def preview(*, base: BaseOption, head: HeadOption, reports: ReportsOption, stack
     Example:
       trainstack review preview --base ../base --head . --stack dev --reports reports
     """
-    pull = _pull_number()
-    results = []
-    for stack in _selected(base, head, stacks):
+    pull_number = _pull_number()
+    stack_reports = []
+    for stack in _select_stacks(base, head, stacks):
         if engine.configured() and (head / f"Pulumi.{stack}.yaml").is_file():
-            results.append(engine.preview(head.resolve(), stack, pull))
+            stack_reports.append(engine.preview(head.resolve(), stack, pull_number))
         else:
             err.print(f"{stack}: comparing the files: no kubeconfig is set, or the head lacks this environment")
-            results.append(files.reviewed(base, head, stack, pull))
-        _write(results[-1], reports)
-    require_success(results)
+            stack_reports.append(files.reviewed(base, head, stack, pull_number))
+        _write_report(stack_reports[-1], reports)
+    require_success(stack_reports)
 
 
 @app.command()
@@ -80,14 +80,14 @@ def static(*, base: BaseOption, head: HeadOption, reports: ReportsOption, stacks
     Example:
       trainstack review static --base . --head ../head --reports reports
     """
-    results = []
-    for stack in _selected(base, head, stacks):
-        results.append(files.reviewed(base, head, stack, _pull_number()))
-        _write(results[-1], reports)
+    stack_reports = []
+    for stack in _select_stacks(base, head, stacks):
+        stack_reports.append(files.reviewed(base, head, stack, _pull_number()))
+        _write_report(stack_reports[-1], reports)
     if misnamed := files.misnamed_files(base, head):
         # The other environments have been reviewed.
         fail("not reviewed: " + "; ".join(misnamed), ExitCode.FINDINGS)
-    require_success(results)
+    require_success(stack_reports)
 
 
 @app.command()
@@ -111,9 +111,9 @@ def comment(
         _post(reports)
         return
     selection = Selection(tuple(stacks or stacks_in(Path.cwd())))
-    found = reviews(reports, selection, lambda _: f"{reports} has none")
-    write(comment_of(found, "this checkout", "", ignored(reports, selection)))
-    require_success(found)
+    stack_reviews = reviews(reports, selection, lambda _: f"{reports} has none")
+    write(comment_of(stack_reviews, "this checkout", "", ignored(reports, selection)))
+    require_success(stack_reviews)
 
 
 def _post(reports: Path) -> None:
@@ -121,28 +121,32 @@ def _post(reports: Path) -> None:
     if not run:
         message = "--post requires an event with workflow_run in $GITHUB_EVENT_PATH: run it in a workflow_run workflow"
         fail(message, ExitCode.USAGE)
-    with GitHub(_variable("GITHUB_API_URL"), _variable("GITHUB_REPOSITORY"), _variable("GITHUB_TOKEN")) as github:
-        posted = post_reviews(reports, run, github)
-    if not posted.addresses:
+    with GitHub(
+        _variable("GITHUB_API_URL"),
+        _variable("GITHUB_REPOSITORY"),
+        _variable("GITHUB_TOKEN"),
+    ) as github:
+        posting = post_reviews(reports, run, github)
+    if not posting.addresses:
         err.print("no open pull request has this commit as its head: nothing to comment on")
-    for address in posted.addresses:
+    for address in posting.addresses:
         err.print(address)
-    require_success(posted.reviews)
-    if not posted.complete:
+    require_success(posting.reviews)
+    if not posting.complete:
         fail("GitHub lists only the first 3000 changed files, so added environments may be missing")
 
 
-def _selected(base: Path, head: Path, stacks: Sequence[str] | None) -> Sequence[str]:
-    known = files.environments(base, head)
-    if unknown := sorted({*(stacks or ())} - {*known}):
-        message = f"unknown environment {', '.join(unknown)}; the checkouts have {', '.join(known) or 'none'}"
+def _select_stacks(base: Path, head: Path, stacks: Sequence[str] | None) -> Sequence[str]:
+    names = files.environments(base, head)
+    if unknown := sorted({*(stacks or ())} - {*names}):
+        message = f"unknown environment {', '.join(unknown)}; the checkouts have {', '.join(names) or 'none'}"
         fail(message, ExitCode.USAGE)
-    return stacks or known
+    return stacks or names
 
 
-def _write(result: report.Report, folder: Path) -> None:
-    outcome = "cannot be applied" if result.error else f"{result.counts.changes} changes"
-    err.print(f"{result.stack}: {outcome}: {report.write(result, folder)}")
+def _write_report(stack_report: report.Report, folder: Path) -> None:
+    outcome = "cannot be applied" if stack_report.error else f"{stack_report.counts.changes} changes"
+    err.print(f"{stack_report.stack}: {outcome}: {report.write(stack_report, folder)}")
 
 
 def _pull_number() -> int | None:

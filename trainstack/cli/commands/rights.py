@@ -26,19 +26,23 @@ def rights_in(session: Session) -> Rights:
 
 
 def text(session: Session) -> str:
-    return _file(session.stack, rights_in(session))
+    return _file_text(session.stack, rights_in(session))
 
 
-def _file(stack: str, made: Rights) -> str:
+def _file_text(stack: str, environment_rights: Rights) -> str:
     """Write the escalations as comments, so that a review shows a new one, then the objects."""
-    found = [f"#   {line}" for role in made.escalations for line in _lines(role, made)]
-    head = _HEAD.format(stack=stack) + "\n".join(["# Beyond that they could:", *found, ""] if found else [])
-    return head + yaml.safe_dump_all(made.objects, sort_keys=False, default_flow_style=None, width=120)
+    escalation_lines = [
+        f"#   {line}" for role in environment_rights.escalations for line in _escalation_lines(role, environment_rights)
+    ]
+    head = _HEAD.format(stack=stack) + "\n".join(
+        ["# Beyond that they could:", *escalation_lines, ""] if escalation_lines else []
+    )
+    return head + yaml.safe_dump_all(environment_rights.objects, sort_keys=False, default_flow_style=None, width=120)
 
 
-def _lines(role: str, made: Rights) -> list[str]:
-    found = made.escalations[role]
-    return [role, *(f"  {escalation.text}" for escalation in found)] if found else []
+def _escalation_lines(role: str, environment_rights: Rights) -> list[str]:
+    escalations = environment_rights.escalations[role]
+    return [role, *(f"  {escalation.text}" for escalation in escalations)] if escalations else []
 
 
 def rights(stack: StackOption, *, as_json: JsonOption = False) -> None:
@@ -54,14 +58,17 @@ def rights(stack: StackOption, *, as_json: JsonOption = False) -> None:
     session = Session.open(stack)
     name = str(FOLDER / f"{stack}.yaml")
     with edit_project(session.root) as edit:
-        made = rights_in(session)
-        edit.write({name: _file(stack, made)})
+        environment_rights = rights_in(session)
+        edit.write({name: _file_text(stack, environment_rights)})
     if as_json:
-        escalations = {role: [asdict(one) for one in found] for role, found in made.escalations.items()}
+        escalations = {
+            role: [asdict(escalation) for escalation in role_escalations]
+            for role, role_escalations in environment_rights.escalations.items()
+        }
         show_json({"file": name, "escalations": escalations})
         return
-    roles = dict.fromkeys(str(role["metadata"]["name"]) for role in made.roles)
+    roles = dict.fromkeys(str(role["metadata"]["name"]) for role in environment_rights.roles)
     out.print(f"{name}: {' and '.join(roles)}")
-    for role in made.escalations:
-        for line in _lines(role, made):
+    for role in environment_rights.escalations:
+        for line in _escalation_lines(role, environment_rights):
             out.print(line)

@@ -62,26 +62,26 @@ def status(
             _watch(session, run)
             return
         views = read_run_views(session, run, with_usage=run is not None)
-        for part in _rendered(views, stack, run):
+        for part in _render(views, stack, run):
             show(part, width=WIDE if run is None else _DETAILS_WIDTH)
 
 
-def _rendered(views: Sequence[RunView], stack: str, run: str | None) -> list[RenderableType]:
+def _render(views: Sequence[RunView], stack: str, run: str | None) -> list[RenderableType]:
     now = utc_now()
     if run is not None:
         return [details(view, now) for view in views]
     if not views:
         return [f"no run of {stack} has an object in the cluster"]
-    shown, earlier = without_earlier(views)
-    lost = {view.cluster: view.lost for view in shown if view.lost}
+    shown_views, earlier_views = without_earlier(views)
+    lost_clusters = {view.cluster: view.lost for view in shown_views if view.lost}
     return [
-        table(shown, now),
-        *([_counted(earlier)] if earlier else []),
-        *(styled(_lost(cluster, reason), "yellow") for cluster, reason in lost.items()),
+        table(shown_views, now),
+        *([_count_earlier(earlier_views)] if earlier_views else []),
+        *(styled(_describe_lost_cluster(cluster, reason), "yellow") for cluster, reason in lost_clusters.items()),
     ]
 
 
-def _lost(cluster: str, reason: str) -> str:
+def _describe_lost_cluster(cluster: str, reason: str) -> str:
     return (
         f"Kueue does not reach worker cluster {cluster} ({reason}). Restore the connection, or the Secret with its "
         "kubeconfig. If the queue has another connected cluster, Kueue dispatches the run there after "
@@ -89,78 +89,82 @@ def _lost(cluster: str, reason: str) -> str:
     )
 
 
-def _counted(earlier: Sequence[RunView]) -> Text:
+def _count_earlier(earlier_views: Sequence[RunView]) -> Text:
     """Count the ended runs that are left out of the table."""
-    phases = Counter(view.launch.phase for view in earlier)
+    phases = Counter(view.launch.phase for view in earlier_views)
     counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items(), reverse=True))
-    number = "1 run" if len(earlier) == 1 else f"{len(earlier)} runs"
+    number = "1 run" if len(earlier_views) == 1 else f"{len(earlier_views)} runs"
     return Text(f"Not shown: {number} that ended earlier ({counts}). `--json` has all.", style="dim")
 
 
 def _watch(session: Session, run: str | None) -> None:
     """Redraw until every run except data loaders has ended, then print how they ended."""
     with Live(console=out, auto_refresh=False) as live:
-        patience = Patience(session, report=lambda line: report_in(live, line))
-        seen: dict[str, RunView] = {}
+        retry_budget = Patience(session, report=lambda line: report_in(live, line))
+        last_views: dict[str, RunView] = {}
         while True:
-            views = patience.ask(lambda: read_run_views(session, run, with_usage=run is not None))
-            live.update(Group(*_rendered(views, session.stack, run)), refresh=True)
-            finite = without_loaders(session, views)
-            seen |= {view.launch.name: view for view in finite}
-            if not any(view.launch.awaited for view in finite):
+            views = retry_budget.ask(lambda: read_run_views(session, run, with_usage=run is not None))
+            live.update(Group(*_render(views, session.stack, run)), refresh=True)
+            finite_views = without_loaders(session, views)
+            last_views |= {view.launch.name: view for view in finite_views}
+            if not any(view.launch.awaited for view in finite_views):
                 break
             time.sleep(PAUSE_SECONDS)
-    err.print(_results(list(seen.values())))
+    err.print(_count_results(list(last_views.values())))
 
 
-def _results(last_views: Sequence[RunView]) -> str:
+def _count_results(last_views: Sequence[RunView]) -> str:
     """Count the results; a run that was last seen active was deleted since."""
-    phases = ["deleted before its result was known" if view.launch.awaited else _result(view) for view in last_views]
+    phases = [
+        "deleted before its result was known" if view.launch.awaited else _describe_result(view) for view in last_views
+    ]
     counts = ", ".join(f"{count} {phase}" for phase, count in sorted(Counter(phases).items(), reverse=True))
     return f"all have ended: {counts}" if counts else "no run is left to wait for"
 
 
-def _result(view: RunView) -> str:
+def _describe_result(view: RunView) -> str:
     return "completed, and restarted by its policy" if view.launch.completed else view.launch.phase
 
 
 def table(views: Sequence[RunView], now: datetime) -> RenderableType:
     """Draw a row for each run; on a narrow terminal, the texts of WHAT follow the table."""
-    wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
+    is_wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
     rows = []
     for view in views:
         launch = view.launch
-        left = view.progress.seconds_left if view.progress else None
+        seconds_left = view.progress.seconds_left if view.progress else None
         cells: list[str | Text] = [
             launch.run_id,
             launch.kind,
             Text(launch.phase, style=_STYLES[launch.phase]),
             view.queue or "",
             "" if view.position is None else str(view.position),
-            _done(view),
-            "" if left is None else duration(left),
+            _format_progress(view),
+            "" if seconds_left is None else duration(seconds_left),
             age(launch.created, now),
         ]
-        rows.append([*cells, *([_what(view)] if wide else [])])
-    head = ("RUN", "KIND", "STATE", "QUEUE", "POS", "DONE", "LEFT", "AGE", *(("WHAT",) if wide else ()))
-    result = make_table(head, rows, fold=("WHAT",))
-    if wide:
-        return result
-    return Group(result, *(f"{view.launch.run_id}: {_what(view)}" for view in views if _what(view)))
+        rows.append([*cells, *([_explain_state(view)] if is_wide else [])])
+    head = ("RUN", "KIND", "STATE", "QUEUE", "POS", "DONE", "LEFT", "AGE", *(("WHAT",) if is_wide else ()))
+    main_table = make_table(head, rows, fold=("WHAT",))
+    if is_wide:
+        return main_table
+    return Group(
+        main_table, *(f"{view.launch.run_id}: {_explain_state(view)}" for view in views if _explain_state(view))
+    )
 
 
-def _done(view: RunView) -> str:
+def _format_progress(view: RunView) -> str:
     """Format the progress over all epochs, `42%`; if their number is unknown, over the current one, `1% of epoch 2`."""
-    progress, done = view.progress, view.done_fraction
-    if done is not None:
-        return f"{done:.0%}"
+    progress, done_fraction = view.progress, view.done_fraction
+    if done_fraction is not None:
+        return f"{done_fraction:.0%}"
     if progress is None:
         return ""
     epoch = "the epoch" if progress.epoch is None else f"epoch {progress.epoch}"
     return f"{progress.epoch_fraction:.0%} of {epoch}"
 
 
-def _what(view: RunView) -> str:
+def _explain_state(view: RunView) -> str:
     return view.waits_because if view.launch.phase == "queued" else view.summary().removeprefix(view.launch.phase)[2:]
 
 
@@ -169,30 +173,30 @@ def details(view: RunView, now: datetime) -> Panel:
     facts = Table.grid(padding=(0, 2))
     facts.add_row("launch", f"{launch.kind} {launch.namespace}/{launch.name}")
     facts.add_row("created", f"{age(launch.created, now)} ago")
-    facts.add_row("queue", _queue(view))
-    known = {
-        "started": f"{_utc(view.started)}, {age(view.started, now)} ago" if view.started else "",
-        "completed": _completion(view),
+    facts.add_row("queue", _describe_queue(view))
+    optional_facts = {
+        "started": f"{_format_utc(view.started)}, {age(view.started, now)} ago" if view.started else "",
+        "completed": _describe_completion(view),
         "cluster": view.cluster,
-        "lost": _lost(view.cluster, view.lost) if view.lost else "",
+        "lost": _describe_lost_cluster(view.cluster, view.lost) if view.lost else "",
         "waits": view.waits_because,
         "failed": view.failure,
         "end": "none: restartPolicy Always restarts it whenever it has ended" if launch.endless else "",
         "restarts": view.restarts,
         "last line": view.last_line,
     }
-    for name, value in known.items():
+    for name, value in optional_facts.items():
         if value:
             facts.add_row(name, value)
     parts: list[RenderableType] = [facts]
     if view.done_fraction is not None or view.progress is not None:
-        parts.append(_bar(view))
+        parts.append(_progress_bar(view))
     parts += _sections(view, now)
     title = Text.assemble(styled(launch.run_id), " ", (launch.phase, _STYLES[launch.phase]))
     return Panel(Group(*parts), title=title, title_align="left", border_style="dim")
 
 
-def _queue(view: RunView) -> str:
+def _describe_queue(view: RunView) -> str:
     if view.queue is None:
         return "none: the run is not managed by Kueue"
     position = "" if view.position is None else f", position {view.position}"
@@ -200,20 +204,20 @@ def _queue(view: RunView) -> str:
     return f"{view.queue}{position}{', admitted' if view.admitted else ''}"
 
 
-def _bar(view: RunView) -> Table:
-    progress, done, label = view.progress, view.done_fraction, "done"
-    if done is None and progress is not None:
-        done, label = progress.epoch_fraction, "epoch"
-    texts = [f"{done or 0:.0%}"]
+def _progress_bar(view: RunView) -> Table:
+    progress, fraction, label = view.progress, view.done_fraction, "done"
+    if fraction is None and progress is not None:
+        fraction, label = progress.epoch_fraction, "epoch"
+    texts = [f"{fraction or 0:.0%}"]
     if progress is not None:
-        texts += _position(progress)
+        texts += _position_texts(progress)
         texts += [f"about {duration(progress.seconds_left)} left"] if progress.seconds_left is not None else []
     grid = Table.grid(padding=(0, 2))
-    grid.add_row(label, ProgressBar(total=1, completed=done or 0, width=30), "  ".join(texts))
+    grid.add_row(label, ProgressBar(total=1, completed=fraction or 0, width=30), "  ".join(texts))
     return grid
 
 
-def _position(progress: Progress) -> list[str]:
+def _position_texts(progress: Progress) -> list[str]:
     texts = []
     if progress.epoch is not None:
         texts.append(f"epoch {progress.epoch}" + ("" if progress.epochs is None else f"/{progress.epochs}"))
@@ -230,14 +234,14 @@ def _section(title: str, head: str, rows: Iterable[Iterable[str]]) -> Table:
     return table
 
 
-def _completion(view: RunView) -> str:
+def _describe_completion(view: RunView) -> str:
     if view.completed is None:
         return ""
-    took = f", after {age(view.started, view.completed)}" if view.started else ""
-    return f"{_utc(view.completed)}{took}"
+    duration_note = f", after {age(view.started, view.completed)}" if view.started else ""
+    return f"{_format_utc(view.completed)}{duration_note}"
 
 
-def _utc(moment: datetime) -> str:
+def _format_utc(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -245,12 +249,18 @@ def _sections(view: RunView, now: datetime) -> Iterator[RenderableType]:
     replicas = ((role.role, *map(str, (role.active, role.succeeded, role.failed, role.of))) for role in view.replicas)
     yield _section("Replicas", "ROLE ACTIVE SUCCEEDED FAILED OF", replicas)
     conditions = (
-        (one.type, one.status, f"{age(one.since, now)} ago" if one.since else "", one.reason, one.message)
-        for one in view.conditions
+        (
+            condition.type,
+            condition.status,
+            f"{age(condition.since, now)} ago" if condition.since else "",
+            condition.reason,
+            condition.message,
+        )
+        for condition in view.conditions
     )
     yield _section("Conditions", "TYPE STATUS SINCE REASON MESSAGE", conditions)
     if view.pods:
-        pods = ((pod, *_use(view.pod_use.get(pod.name))) for pod in view.pods)
+        pods = ((pod, *_format_use(view.pod_use.get(pod.name))) for pod in view.pods)
         cells = (
             (
                 f"{pod.role}-{pod.index}",
@@ -270,17 +280,17 @@ def _sections(view: RunView, now: datetime) -> Iterator[RenderableType]:
     elif not view.pods_known:
         yield Text("These credentials may not read pods; ask the namespace's administrator for that right.")
     if view.node_use:
-        nodes = ((name, *_use(use)) for name, use in view.node_use.items())
+        nodes = ((name, *_format_use(use)) for name, use in view.node_use.items())
         yield _section("Nodes, including other pods", "NODE CPU MEMORY", nodes)
     if view.claims:
-        claims = ((claim.name, claim.phase, claim.requested, _used(claim)) for claim in view.claims)
+        claims = ((claim.name, claim.phase, claim.requested, _format_used_bytes(claim)) for claim in view.claims)
         yield _section("Volumes", "CLAIM PHASE REQUESTED USED", claims)
 
 
-def _use(use: Use | None) -> tuple[str, str]:
+def _format_use(use: Use | None) -> tuple[str, str]:
     """Format cores and memory; empty if no metrics are available."""
     return (f"{use.cpu_cores:.2f}", f"{use.memory_bytes / 2**30:.2f}Gi") if use else ("", "")
 
 
-def _used(claim: ClaimUse) -> str:
+def _format_used_bytes(claim: ClaimUse) -> str:
     return claim.used_bytes if claim.used_bytes == "unknown" else f"{claim.used_bytes / 2**30:.2f}Gi"

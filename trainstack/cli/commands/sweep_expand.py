@@ -14,7 +14,7 @@ from trainstack.settings.search_space.hyperparams import SETS_FILE, folder, text
 from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.search_space.spaces import LoadedSpace, load_space, read_sets, sweeps
 from trainstack.sweeps.search.expand import SpaceError
-from trainstack.sweeps.search.expand import expand as expanded
+from trainstack.sweeps.search.expand import expand as expand_space
 
 _SETS_PER_SECOND = 500
 """Approximate rate of drawing; longer draws are reported as a step."""
@@ -42,13 +42,13 @@ def expand(
         show_json(expansions)
     else:
         for expansion in expansions:
-            out.print(_line(expansion))
+            out.print(_describe_expansion(expansion))
         if not expansions:
             err.print(f"no {folder('<name>')}/space.yaml in this checkout: nothing to expand")
-    stale = [expansion["sweep"] for expansion in expansions if not expansion["current"]]
-    if check and stale:
-        command = f"trainstack sweep expand {' '.join(stale)}"
-        fail(f"not current: {', '.join(stale)}; run `{command}`", ExitCode.FINDINGS)
+    stale_sweeps = [expansion["sweep"] for expansion in expansions if not expansion["current"]]
+    if check and stale_sweeps:
+        command = f"trainstack sweep expand {' '.join(stale_sweeps)}"
+        fail(f"not current: {', '.join(stale_sweeps)}; run `{command}`", ExitCode.FINDINGS)
 
 
 def expand_all(root: Path, names: Iterable[str], edit: ProjectEdit | None) -> list[dict[str, Any]]:
@@ -61,12 +61,12 @@ def expand_all(root: Path, names: Iterable[str], edit: ProjectEdit | None) -> li
     faults: list[str] = []
     for name in dict.fromkeys(names):
         try:
-            loaded = load_space(root, name)
-            sets = sets_of(loaded)
+            loaded_space = load_space(root, name)
+            sets = sets_of(loaded_space)
         except (SettingsError, SpaceError) as error:
             faults.append(str(error))
             continue
-        text = text_of(name, loaded.space, sets)
+        text = text_of(name, loaded_space.space, sets)
         expansions.append(_expansion(root, name, text, sets))
         if not expansions[-1]["current"]:
             texts[expansions[-1]["file"]] = text
@@ -78,16 +78,16 @@ def expand_all(root: Path, names: Iterable[str], edit: ProjectEdit | None) -> li
 
 
 def _expansion(root: Path, name: str, text: str, sets: tuple[ParameterSet, ...]) -> dict[str, Any]:
-    before, text_before = read_sets(root, name, [])
-    known = {one.id for one in before.sets} if before else set()
-    ids = [one.id for one in sets]
+    old_sets, old_text = read_sets(root, name, [])
+    old_ids = {parameter_set.id for parameter_set in old_sets.sets} if old_sets else set()
+    ids = [parameter_set.id for parameter_set in sets]
     return {
         "sweep": name,
         "file": f"{folder(name)}/{SETS_FILE}",
-        "sets": [one.model_dump(by_alias=True) for one in sets],
-        "new": [id_ for id_ in ids if id_ not in known],
-        "gone": sorted(known.difference(ids)),
-        "current": text == text_before,
+        "sets": [parameter_set.model_dump(by_alias=True) for parameter_set in sets],
+        "new": [id_ for id_ in ids if id_ not in old_ids],
+        "gone": sorted(old_ids.difference(ids)),
+        "current": text == old_text,
     }
 
 
@@ -96,7 +96,7 @@ def sets_of(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
     trials = loaded.space.trials or 0
     expected = f"{trials // _SETS_PER_SECOND + 1} s"
     with placed(loaded), step(f"drawing {trials} sets", expected) if trials > _SETS_PER_SECOND else nullcontext():
-        return expanded(loaded.space)
+        return expand_space(loaded.space)
 
 
 @contextmanager
@@ -108,8 +108,8 @@ def placed(loaded: LoadedSpace) -> Iterator[None]:
         raise SpaceError(error.path, f"{loaded.where(error.path)}: {error}") from None
 
 
-def _line(expansion: dict[str, Any]) -> str:
-    new, removed = len(expansion["new"]), len(expansion["gone"])
-    changed = ", ".join([f"{new} new"] * bool(new) + [f"{removed} removed"] * bool(removed))
-    state = "current" if expansion["current"] else changed or "same sets, different order or format"
+def _describe_expansion(expansion: dict[str, Any]) -> str:
+    new_count, removed_count = len(expansion["new"]), len(expansion["gone"])
+    changes = ", ".join([f"{new_count} new"] * bool(new_count) + [f"{removed_count} removed"] * bool(removed_count))
+    state = "current" if expansion["current"] else changes or "same sets, different order or format"
     return f"{expansion['file']}: {len(expansion['sets'])} sets ({state})"

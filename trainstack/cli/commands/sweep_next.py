@@ -45,24 +45,24 @@ def next_sets(
     """
     root = checkout()
     load_space(root, name)
-    found = _read_live(stack, name) if results is None else _read_file(results, name)
+    trial_results = _read_live_results(stack, name) if results is None else _read_results_file(results, name)
     with edit_project(root) as edit:
-        added = add_next(root, name, found, count, edit)
+        added_sets = add_next(root, name, trial_results, count, edit)
     if as_json:
-        show_json([one.model_dump(by_alias=True) for one in added])
+        show_json([parameter_set.model_dump(by_alias=True) for parameter_set in added_sets])
         return
-    for one in added:
-        values = ", ".join(f"{key} {format_value(value)}" for key, value in one.parameters.items())
-        out.print(f"{one.number}  {one.id}  {values}")
-    err.print(f"{len(added)} sets added to {folder(name)}: review and commit them, then `up` launches them")
+    for parameter_set in added_sets:
+        values = ", ".join(f"{key} {format_value(value)}" for key, value in parameter_set.parameters.items())
+        out.print(f"{parameter_set.number}  {parameter_set.id}  {values}")
+    err.print(f"{len(added_sets)} sets added to {folder(name)}: review and commit them, then `up` launches them")
 
 
-def _read_live(stack: str, name: str) -> Sequence[TrialResult]:
+def _read_live_results(stack: str, name: str) -> Sequence[TrialResult]:
     session = Session.open(stack)
     return read_results(session, sweep_of(session, name))
 
 
-def _read_file(file: Path, name: str) -> Sequence[TrialResult]:
+def _read_results_file(file: Path, name: str) -> Sequence[TrialResult]:
     try:
         return from_json(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"), name)
     except (OSError, UnicodeDecodeError, TrainstackError) as error:
@@ -78,11 +78,11 @@ def add_next(
 
     file = f"{folder(name)}/{SPACE_FILE}"
     text = edit.text(file) or ""
-    loaded = load_space(root, name)
-    before = sets_of(loaded)
-    with placed(loaded):
-        proposed = propose(loaded.space, before, results, count)
-    edit.write({file: with_added(text, [Entry(("sets",), values) for values in proposed])})
+    loaded_space = load_space(root, name)
+    old_sets = sets_of(loaded_space)
+    with placed(loaded_space):
+        proposals = propose(loaded_space.space, old_sets, results, count)
+    edit.write({file: with_added(text, [Entry(("sets",), values) for values in proposals])})
     expand_all(root, (name,), edit)
-    known = {one.id for one in before}
-    return tuple(one for one in sets_of(load_space(root, name)) if one.id not in known)
+    old_ids = {parameter_set.id for parameter_set in old_sets}
+    return tuple(parameter_set for parameter_set in sets_of(load_space(root, name)) if parameter_set.id not in old_ids)

@@ -36,11 +36,11 @@ def report(
     """
     session = Session.open(stack)
     sweep = sweep_of(session, name)
-    found = read_results(session, sweep)
+    trial_results = read_results(session, sweep)
     with step("drawing", "3 s"):
-        drawn = _draw(sweep, found)
+        contents_by_name = _draw(sweep, trial_results)
     try:
-        files = {_place(session, name, to, file): content for file, content in drawn.items()}
+        files = {_report_path(session, name, to, file): content for file, content in contents_by_name.items()}
         for file in files:
             file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -55,7 +55,7 @@ def report(
         err.print("no trial has reported metrics that can be drawn yet", style="yellow")
 
 
-def _place(session: Session, name: str, to: Path | None, file: str) -> Path:
+def _report_path(session: Session, name: str, to: Path | None, file: str) -> Path:
     """Return the place of a file of the report. Raises FileError if a link leads out of the project."""
     return project_file(session.root, session.results / name / file) if to is None else output_file(to / file)
 
@@ -64,11 +64,11 @@ def _draw(sweep: Sweep, results: tuple[TrialResult, ...]) -> dict[str, bytes]:
     from trainstack.reports import sweep_page  # noqa: PLC0415 (matplotlib takes a second to load)
 
     ranking = rank(results, sweep.space.objective)
-    reported = sweep_page.Sweep(
+    page_sweep = sweep_page.Sweep(
         name=sweep.name,
         space=sweep.space,
         results=results,
         ranking=ranking,
         importance=importance(sweep.space, ranking),
     )
-    return {PAGE: sweep_page.html(reported).encode(), **sweep_page.pngs(reported)}
+    return {PAGE: sweep_page.html(page_sweep).encode(), **sweep_page.pngs(page_sweep)}

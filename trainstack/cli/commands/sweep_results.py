@@ -58,20 +58,20 @@ def results(
     """
     session = Session.open(stack)
     sweep = sweep_of(session, name)
-    found = without_test(read_results(session, sweep))
-    ranking = rank(found, sweep.space.objective)
+    trial_results = without_test(read_results(session, sweep))
+    ranking = rank(trial_results, sweep.space.objective)
     files: dict[Path, bytes] = {}
     if csv is not None or parquet is not None:
-        exported = columns(sweep.space, ranking)
-        files |= {csv: as_csv(exported).encode()} if csv is not None else {}
-        files |= {parquet: as_parquet(exported)} if parquet is not None else {}
+        export_columns = columns(sweep.space, ranking)
+        files |= {csv: as_csv(export_columns).encode()} if csv is not None else {}
+        files |= {parquet: as_parquet(export_columns)} if parquet is not None else {}
         write_files(files)
     if as_json:
-        show_json(finite(to_json(name, sweep.space.objective, found)))
+        show_json(finite(to_json(name, sweep.space.objective, trial_results)))
         return
     _show_table(sweep, ranking)
-    _show_sentences(counted(found), *ranking.notes())
-    for result in found:
+    _show_sentences(counted(trial_results), *ranking.notes())
+    for result in trial_results:
         if result.state == "failed":
             _show_failed(result)
     show_written(files)
@@ -130,9 +130,9 @@ def best_as_data(sweep: Sweep, ranking: Ranking, top: int) -> dict[str, Any]:
 def finite(value: Any) -> Any:
     """Replace infinities and NaN, which JSON does not have, by null."""
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: finite(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
+        return [finite(element) for element in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -25,9 +25,9 @@ from trainstack.sweeps.search.results import State, TrialResult, objective_value
 
 _MARKS = {"succeeded": "●", "running": "◐", "queued": "○", "waiting": "·", "failed": "✗", "stopped": "–"}  # noqa: RUF001 (a dash is meant)
 _STYLES = {"succeeded": "green", "running": "cyan", "queued": "yellow", "waiting": "dim", "failed": "red"}
-_LEFT: frozenset[State] = frozenset(("running", "queued", "waiting"))
+_UNFINISHED_STATES: frozenset[State] = frozenset(("running", "queued", "waiting"))
 """States before a trial has ended."""
-_ROW = 50
+_TRIALS_PER_LINE = 50
 """Trials per line of the grid."""
 _MAX_REASONS = 10
 _MAX_NUMBERS = 12
@@ -56,27 +56,27 @@ def status(
     ensure_one_output(watch=watch, as_json=as_json)
     session = Session.open(stack)
     sweep = sweep_of(session, name)
-    planned = planned_trials(session, sweep)
-    known = Known(TrialLogs(session, sweep))
+    trials = planned_trials(session, sweep)
+    cache = Known(TrialLogs(session, sweep))
     if watch:
         with quiet_interrupt(), Live(console=out, auto_refresh=False) as live:
-            patience = Patience(session, report=lambda line: report_in(live, line))
+            retry_budget = Patience(session, report=lambda line: report_in(live, line))
             while True:
-                found = patience.ask(lambda: read_states(session, sweep, planned, known))
-                live.update(_rendered(sweep, found, utc_now()), refresh=True)
-                if not any(trial.state in _LEFT for trial in found):
+                trial_results = retry_budget.ask(lambda: read_states(session, sweep, trials, cache))
+                live.update(_render(sweep, trial_results, utc_now()), refresh=True)
+                if not any(trial.state in _UNFINISHED_STATES for trial in trial_results):
                     return
                 time.sleep(PAUSE_SECONDS)
     with step(f"reading the trials of {name}", "2 s"):
-        found = read_states(session, sweep, planned, known)
+        trial_results = read_states(session, sweep, trials, cache)
     if as_json:
-        show_json(as_data(sweep, found, utc_now()))
+        show_json(as_data(sweep, trial_results, utc_now()))
     else:
-        show(_rendered(sweep, found, utc_now()), width=_WIDTH)
+        show(_render(sweep, trial_results, utc_now()), width=_WIDTH)
 
 
 def as_data(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> dict[str, Any]:
-    keep = {"number", "set_id", "run_id", "parameters", "state", "reason", "started", "finished", "attempts"}
+    fields = {"number", "set_id", "run_id", "parameters", "state", "reason", "started", "finished", "attempts"}
     counts, objective = Counter(trial.state for trial in found), sweep.space.objective
     return {
         "sweep": sweep.name,
@@ -84,57 +84,57 @@ def as_data(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> dict[s
         "counts": {state: counts[state] for state in STATES},
         "seconds_left": _seconds_left(found, now),
         "trials": [
-            {**trial.model_dump(mode="json", include=keep), "objective": objective_value(trial.metrics, objective)}
+            {**trial.model_dump(mode="json", include=fields), "objective": objective_value(trial.metrics, objective)}
             for trial in found
         ],
     }
 
 
-def _seconds_left(found: Sequence[TrialResult], now: datetime) -> float | None:
-    succeeded = [trial for trial in found if trial.state == "succeeded"]
+def _seconds_left(trial_results: Sequence[TrialResult], now: datetime) -> float | None:
+    succeeded = [trial for trial in trial_results if trial.state == "succeeded"]
     finished = [seconds for trial in succeeded if (seconds := seconds_of(trial)) is not None]
-    running = [(now - (trial.started or now)).total_seconds() for trial in found if trial.state == "running"]
-    return seconds_left(finished, running, sum(trial.state in ("queued", "waiting") for trial in found))
+    running = [(now - (trial.started or now)).total_seconds() for trial in trial_results if trial.state == "running"]
+    return seconds_left(finished, running, sum(trial.state in ("queued", "waiting") for trial in trial_results))
 
 
-def _rendered(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> RenderableType:
+def _render(sweep: Sweep, trial_results: Sequence[TrialResult], now: datetime) -> RenderableType:
     """Draw the grid, its legend, and the reasons of trials that are not running."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", style="dim")
-    for first in range(0, len(found), _ROW):
+    for start in range(0, len(trial_results), _TRIALS_PER_LINE):
         marks = Text()
-        for index, trial in enumerate(found[first : first + _ROW]):
+        for index, trial in enumerate(trial_results[start : start + _TRIALS_PER_LINE]):
             # In groups of ten, so that a trial can be found by its number.
             marks.append(" " if index and index % 10 == 0 else "")
             marks.append(_MARKS[trial.state], style=_STYLES.get(trial.state, ""))
-        grid.add_row(str(found[first].number), marks)
-    counts = Counter(trial.state for trial in found)
+        grid.add_row(str(trial_results[start].number), marks)
+    counts = Counter(trial.state for trial in trial_results)
     legend = Text("  ").join(
         Text.assemble((_MARKS[state], _STYLES.get(state, "")), f" {counts[state]} {state}")
         for state in STATES
         if counts[state]
     )
     return Group(
-        f"{sweep.name}, form {sweep.form}, {counted(found)}{_time_left(found, now)}",
+        f"{sweep.name}, form {sweep.form}, {counted(trial_results)}{_describe_time_left(trial_results, now)}",
         grid,
         legend,
-        *_best(sweep, found),
-        *_reasons(found),
+        *_best_trial_text(sweep, trial_results),
+        *_reason_lines(trial_results),
     )
 
 
-def _best(sweep: Sweep, found: Sequence[TrialResult]) -> list[RenderableType]:
-    best = rank(found, sweep.space.objective).best
+def _best_trial_text(sweep: Sweep, trial_results: Sequence[TrialResult]) -> list[RenderableType]:
+    best = rank(trial_results, sweep.space.objective).best
     return [] if best is None else [best_in_words(best, sweep.space.objective)]
 
 
-def _time_left(found: Sequence[TrialResult], now: datetime) -> str:
-    states = {trial.state for trial in found}
-    if not states & _LEFT:
+def _describe_time_left(trial_results: Sequence[TrialResult], now: datetime) -> str:
+    states = {trial.state for trial in trial_results}
+    if not states & _UNFINISHED_STATES:
         return ""
-    if states & _LEFT == {"waiting"}:
+    if states & _UNFINISHED_STATES == {"waiting"}:
         return "; `trainstack up` launches the waiting trials"
-    seconds = _seconds_left(found, now)
+    seconds = _seconds_left(trial_results, now)
     if seconds == 0:
         return "; the running trials take longer than the others did"
     if seconds is not None:
@@ -143,19 +143,21 @@ def _time_left(found: Sequence[TrialResult], now: datetime) -> str:
     return f"; the time left is unknown: {reason}"
 
 
-def _reasons(found: Sequence[TrialResult]) -> list[RenderableType]:
+def _reason_lines(trial_results: Sequence[TrialResult]) -> list[RenderableType]:
     """List the reasons with their trials; of failed trials first."""
     order: Mapping[str, int] = {"failed": 0, "stopped": 1, "queued": 2, "running": 3}
     by_reason: dict[tuple[str, str], list[TrialResult]] = {}
-    for trial in sorted(found, key=lambda trial: order.get(trial.state, 4)):
+    for trial in sorted(trial_results, key=lambda trial: order.get(trial.state, 4)):
         if trial.reason and trial.state != "succeeded":
             by_reason.setdefault((trial.state, trial.reason), []).append(trial)
     lines: list[RenderableType] = []
     for (state, reason), trials in list(by_reason.items())[:_MAX_REASONS]:
         numbers = ", ".join(str(trial.number) for trial in trials[:_MAX_NUMBERS])
         more = f" and {len(trials) - _MAX_NUMBERS} more" if len(trials) > _MAX_NUMBERS else ""
-        given = f" ({parameters_of(trials[0].parameters)})" if len(trials) == 1 else ""
-        lines.append(Text.assemble(styled(state, _STYLES.get(state, "")), clean(f" {numbers}{more}{given}: {reason}")))
+        parameters_note = f" ({parameters_of(trials[0].parameters)})" if len(trials) == 1 else ""
+        lines.append(
+            Text.assemble(styled(state, _STYLES.get(state, "")), clean(f" {numbers}{more}{parameters_note}: {reason}"))
+        )
     if len(by_reason) > _MAX_REASONS:
         lines.append(Text(f"and {len(by_reason) - _MAX_REASONS} more reasons; --json has all of them", style="dim"))
     return lines

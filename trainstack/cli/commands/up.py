@@ -90,7 +90,7 @@ def up(
         drivers.check_machine(session.cluster_state)
     ensure_tools(session, kubectl=wait, local_cluster=session.local)
     if session.local:
-        _local_cluster(session)
+        _start_local_cluster(session)
         # The engine refreshes first: without a cluster it would report an error for every object.
         reach(settings.cluster.context)
         ensure_pushed(session)
@@ -114,45 +114,45 @@ def up(
         _fetch_results(session)
 
 
-def _local_cluster(session: Session) -> None:
+def _start_local_cluster(session: Session) -> None:
     with step("local cluster", "10 s, with kind 30 s"):
-        running = drivers.up(session.cluster_state, None, report)
+        cluster = drivers.up(session.cluster_state, None, report)
     runs = [run for _, run in session.settings.trained()]
     builds = sorted({run.image.build for run in runs if run.image.build is not None})
-    installed = session.settings.operators.installs
-    recipes = [*operators(installed), *helpers(), *(workload(session.root / build) for build in builds)]
+    installs = session.settings.operators.installs
+    recipes = [*operators(installs), *helpers(), *(workload(session.root / build) for build in builds)]
     if any(run.code is not None for run in runs):
         recipes.append(git())
     with step("images", "2 minutes the first time, 1 s later"):
-        ensure_images(recipes, running.registry, report)
+        ensure_images(recipes, cluster.registry, report)
 
 
 def _upload_data(session: Session) -> None:
     launches = map(live_launch, launch_bodies(session, None))
-    waiting = {launch.run_id.rpartition("-")[0] for launch in launches if launch.active}
+    active_workloads = {launch.run_id.rpartition("-")[0] for launch in launches if launch.active}
     for _, run in session.settings.trained():
-        if run.data is not None and run.data.prepare and run.name in waiting:
-            _prepare(session, run, run.data, run.data.prepare)
+        if run.data is not None and run.data.prepare and run.name in active_workloads:
+            _prepare_and_upload(session, run, run.data, run.data.prepare)
 
 
-def _prepare(session: Session, run: Workload, data: Data, prepare: str) -> None:
+def _prepare_and_upload(session: Session, run: Workload, data: Data, prepare: str) -> None:
     folder = session.state / "data" / run.name
     if not _is_complete(folder, session.root / data.manifest):
         _make_data(session, run, data, prepare, folder)
     settings = session.settings
     workers = settings.queues.worker_clusters(run.namespace, run.queue)
-    for own in [settings_of_worker(settings, worker) for worker in workers] or [settings]:
-        with data_loader(own, run.namespace, data.volume) as loader, step("uploading it to the volume"):
+    for cluster_settings in [settings_of_worker(settings, worker) for worker in workers] or [settings]:
+        with data_loader(cluster_settings, run.namespace, data.volume) as loader, step("uploading it to the volume"):
             # Sends only differences, also after an interrupted upload or over an older data set.
             upload_folder(loader, folder, data.path, last=_MANIFEST)
 
 
-def _is_complete(folder: Path, committed: Path) -> bool:
-    """Whether a folder has the committed manifest and each file that it lists, so that they need not be made again."""
+def _is_complete(folder: Path, committed_manifest: Path) -> bool:
+    """Return whether a folder has the committed manifest and each file in it, so that no data has to be prepared."""
     try:
         text = (folder / _MANIFEST).read_bytes()
         files = json.loads(text)["files"]
-        return text == committed.read_bytes() and all(
+        return text == committed_manifest.read_bytes() and all(
             sha256(folder / name) == entry["sha256"] for name, entry in files.items()
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -164,13 +164,13 @@ def _make_data(session: Session, run: Workload, data: Data, prepare: str, folder
         command = [sys.executable, "-m", prepare, str(folder)]
         if code := run_and_copy(command, session.root, os.environ, copy_output, copy_errors):
             fail(f"`python -m {prepare}` exited with code {code}; see its output above")
-    committed = sha256(session.root / data.manifest)
-    made = sha256(folder / _MANIFEST) if (folder / _MANIFEST).is_file() else "none"
-    if made != committed:
+    committed_digest = sha256(session.root / data.manifest)
+    made_digest = sha256(folder / _MANIFEST) if (folder / _MANIFEST).is_file() else "none"
+    if made_digest != committed_digest:
         fail(
             f"`python -m {prepare}` did not produce the data that {run.name} expects: the sha256 of {_MANIFEST} in "
-            f"{folder} is {made}, that of {data.manifest} is {committed}. Nothing was uploaded. If the data has "
-            f"changed on purpose, copy {_MANIFEST} to {data.manifest}, which makes it another run; else fix "
+            f"{folder} is {made_digest}, that of {data.manifest} is {committed_digest}. Nothing was uploaded. If the "
+            f"data has changed on purpose, copy {_MANIFEST} to {data.manifest}, which makes it another run; else fix "
             f"{prepare}"
         )
 
@@ -179,32 +179,32 @@ def _launch_trials(session: Session) -> None:
     """Launch the waiting trials of sweeps with a `parallelism`, whenever a trial has ended."""
     sweeps = [sweep for sweep in session.settings.sweeps.sweeps if sweep.form == "jobs"]
     parallelism = {sweep.name: sweep.parallelism for sweep in sweeps if sweep.parallelism is not None}
-    waiting = outputs(session).get("waitingTrials", {}) if parallelism else {}
-    while waiting:
-        await_slot(session, {name: parallelism[name] for name in waiting}, _TRAINING_SECONDS)
-        with step(f"pulumi up -s {session.stack}: free slots in {', '.join(waiting)}", "15 s"):
+    waiting_trials = outputs(session).get("waitingTrials", {}) if parallelism else {}
+    while waiting_trials:
+        await_slot(session, {name: parallelism[name] for name in waiting_trials}, _TRAINING_SECONDS)
+        with step(f"pulumi up -s {session.stack}: free slots in {', '.join(waiting_trials)}", "15 s"):
             _up_again(session)
-        left = outputs(session).get("waitingTrials", {})
-        if left == waiting:
+        still_waiting = outputs(session).get("waitingTrials", {})
+        if still_waiting == waiting_trials:
             return
-        waiting = left
+        waiting_trials = still_waiting
 
 
 def _launch_dependents(session: Session) -> None:
-    dependent = any(run.depends_on for _, run in session.settings.trained())
-    waiting = outputs(session).get("waiting", {}) if dependent else {}
-    while waiting:
-        with step(f"pulumi up -s {session.stack}: dependencies of {', '.join(waiting)} have ended", "15 s"):
+    has_dependents = any(run.depends_on for _, run in session.settings.trained())
+    waiting_runs = outputs(session).get("waiting", {}) if has_dependents else {}
+    while waiting_runs:
+        with step(f"pulumi up -s {session.stack}: dependencies of {', '.join(waiting_runs)} have ended", "15 s"):
             _up_again(session)
-        left = outputs(session).get("waiting", {})
-        if left == waiting:
-            for run, others in left.items():
-                out.print(f"{run} is not launched yet: it depends on {', '.join(others)}", style="yellow")
+        still_waiting = outputs(session).get("waiting", {})
+        if still_waiting == waiting_runs:
+            for run, dependencies in still_waiting.items():
+                out.print(f"{run} is not launched yet: it depends on {', '.join(dependencies)}", style="yellow")
             return
         _upload_data(session)
         _launch_trials(session)
         follow(session, None, _TRAINING_SECONDS)
-        waiting = left
+        waiting_runs = still_waiting
 
 
 def _up_again(session: Session) -> None:
@@ -221,29 +221,31 @@ def _fetch_results(session: Session) -> None:
     for name in sorted({ledger.sweep for ledger in ledgers if ledger.sweep}):
         out.print(f"\n{name}", style="bold")
         out.print(f"  results        trainstack sweep results {name} -s {session.stack}")
-    live = bodies_once(session)
-    faults = [fault for ledger in ledgers if not ledger.sweep and (fault := _fetch_result(session, ledger, live))]
+    read_live_bodies = bodies_once(session)
+    faults = [
+        fault for ledger in ledgers if not ledger.sweep and (fault := _fetch_result(session, ledger, read_live_bodies))
+    ]
     if faults:
         fail("\n".join(faults))
 
 
-def _fetch_result(session: Session, ledger: Ledger, live: Callable[[], Bodies]) -> str:
-    """Fetch a run's record and show what it has; return what is wrong with it, so that the other runs are shown too."""
+def _fetch_result(session: Session, ledger: Ledger, read_live_bodies: Callable[[], Bodies]) -> str:
+    """Fetch and show a run's record; return an error instead of raising it, so that the other runs are shown too."""
     try:
-        record = fetch_run(session, ledger, live)
-        metrics = (read_metrics(record) or [{}])[-1] if record else {}
+        record_folder = fetch_run(session, ledger, read_live_bodies)
+        metrics = (read_metrics(record_folder) or [{}])[-1] if record_folder else {}
     except UnknownClusterError as error:
         err.print(str(error), style="yellow")
         return ""
     except (DamagedRecordError, ReportError) as error:
         return str(error)
-    if record is not None:
+    if record_folder is not None:
         out.print(f"\n{ledger.run_id}", style="bold")
         if "test_accuracy" in metrics:
             out.print(f"  test accuracy  {metrics['test_accuracy']:.4f}")
         for label, name in (("model", "result/model.pt"), ("metrics", "result/metrics.jsonl"), ("record", "run.json")):
-            if (record / name).is_file():
-                out.print(f"  {label:<13}  {_relative(record / name)}")
+            if (record_folder / name).is_file():
+                out.print(f"  {label:<13}  {_relative(record_folder / name)}")
     return ""
 
 

@@ -35,7 +35,7 @@ class _CleanConsole(Console):
         return super().render_str(clean(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Clean what is not a string before. Only Rich itself moves the cursor, by its control segments."""
+        """Clean the segments of everything but strings. Only Rich moves the cursor, by its control segments."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text == "\n" or segment.text.isprintable():
                 yield segment
@@ -55,7 +55,7 @@ err = _console(stderr=True)
 WIDE = 240
 """Columns of output to a file or pipe."""
 _NOT_ASCII = re.compile(r"[^\n\r\t -~]")
-_WIDEST = 10_000
+_MAX_TABLE_WIDTH = 10_000
 """Maximum columns of a table in a file or pipe."""
 
 
@@ -64,8 +64,8 @@ def show(renderable: RenderableType, *, width: int = WIDE) -> None:
     if out.is_terminal:
         out.print(renderable)
         return
-    needed = _console(width=_WIDEST).measure(renderable).maximum if isinstance(renderable, Table) else 0
-    _console(width=max(width, needed)).print(renderable)
+    needed_width = _console(width=_MAX_TABLE_WIDTH).measure(renderable).maximum if isinstance(renderable, Table) else 0
+    _console(width=max(width, needed_width)).print(renderable)
 
 
 def make_table(
@@ -187,13 +187,13 @@ def age(since: datetime, now: datetime) -> str:
 
 def duration(seconds: float) -> str:
     """Format a duration with at most two units: `3d4h`, `2h5m`, `1m10s`, `7s`."""
-    left = max(0, round(seconds))
+    whole_seconds = max(0, round(seconds))
     units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
     for (unit, size), (below, part) in zip(units, (*units[1:], ("", 0)), strict=True):
-        if left >= size and part:
-            rest = left % size // part
-            return f"{left // size}{unit}" + (f"{rest}{below}" if rest else "")
-    return f"{left}s"
+        if whole_seconds >= size and part:
+            remainder = whole_seconds % size // part
+            return f"{whole_seconds // size}{unit}" + (f"{remainder}{below}" if remainder else "")
+    return f"{whole_seconds}s"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Programs whose output is copied line by line, so that it can be cleaned, and survives a reader that leaves."""
+"""Programs whose output is copied line by line, cleaned, also after the reader of a pipe has closed it."""
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ def run_and_copy(
     try:
         process.wait()
     except KeyboardInterrupt:
-        # A terminal interrupts the program too, which then completes what it has begun. Another interrupt leaves it.
+        # A terminal interrupts the program too, which then completes its work. A second interrupt ends the wait.
         process.wait()
         raise
     for copier in copiers:

@@ -12,7 +12,7 @@ USE_HEAD = ("flavor", "resource", "quota", "peak", "mean", "of quota")
 LEFT = ("run", "queue", "flavors", "note", "flavor", "resource")
 """Columns of text; the others are numbers."""
 _NO_FLAVOR = 6
-"""The colour of runs that Kueue does not manage: grey."""
+"""The color of runs that Kueue does not manage: grey."""
 _NEVER, _UNKNOWN = "never", "-"
 
 
@@ -71,22 +71,22 @@ def used(made: Report) -> list[tuple[str, ...]]:
 
 
 def sentences(made: Report) -> list[str]:
-    ended = sum(row.end is not None for row in made.rows)
+    ended_count = sum(row.end is not None for row in made.rows)
     if not made.rows:
         return ["There are no runs."]
-    if not ended:
-        return [f"The end of {_runs(len(made.rows))} is unknown."]
-    rest = f"; the end of {_runs(made.endless)} is unknown" if made.endless else ""
+    if not ended_count:
+        return [f"The end of {_count_runs(len(made.rows))} is unknown."]
+    endless_note = f"; the end of {_count_runs(made.endless)} is unknown" if made.endless else ""
     hours = f", {made.gpu_hours:,.1f} GPU-hours" if made.gpu_hours else ""
     price = "" if made.cost is None else f", {made.cost:,.2f} {made.currency}".rstrip()
-    total = f"{_runs(ended)} in {duration(made.makespan)}{hours}{price}{rest}."
+    summary = f"{_count_runs(ended_count)} in {duration(made.makespan)}{hours}{price}{endless_note}."
     if not made.open:
-        return [total]
-    return [total, f"Small differences change the order: {_between(made)} if durations differ by 10%."]
+        return [summary]
+    return [summary, f"Small differences change the order: {_makespan_range(made)} if durations differ by 10%."]
 
 
-def _between(made: Report) -> str:
-    low, high = made.makespan_range or (made.makespan, made.makespan)
+def _makespan_range(report: Report) -> str:
+    low, high = report.makespan_range or (report.makespan, report.makespan)
     return f"{duration(low)} to {duration(high)}"
 
 
@@ -98,12 +98,12 @@ def compared(before: Report, made: Report) -> Iterator[str]:
         yield f"A run waits {duration(wait[1] or 0)} on average, and {duration(wait[0] or 0)} without the changes."
 
 
-def _mean_wait(made: Report) -> float | None:
-    waits = [row.wait for row in made.rows if row.wait is not None]
+def _mean_wait(report: Report) -> float | None:
+    waits = [row.wait for row in report.rows if row.wait is not None]
     return sum(waits) / len(waits) if waits else None
 
 
-def _runs(count: int) -> str:
+def _count_runs(count: int) -> str:
     return f"{count:,} run{'' if count == 1 else 's'}"
 
 
@@ -116,19 +116,19 @@ def _end(row: Row) -> str:
 
 def gantt_of(made: Report) -> Gantt:
     flavors = sorted({flavor for row in made.rows for flavor in row.flavors})
-    colours = {name: index for index, name in enumerate(flavors)}
+    colors = {name: index for index, name in enumerate(flavors)}
     # Leave room for runs without an end.
     starts = (row.start for row in made.rows if row.start is not None)
     until = 1.02 * max(made.makespan, *(1.1 * start for start in starts), 60.0)
     return Gantt(
-        title=f"Forecast of {made.environment}{f' ({_between(made)})' if made.open else ''}",
+        title=f"Forecast of {made.environment}{f' ({_makespan_range(made)})' if made.open else ''}",
         until=until,
-        lanes=tuple(_lane(row, colours) for row in made.rows),
-        levels=tuple(_level(use, colours[use.flavor]) for use in _scarce(made)),
+        lanes=tuple(_lane(row, colors) for row in made.rows),
+        levels=tuple(_level(use, colors[use.flavor]) for use in _scarcest_uses(made)),
     )
 
 
-def _lane(row: Row, colours: dict[str, int]) -> Lane:
+def _lane(row: Row, colors: dict[str, int]) -> Lane:
     wait = f"waits {duration(row.wait)}" if row.wait and row.wait >= 1 else ""
     if row.start is None:
         texts = [row.note]
@@ -138,43 +138,43 @@ def _lane(row: Row, colours: dict[str, int]) -> Lane:
         name=row.name,
         label=" \u00b7 ".join(filter(None, texts)),
         since=row.submitted,
-        pieces=tuple(_piece(stretch, row, colours) for stretch in row.stretches if stretch.started is not None),
+        pieces=tuple(_piece(stretch, row, colors) for stretch in row.stretches if stretch.started is not None),
         ends=row.start is not None and not row.stretches[-1].evicted_by,
     )
 
 
-def _piece(stretch: Stretch, row: Row, colours: dict[str, int]) -> Piece:
+def _piece(stretch: Stretch, row: Row, colors: dict[str, int]) -> Piece:
     start, flavors = stretch.started or 0.0, ", ".join(stretch.flavors)
     end = "an unknown end" if stretch.ended is None else at(stretch.ended)
     preempted = f", preempted by {stretch.evicted_by}" if stretch.evicted_by else ""
     return Piece(
         start=start,
         end=stretch.ended,
-        colors=tuple(colours[flavor] for flavor in stretch.flavors) or (_NO_FLAVOR,),
+        colors=tuple(colors[flavor] for flavor in stretch.flavors) or (_NO_FLAVOR,),
         label=f"{row.name}: {at(start)} to {end}{f' on {flavors}' if flavors else ''}{preempted}",
         uncertain=row.source == "deadline" and not stretch.evicted_by,
     )
 
 
-def _scarce(made: Report) -> list[Use]:
+def _scarcest_uses(report: Report) -> list[Use]:
     """Return each flavor's resource with the highest peak use, relative to its quota."""
 
     def rank(use: Use) -> tuple[float, float]:
         return (use.peak / use.quota, use.mean / use.quota) if use.quota else (0.0, 0.0)
 
-    best: dict[str, Use] = {}
-    for use in made.uses:
-        if use.flavor not in best or rank(use) > rank(best[use.flavor]):
-            best[use.flavor] = use
-    return list(best.values())
+    uses_by_flavor: dict[str, Use] = {}
+    for use in report.uses:
+        if use.flavor not in uses_by_flavor or rank(use) > rank(uses_by_flavor[use.flavor]):
+            uses_by_flavor[use.flavor] = use
+    return list(uses_by_flavor.values())
 
 
-def _level(use: Use, colour: int) -> Level:
+def _level(use: Use, color: int) -> Level:
     unit = {"cpu": " cores", "memory": " GiB", "ephemeral-storage": " GiB"}.get(use.resource, "")
     return Level(
         name=use.flavor,
         label=f"{use.resource}: {use.peak:g}{unit} at most, {use.mean:.1f} on average, of {use.quota:g}",
-        color=colour,
+        color=color,
         capacity=use.quota,
         steps=use.steps,
     )

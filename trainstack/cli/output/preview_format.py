@@ -8,8 +8,8 @@ from trainstack.live.paths import is_cluster_scoped
 from trainstack.objects.ownership import listed
 from trainstack.runs.recorded import state_resource, type_token
 
-_LISTED = ("create", "import", "import-replacement", "delete")
-_CHANGED = ("update", "replace")
+_LISTED_OPERATIONS = ("create", "import", "import-replacement", "delete")
+_CHANGING_OPERATIONS = ("update", "replace")
 _MAX_VALUE = 60
 """Characters of a value; a longer one is cut."""
 _MISSING = object()
@@ -19,16 +19,16 @@ _STATES = ("oldState", "newState")
 def lines(output: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for the output of `pulumi preview --json`; components and providers are left out."""
     steps = [step for step in _with_definitions(output.get("steps", ())) if _type(step).startswith("kubernetes:")]
-    for op in _LISTED:
-        yield from _listed(op, [step for step in steps if step["op"] == op])
+    for op in _LISTED_OPERATIONS:
+        yield from _lines_by_kind(op, [step for step in steps if step["op"] == op])
     for step in steps:
-        if step["op"] in _CHANGED:
+        if step["op"] in _CHANGING_OPERATIONS:
             yield f"{step['op']}: {_kind(step)} {_name(step)}"
             yield from (f"  {line}" for line in _differences(step))
     for entry in output.get("diagnostics", ()):
         if entry["severity"] == "warning":
             yield f"note: {entry['message'].removeprefix('warning: ').strip()}"
-    counts = {op: sum(step["op"] == op for step in steps) for op in (*_LISTED, *_CHANGED)}
+    counts = {op: sum(step["op"] == op for step in steps) for op in (*_LISTED_OPERATIONS, *_CHANGING_OPERATIONS)}
     changes = ", ".join(f"{count} to {op}" for op, count in counts.items() if count)
     # The engine lists no step for an unchanged resource. Its count includes components, as in its own summary.
     yield f"{changes or 'no changes'}, {(output.get('changeSummary') or {}).get('same', 0)} unchanged"
@@ -39,28 +39,32 @@ def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[st
 
     A definition that an earlier release of Trainstack has stored as a resource is updated, not deleted and created.
     """
-    found = [definition for step in steps for definition in _definitions(step)]
-    created = {_name(step): step for step in found if step["op"] == "create"}
+    definition_steps = [definition_step for step in steps for definition_step in _definition_steps(step)]
+    created_definitions = {_name(step): step for step in definition_steps if step["op"] == "create"}
     for step in steps:
-        if step["op"] == "delete" and _kind(step) == KIND and _name(step) in created:
-            new = created.pop(_name(step))["newState"]
-            yield {"op": "update", "oldState": {"inputs": {"metadata": new["inputs"]["metadata"]}}, "newState": new}
+        if step["op"] == "delete" and _kind(step) == KIND and _name(step) in created_definitions:
+            new_state = created_definitions.pop(_name(step))["newState"]
+            yield {
+                "op": "update",
+                "oldState": {"inputs": {"metadata": new_state["inputs"]["metadata"]}},
+                "newState": new_state,
+            }
         else:
             yield step
-    yield from (step for step in found if step["op"] != "create")
-    yield from created.values()
+    yield from (step for step in definition_steps if step["op"] != "create")
+    yield from created_definitions.values()
 
 
-def _definitions(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    old, new = (_of_release(step, state) for state in _STATES)
+def _definition_steps(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    old, new = (_definitions_in_release(step, state) for state in _STATES)
     # Unchanged ones are not listed, as the engine lists no unchanged resource.
     for name in sorted(name for name in {*old, *new} if old.get(name) != new.get(name)):
         op = "create" if name not in old else "delete" if name not in new else "update"
         states = zip(_STATES, (old, new), strict=True)
-        yield {"op": op, **{state: known[name] for state, known in states if name in known}}
+        yield {"op": op, **{state: definitions[name] for state, definitions in states if name in definitions}}
 
 
-def _of_release(step: Mapping[str, Any], state: str) -> dict[str, Mapping[str, Any]]:
+def _definitions_in_release(step: Mapping[str, Any], state: str) -> dict[str, Mapping[str, Any]]:
     """Return the definitions in a resource of a release as if each were a resource, by name."""
     if _type(step) != RESOURCE:
         return {}
@@ -81,33 +85,33 @@ def _of_release(step: Mapping[str, Any], state: str) -> dict[str, Mapping[str, A
 
 def errors(output: Mapping[str, Any]) -> str:
     """Return the errors of a preview that failed."""
-    found = (entry["message"] for entry in output.get("diagnostics", ()) if entry["severity"] == "error")
-    return "\n".join(message.removeprefix("error: ").strip() for message in found)
+    messages = (entry["message"] for entry in output.get("diagnostics", ()) if entry["severity"] == "error")
+    return "\n".join(message.removeprefix("error: ").strip() for message in messages)
 
 
-def _listed(op: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _lines_by_kind(op: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for step in steps:
-        kept = op == "delete" and (step.get("oldState") or {}).get("retainOnDelete")
-        groups.setdefault(f"{'forget' if kept else op}: {_kind(step)}", []).append(_name(step))
+        is_kept = op == "delete" and (step.get("oldState") or {}).get("retainOnDelete")
+        groups.setdefault(f"{'forget' if is_kept else op}: {_kind(step)}", []).append(_name(step))
     for head, names in groups.items():
         kept_note = " (kept in the cluster)" if head.startswith("forget") else ""
         # Whoever confirms a deletion has seen its name.
-        shown = ", ".join(sorted(names)) if op == "delete" else listed(sorted(names))
-        yield f"{head} {shown}{kept_note}"
+        shown_names = ", ".join(sorted(names)) if op == "delete" else listed(sorted(names))
+        yield f"{head} {shown_names}{kept_note}"
 
 
 def _differences(step: Mapping[str, Any]) -> Iterator[str]:
     old, new = ((step.get(state) or {}).get("inputs") or {} for state in _STATES)
-    for path, before, after in _leaves("", old, new):
+    for path, old_value, new_value in _leaves("", old, new):
         if _kind(step) == "Secret":
             yield path
-        elif before is _MISSING:
-            yield f"{path}: {_value(after)} (added)"
-        elif after is _MISSING:
-            yield f"{path}: {_value(before)} (removed)"
+        elif old_value is _MISSING:
+            yield f"{path}: {_format_value(new_value)} (added)"
+        elif new_value is _MISSING:
+            yield f"{path}: {_format_value(old_value)} (removed)"
         else:
-            yield f"{path}: {_value(before)} → {_value(after)}"
+            yield f"{path}: {_format_value(old_value)} → {_format_value(new_value)}"
 
 
 def _leaves(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -116,13 +120,13 @@ def _leaves(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
         for key in dict.fromkeys((*old, *new)):
             yield from _leaves(f"{path}.{key}" if path else key, old.get(key, _MISSING), new.get(key, _MISSING))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _leaves(f"{path}[{index}]", before, after)
+        for index, (old_element, new_element) in enumerate(zip(old, new, strict=True)):
+            yield from _leaves(f"{path}[{index}]", old_element, new_element)
     elif old != new:
         yield path, old, new
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = str(value).replace("\n", "\\n")
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
 

@@ -44,7 +44,11 @@ def count(description: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def _progress(
-    description: str, total: int, done: int, columns: Sequence[ProgressColumn], unit: Callable[[float], str]
+    description: str,
+    total: int,
+    completed: int,
+    columns: Sequence[ProgressColumn],
+    format_amount: Callable[[float], str],
 ) -> Iterator[Advance]:
     with Progress(
         TextColumn("  {task.description}", markup=False),
@@ -55,28 +59,29 @@ def _progress(
         console=err,
         disable=not err.is_terminal,
     ) as progress:
-        task = progress.add_task(description, total=total, completed=done)
+        task = progress.add_task(description, total=total, completed=completed)
         printed = updated = time.monotonic()
-        pending = 0
+        pending_amount = 0
 
         def advance(count: int) -> None:
-            nonlocal printed, updated, pending
-            pending += count
+            nonlocal printed, updated, pending_amount
+            pending_amount += count
             now = time.monotonic()
             if now - updated < UPDATE_SECONDS:
                 return
-            progress.advance(task, pending)
-            updated, pending = now, 0
+            progress.advance(task, pending_amount)
+            updated, pending_amount = now, 0
+            # A log gets lines instead of a bar that is redrawn.
             if not err.is_terminal and now - printed > LINE_SECONDS:
                 printed = now
-                err.print(_line(progress.tasks[0], unit))
+                err.print(_line(progress.tasks[0], format_amount))
 
         yield advance
-        progress.advance(task, pending)
+        progress.advance(task, pending_amount)
 
 
-def _line(task: Task, unit: Callable[[float], str]) -> str:
-    line = f"  {task.description}: {unit(task.completed)} of {unit(task.total or 0)}"
+def _line(task: Task, format_amount: Callable[[float], str]) -> str:
+    line = f"  {task.description}: {format_amount(task.completed)} of {format_amount(task.total or 0)}"
     if task.speed:
-        line += f", {unit(task.speed)}/s"
+        line += f", {format_amount(task.speed)}/s"
     return line if task.time_remaining is None else f"{line}, {task.time_remaining:.0f} s left"

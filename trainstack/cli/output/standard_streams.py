@@ -16,12 +16,12 @@ from trainstack.errors import ExitCode, describe_os_error
 from trainstack.printable import clean
 
 
-class _OutputError(typer.Exit):
-    """Results cannot be written, so that the command has nothing left to do."""
+class _UnwritableOutputError(typer.Exit):
+    """Standard output cannot be written, so the command ends."""
 
 
-class _Output(FileIO):
-    """Standard output or error. The first failure is kept; afterwards nothing is written any more."""
+class _StandardStream(FileIO):
+    """Standard output or error. Stores the first failure; afterwards nothing is written any more."""
 
     def __init__(self, descriptor: int, *, is_required: bool) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -33,21 +33,21 @@ class _Output(FileIO):
         if self.failure is None:
             try:
                 # Without a result, the stream does not block and its reader is slow.
-                while (written := super().write(data)) is None:
+                while (written_bytes := super().write(data)) is None:
                     select.select([], [self], [])
             except OSError as error:
                 self.failure = error
             else:
-                return written
+                return written_bytes
         if self.is_required:
-            raise _OutputError(ExitCode.FAILED) from self.failure
+            raise _UnwritableOutputError(ExitCode.FAILED) from self.failure
         return len(data)
 
 
 def end_with(command: Callable[[], object]) -> NoReturn:
     """Run a command, and exit with its code, or with another than 0 if its output could not be written."""
     stdout_is_closed = 1 in _open_closed_descriptors()
-    outputs = _Output(1, is_required=True), _Output(2, is_required=False)
+    outputs = _StandardStream(1, is_required=True), _StandardStream(2, is_required=False)
     sys.stdout, sys.stderr = map(_text_stream, outputs, (sys.stdout, sys.stderr))
     code: Any = ExitCode.FAILED
     try:
@@ -55,15 +55,15 @@ def end_with(command: Callable[[], object]) -> NoReturn:
             fail("standard output is closed; redirect it to a file, a pipe or /dev/null", ExitCode.USAGE)
         command()
         code = 0
-    except SystemExit as ended:
-        code = ended.code
-    except typer.Exit as ended:
-        code = ended.exit_code
-    except Exception:  # noqa: BLE001 (a bug, whose traceback may have text of others)
+    except SystemExit as exit_request:
+        code = exit_request.code
+    except typer.Exit as exit_request:
+        code = exit_request.exit_code
+    except Exception:  # noqa: BLE001 (a bug, whose traceback may contain text from the cluster)
         sys.stderr.write(clean(traceback.format_exc()))
     outputs[0].is_required = False
     sys.stdout.flush()
-    # A reader that leaves, such as `head`, has read what it wanted.
+    # A reader that closes the pipe, such as `head`, needs no more output.
     if (failure := outputs[0].failure) is not None and failure.errno != errno.EPIPE:
         err.print(f"error: {describe_os_error(failure, 'standard output')}", style="red")
     sys.stderr.flush()
@@ -72,19 +72,19 @@ def end_with(command: Callable[[], object]) -> NoReturn:
 
 def _open_closed_descriptors() -> set[int]:
     """Open /dev/null in place of closed standard streams, whose numbers the next opened files would get."""
-    closed = set()
+    closed_descriptors = set()
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            closed.add(descriptor)
+            closed_descriptors.add(descriptor)
             # The lowest number that is free.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 (it has no name)
-    return closed
+    return closed_descriptors
 
 
-def _text_stream(output: _Output, former: TextIO | None) -> TextIO:
+def _text_stream(output: _StandardStream, old_stream: TextIO | None) -> TextIO:
     # Arguments and file names may contain bytes that are not valid UTF-8.
-    encoding = former.encoding if former is not None else "utf-8"
-    by_line = output.isatty() or not output.is_required
-    return TextIOWrapper(BufferedWriter(output), encoding, "backslashreplace", line_buffering=by_line)
+    encoding = old_stream.encoding if old_stream is not None else "utf-8"
+    is_line_buffered = output.isatty() or not output.is_required
+    return TextIOWrapper(BufferedWriter(output), encoding, "backslashreplace", line_buffering=is_line_buffered)

@@ -5,22 +5,22 @@ import re
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 
-_LEAST: Mapping[str, int] = {"COLUMNS": 40, "LINES": 10, "TERMINAL_WIDTH": 40}
+_MIN_SIZES: Mapping[str, int] = {"COLUMNS": 40, "LINES": 10, "TERMINAL_WIDTH": 40}
 """The variables that Rich and Typer read, with the least size at which they print every message: at a width of 0, they
 print nothing."""
-_MOST = 10_000
+_MAX_SIZE = 10_000
 """Help is as wide as the terminal; a greater width takes memory and no terminal has it."""
 
 
 def set_usable_size(variables: MutableMapping[str, str]) -> None:
     """Remove sizes at which output would be lost; if the terminal itself is as small, set the least size."""
-    for name, least in _LEAST.items():
-        value = variables.get(name, str(least))
-        if not re.fullmatch("[0-9]{1,5}", value) or not least <= int(value) <= _MOST:
+    for name, min_size in _MIN_SIZES.items():
+        value = variables.get(name, str(min_size))
+        if not re.fullmatch("[0-9]{1,5}", value) or not min_size <= int(value) <= _MAX_SIZE:
             del variables[name]
     for name, size in zip(("COLUMNS", "LINES"), _terminal_size(), strict=False):
-        if 0 < size < _LEAST[name]:
-            variables.setdefault(name, str(_LEAST[name]))
+        if 0 < size < _MIN_SIZES[name]:
+            variables.setdefault(name, str(_MIN_SIZES[name]))
 
 
 def _terminal_size() -> tuple[int, ...]:
