@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from tests.unit.preflight.cluster_cases import make_live
-from trainstack.cli.kueue_judge import Program, kueue_judge
+from trainstack.cli.kueue_judge import JudgeProgram, kueue_judge
 from trainstack.declared.declared import Declared
 from trainstack.kueue.format import summary
 from trainstack.kueue.verdict import Verdict
@@ -25,10 +25,10 @@ QUOTA = {"cpu": "100k", "memory": "100Ti"}
 
 
 @pytest.fixture(scope="module")
-def program() -> Program:
+def program() -> JudgeProgram:
     tools.ensure(["judge-v0.15"])
     found = kueue_judge(RELEASE)
-    assert isinstance(found, Program)
+    assert isinstance(found, JudgeProgram)
     return found
 
 
@@ -108,7 +108,7 @@ def make_placed(hosts: list[str], priority: int = 1000) -> Body:
 
 
 def verdicts(
-    program: Program | str,
+    program: JudgeProgram | str,
     *runs: Workload,
     nodes: tuple[Body, ...] | None = None,
     pods: tuple[Body, ...] = (),
@@ -133,12 +133,12 @@ def verdicts(
     return {verdict.name: verdict for verdict in context.verdicts}
 
 
-def outcome(program: Program, request: TopologyRequest, count: int, **cluster: Any) -> str:
+def outcome(program: JudgeProgram, request: TopologyRequest, count: int, **cluster: Any) -> str:
     (verdict,) = verdicts(program, make_pods(count, request), **cluster).values()
     return summary(verdict)
 
 
-def test_pods_are_placed_where_kueue_would_place_them(program: Program) -> None:
+def test_pods_are_placed_where_kueue_would_place_them(program: JudgeProgram) -> None:
     """A required level places all pods in one domain; a preferred level uses as few domains as possible."""
     mark = "(by the code of Kueue v0.15.2)"
     required = TopologyRequest(required=RACK)
@@ -155,7 +155,7 @@ def test_pods_are_placed_where_kueue_would_place_them(program: Program) -> None:
     assert outcome(program, slices, 4).startswith(f"fits {mark}")
 
 
-def test_pods_on_the_nodes_use_their_capacity(program: Program) -> None:
+def test_pods_on_the_nodes_use_their_capacity(program: JudgeProgram) -> None:
     """The pods that Kueue has placed count, and all others; on an idle cluster only those of DaemonSets."""
     required = TopologyRequest(required=RACK)
     wait = "waits (by the code of Kueue v0.15.2): no example.com/rack has room for the 2 pods now"
@@ -173,7 +173,7 @@ def test_pods_on_the_nodes_use_their_capacity(program: Program) -> None:
     assert outcome(program, required, 2, nodes=cordoned).startswith(wait)
 
 
-def test_the_verdict_has_the_workloads_that_are_preempted_for_a_rack(program: Program) -> None:
+def test_the_verdict_has_the_workloads_that_are_preempted_for_a_rack(program: JudgeProgram) -> None:
     """The quota would suffice for both."""
     preemption = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     queue = make_cluster_queue().model_validate({**make_cluster_queue().model_dump(by_alias=True), **preemption})
@@ -187,7 +187,7 @@ def test_the_verdict_has_the_workloads_that_are_preempted_for_a_rack(program: Pr
     assert found == "fits by preempting (by the code of Kueue v0.15.2): preempts research/busy"
 
 
-def test_in_a_strict_queue_a_workload_without_a_rack_holds_up_those_behind_it(program: Program) -> None:
+def test_in_a_strict_queue_a_workload_without_a_rack_holds_up_those_behind_it(program: JudgeProgram) -> None:
     waiting = make_placed(["n0", "n1", "n2"])
     del waiting["status"]
     found = outcome(program, TopologyRequest(required=RACK), 2, workloads=(waiting,), queueing_strategy="StrictFIFO")
@@ -204,7 +204,7 @@ def test_in_a_strict_queue_a_workload_without_a_rack_holds_up_those_behind_it(pr
     ],
 )
 def test_without_all_that_decides_the_verdict_is_unknown(
-    program: Program, changes: dict[str, Any], reason: str
+    program: JudgeProgram, changes: dict[str, Any], reason: str
 ) -> None:
     assert outcome(program, TopologyRequest(required=RACK), 2, **changes) == (
         "unknown: on cpu; the quota is available, and the nodes of flavor cpu decide whether the pods can be placed: "

@@ -21,7 +21,7 @@ from tests.cluster.registries import (
 )
 from tests.copies import copy_into
 from trainstack.cli.app import app
-from trainstack.images.builds import OWN_BASE
+from trainstack.images.builds import PROJECT_BASE_OPTIONS
 from trainstack.images.tools import ImageTool
 from trainstack.local_cluster.images import Recipe, Storage, ensure_built
 
@@ -125,10 +125,10 @@ def test_buildah_builds_on_a_base_from_the_projects_layout(tmp_path: Path, build
     write_dockerfile(tmp_path / "base")
     (base,) = ensure_built([Recipe("base", tmp_path / "base")], print, storage)
     tool = ImageTool("buildah")
-    assert not tool.has(base)
+    assert not tool.has_image(base)
     tool.load(storage.layout, base)
-    assert tool.has(base)
+    assert tool.has_image(base)
     (tmp_path / "context").mkdir()
     (tmp_path / "context" / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nCOPY Dockerfile /\n")
-    tool.build("r.example.org/lab/on-base:1", tmp_path / "context", {"BASE": base}, *OWN_BASE)
-    assert tool.has("r.example.org/lab/on-base:1")
+    tool.build("r.example.org/lab/on-base:1", tmp_path / "context", {"BASE": base}, *PROJECT_BASE_OPTIONS)
+    assert tool.has_image("r.example.org/lab/on-base:1")

@@ -16,7 +16,7 @@ from tests.cluster.lab import NAMESPACE, await_end, managed_run, volume
 from tests.cluster.project import ROOT, CommandResult, Project
 from tests.local_clusters import cluster_for_dev
 from tests.unit.stacks.test_environment_rights import INSTALLING
-from trainstack.cli.commands.rights import FOLDER, text
+from trainstack.cli.commands.rights import FOLDER, rights_text
 from trainstack.cli.session import Session
 from trainstack.live.client import FORBIDDEN
 from trainstack.local_cluster.access import write_kubeconfig
@@ -51,7 +51,7 @@ NOT_LISTED = {
 @pytest.mark.parametrize("stack", INSTALLING)
 def test_the_committed_roles_of_environments_with_operators_are_current(stack: str) -> None:
     """tests/unit checks the other environments. `trainstack rights -s <environment>` writes the roles."""
-    assert (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8") == text(Session(ROOT, stack))
+    assert (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8") == rights_text(Session(ROOT, stack))
 
 
 class People:

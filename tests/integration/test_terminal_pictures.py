@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.dev.terminal_pictures import FOLDER, PICTURES, svg
+from trainstack.dev.terminal_pictures import FOLDER, PICTURES, draw_svg
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_shows_what_its_command_prints_now(name: str) -> None:
     """Otherwise run `trainstack dev terminal-pictures`. The picture loads nothing from another host."""
-    drawn = svg(name, PICTURES[name])
+    drawn = draw_svg(name, PICTURES[name])
     assert (ROOT / FOLDER / f"{name}.svg").read_text(encoding="utf-8") == drawn
     assert "url(http" not in drawn
 

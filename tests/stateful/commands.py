@@ -106,7 +106,7 @@ def _at_a_terminal(runs: EngineRuns, ask: Callable[[str, str], str]) -> Iterator
     with (
         patch.object(trainstack.cli.engine, "_query", runs.query),
         patch.object(trainstack.cli.engine, "_run", runs.run),
-        patch.object(trainstack.cli.output.console, "interactive", lambda: True),
+        patch.object(trainstack.cli.output.console, "is_interactive", lambda: True),
         patch.object(trainstack.cli.commands.up, "ensure_tools", lambda *_, **__: None),
         patch.object(typer, "confirm", lambda question, **_: ask(QUESTION, question)),
     ):

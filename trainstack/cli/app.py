@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from trainstack.cli.output.console import fail, out
-from trainstack.cli.output.standard_streams import end_with
+from trainstack.cli.output.standard_streams import run_and_exit
 from trainstack.errors import ExitCode, TrainstackError, expected_message
 from trainstack.files.temporary import remove_leftovers
 from trainstack.garbage import suspend_collection
@@ -177,4 +177,4 @@ def trainstack(
 
 
 def main() -> None:
-    end_with(app)
+    run_and_exit(app)

@@ -31,17 +31,17 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 
 
-def with_cluster(found: Checked, session: Session, loaded: Loaded) -> Checked:
+def add_cluster_findings(checked_files: Checked, session: Session, loaded: Loaded) -> Checked:
     """Add the findings on the cluster; an error if the cluster cannot be read."""
     try:
-        checked_cluster = _check_cluster(session, loaded, found.findings)
+        checked_cluster = _check_cluster(session, loaded, checked_files.findings)
     except ClusterError as error:
         message, _, remedy = str(error).partition("; ")
         path = "cluster" if loaded.settings.cluster.context is None else "cluster.context"
         unreachable = Finding.of(CLUSTER_UNREACHABLE, Violation(path, message, remedy), loaded.where(path))
-        return Checked([*found.findings, unreachable], found.verdicts)
+        return Checked([*checked_files.findings, unreachable], checked_files.verdicts)
     # The cluster has answered what is unknown from the files.
-    findings_in_files = [finding for finding in found.findings if finding.severity != "unknown"]
+    findings_in_files = [finding for finding in checked_files.findings if finding.severity != "unknown"]
     findings = sorted({*findings_in_files, *checked_cluster.findings}, key=lambda finding: finding.order)
     return Checked(findings, checked_cluster.verdicts)
 
@@ -113,19 +113,19 @@ def _worker_needs(
             yield paths[metadata["labels"][WORKLOAD]], dict.fromkeys(clusters, needs(manifest))
 
 
-def declared_manifests(root: Path, settings: Settings) -> list[Manifest]:
+def build_manifests(root: Path, settings: Settings) -> list[Manifest]:
     """Return the objects that an environment declares. Raises one of `FAULTS` if the files do not suffice."""
     return Declared.from_files(settings, root).manifests()
 
 
 def _buildable_manifests(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding]]:
     try:
-        return declared_manifests(root, settings), []
+        return build_manifests(root, settings), []
     except FAULTS as error:
         message = f"the objects of the operators' releases were not checked: {error}"
         unbuilt_releases = Finding.of(MANIFESTS_UNBUILT, Violation("operators", message, _REMEDY, "unknown"))
     try:
-        return declared_manifests(root, settings.model_copy(update={"operators": Operators()})), [unbuilt_releases]
+        return build_manifests(root, settings.model_copy(update={"operators": Operators()})), [unbuilt_releases]
     except FAULTS as error:
         message = f"the launches of the runs were not checked: {error}"
         return [], [Finding.of(MANIFESTS_UNBUILT, Violation("workloads", message, _REMEDY))]

@@ -8,7 +8,7 @@ from trainstack.settings.model import Settings
 _announced: set[str] = set()
 
 
-def ensure_intended(settings: Settings) -> None:
+def ensure_intended_cluster(settings: Settings) -> None:
     """Raise RefusedError if the cluster is the local one, and the environment neither uses nor names it."""
     if refusal := kubeconfig.unintended(settings):
         raise RefusedError(refusal)
@@ -16,7 +16,7 @@ def ensure_intended(settings: Settings) -> None:
 
 def announce_cluster(settings: Settings) -> None:
     """Print context, server and file once in a process, before the first write. Raises as `ensure_intended` does."""
-    ensure_intended(settings)
+    ensure_intended_cluster(settings)
     try:
         line = f"cluster: {kubeconfig.described(settings.cluster.context)}"
     except kubeconfig.INVALID:

@@ -63,14 +63,14 @@ class StateRefusedError(TrainstackError):
         """The engine's message."""
 
 
-def prepared(session: Session) -> Engine:
+def project_engine(session: Session) -> Engine:
     """Return the project's engine, for the environment's state."""
     return tools.engine(session.root, embedded=session.placement.embedded)
 
 
-def environment(session: Session, engine: Engine | None = None) -> dict[str, str]:
+def engine_variables(session: Session, engine: Engine | None = None) -> dict[str, str]:
     """Return the variables to set for the project's engine, state, passphrase and cluster."""
-    variables = (engine or prepared(session)).environment
+    variables = (engine or project_engine(session)).environment
     kubeconfig = os.environ.get("KUBECONFIG")
     return {**variables, "KUBECONFIG": str(session.kubeconfig)} if kubeconfig else dict(variables)
 
@@ -78,8 +78,8 @@ def environment(session: Session, engine: Engine | None = None) -> dict[str, str
 def ensure_backend(session: Session) -> str:
     """Return the URL of the backend of the state. Raises ToolchainError if Pulumi selects no backend."""
     if session.placement.embedded:
-        return os.environ.get("PULUMI_BACKEND_URL") or (session.state / "backend").as_uri()
-    ensure_file(session)
+        return os.environ.get("PULUMI_BACKEND_URL") or (session.private_folder / "backend").as_uri()
+    ensure_environment_file(session)
     if url := backend.selected(session.root):
         return url
     _ = session.loaded  # an invalid value may be why the state is not embedded
@@ -130,7 +130,7 @@ def pulumi(
 def _run(session: Session, arguments: Sequence[str], variables: Mapping[str, str], *, aside: bool) -> tuple[int, str]:
     """Run the engine, showing its output; return its exit code and its errors."""
     ensure_backend(session)
-    engine = prepared(session)
+    engine = project_engine(session)
     command = [str(engine.pulumi), *arguments, "--stack", session.stack, "--non-interactive"]
     cluster_variables = private_kubeconfig.variables(session.settings.cluster.context)
     env = {**_process_variables(session, engine), **cluster_variables, **variables}
@@ -184,7 +184,7 @@ def deployment(session: Session) -> Mapping[str, Any] | None:
     """Return the state's `deployment`, {} before the first `up`; None without a stack. Exits if it is unreadable."""
     if session.placement.embedded and not os.environ.get("PULUMI_BACKEND_URL"):
         # The engine's export takes ten times as long as reading its file.
-        file = state_file(session.state / "backend", project_name(session.root), session.stack)
+        file = state_file(session.private_folder / "backend", project_name(session.root), session.stack)
         if file is None:
             return None
         if (stored_deployment := read_deployment(file)) is not None:
@@ -193,7 +193,7 @@ def deployment(session: Session) -> Mapping[str, Any] | None:
     return None if exported is None else json.loads(exported)["deployment"] or {}
 
 
-def ensure_file(session: Session) -> None:
+def ensure_environment_file(session: Session) -> None:
     """Raise SettingsError if the environment has no file, which the engine would create, or one that is not a map.
 
     Such a file does not have the environment's state and cluster.
@@ -209,7 +209,7 @@ def ensure_file(session: Session) -> None:
 
 def ensure_stack(session: Session) -> None:
     """Create an embedded stack's state unless it exists. Exits with the command to create any other missing stack."""
-    ensure_file(session)
+    ensure_environment_file(session)
     if _stack_exists(session):
         return
     if not session.placement.embedded:
@@ -234,7 +234,7 @@ def preview_variables(session: Session) -> Iterator[dict[str, str]]:
         ensure_stack(session)
     elif not _stack_exists(session):
         err.print(f"  {session.stack} has no state yet: the preview uses a temporary one")
-        engine = prepared(session)
+        engine = project_engine(session)
         with temporary_state(
             session.root, session.stack, engine.pulumi, _process_variables(session, engine)
         ) as variables:
@@ -252,7 +252,7 @@ def _stack_exists(session: Session) -> bool:
 
 def _earlier_state_remedy(session: Session) -> str:
     """Return a remedy if the checkout has a state of a stack that is not embedded, as former versions kept it."""
-    folder = session.state / "backend"
+    folder = session.private_folder / "backend"
     if session.placement.embedded or state_file(folder, project_name(session.root), session.stack) is None:
         return ""
     return (
@@ -306,7 +306,7 @@ def _query(
     session: Session, *arguments: str, variables: Mapping[str, str] = MappingProxyType({})
 ) -> "subprocess.CompletedProcess[str]":
     ensure_backend(session)
-    engine = prepared(session)
+    engine = project_engine(session)
     command = [str(engine.pulumi), *arguments, "--non-interactive"]
     env = {**_process_variables(session, engine), **variables}
     return subprocess.run(command, cwd=session.root, env=env, check=False, capture_output=True, text=True)
@@ -315,4 +315,4 @@ def _query(
 def _process_variables(session: Session, engine: Engine) -> dict[str, str]:
     """Return all variables of the engine's process."""
     inherited_variables = {name: value for name, value in os.environ.items() if name not in engine.removed}
-    return _GARBAGE_COLLECTION | inherited_variables | environment(session, engine)
+    return _GARBAGE_COLLECTION | inherited_variables | engine_variables(session, engine)

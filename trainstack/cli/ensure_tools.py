@@ -1,7 +1,7 @@
 """What a deployment needs before it calls the engine."""
 
 from trainstack.cli.output.console import report
-from trainstack.cli.releases import with_downloads
+from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.session import Session
 from trainstack.declared.inputs import is_built
 from trainstack.local_cluster import drivers
@@ -16,11 +16,11 @@ def ensure_tools(session: Session, *, kubectl: bool, local_cluster: bool) -> Non
     installs = session.settings.operators.installs.values()
     groups = tools.needed_groups(
         local_cluster=local_cluster,
-        kind=local_cluster and drivers.default(session.cluster_state) == "kind",
+        kind=local_cluster and drivers.default(session.cluster_folder) == "kind",
         kubectl=kubectl,
         releases=any(map(is_built, installs)),
     )
     tools.ensure(groups, project=session.root)
     for program in tools.replacements():
         report(f"from PATH: {program}")
-    with_downloads(session.settings)
+    settings_with_downloads(session.settings)

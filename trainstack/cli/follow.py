@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
 from trainstack.cli.output.console import fail, report, show_json
-from trainstack.cli.retries import PATIENCE_SECONDS, PAUSE_SECONDS, Patience
+from trainstack.cli.retries import PAUSE_SECONDS, RETRY_SECONDS, RetryBudget
 from trainstack.cli.run_selection import describe_missing_run, unknown_results
-from trainstack.cli.run_views import MANY, as_data, read_views_of_any, without_loaders
+from trainstack.cli.run_views import MANY, as_data, leave_out_loaders, read_views_of_any
 from trainstack.cli.session import Session
 from trainstack.runs.launches import Phase
 from trainstack.runs.status.run_view import RunView
 
 
-class Changes:
+class ChangeReporter:
     """Prints a subject's line only when it changes."""
 
     def __init__(self) -> None:
@@ -33,17 +33,17 @@ def follow(session: Session, run: str | None, timeout: int, *, as_json: bool = F
     restartPolicy Always has ended once an attempt has succeeded.
     """
     deadline = time.monotonic() + timeout
-    changes = Changes()
+    changes = ChangeReporter()
     active_run_ids: dict[str, None] = {}
     """Run ids that were active at some point, in order."""
-    retry_budget = Patience(session, PATIENCE_SECONDS)
+    retry_budget = RetryBudget(session, RETRY_SECONDS)
     while True:
-        all_views = retry_budget.ask(lambda: read_views_of_any(session, run))
-        views = without_loaders(session, all_views)
+        all_views = retry_budget.retry(lambda: read_views_of_any(session, run))
+        views = leave_out_loaders(session, all_views)
         if run is not None and all_views and not views:
             fail(f"{run} is a data loader, which runs until it is deleted or reaches its deadline")
         if run is not None and not all_views and not active_run_ids:
-            fail(retry_budget.ask(lambda: describe_missing_run(session, run)))
+            fail(retry_budget.retry(lambda: describe_missing_run(session, run)))
         # A run that was active and has no view any more was deleted before its result was read.
         active_run_ids |= dict.fromkeys(view.launch.run_id for view in views if view.launch.awaited)
         for name, line in _summary_lines(views):

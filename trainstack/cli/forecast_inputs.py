@@ -17,7 +17,7 @@ from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.workloads import Workload
 
 
-def measured(session: Session) -> dict[str, float]:
+def measured_durations(session: Session) -> dict[str, float]:
     """Return the median seconds of each declared run's earlier records, by NAMESPACE/NAME."""
     records = measured_runs(session.results)
     durations = {}
@@ -36,7 +36,7 @@ def _matches(record: MeasuredRun, run: Workload, *, any_set: bool) -> bool:
     return is_same and (any_set or (record.args, record.env) == (first.args, first.env))
 
 
-def held_by(session: Session) -> Callable[[Settings], LiveWorkloads]:
+def live_workloads_reader(session: Session) -> Callable[[Settings], LiveWorkloads]:
     """Read the cluster once, and return a function from settings to its workloads in the queues of these settings.
 
     Raises ClusterError, and ValueError if files that run ids depend on are missing.

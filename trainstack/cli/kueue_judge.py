@@ -25,7 +25,7 @@ _MEMORY_VARIABLES = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
 
 
 @dataclass(frozen=True)
-class Program:
+class JudgeProgram:
     """The program for one release of Kueue."""
 
     path: Path
@@ -56,13 +56,13 @@ class Program:
         return answers
 
 
-def kueue_judge(release: str) -> Program | str:
+def kueue_judge(release: str) -> JudgeProgram | str:
     """Return the program for a release of Kueue, or the reason why it is missing."""
     group = GROUP_OF[_PROGRAM]
     built_release = gomod.load(GO_MODULES / group.module / "go.mod").version(_KUEUE)
     if release != built_release:
         return f"kueue-judge is of Kueue {built_release}, not of {release or 'an unknown release'}"
     try:
-        return Program(tools.program(_PROGRAM), release)
+        return JudgeProgram(tools.program(_PROGRAM), release)
     except MissingTool:
         return f"kueue-judge has not been built (trainstack dev tools {group.name})"

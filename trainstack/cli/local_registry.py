@@ -12,6 +12,6 @@ def local_registry(session: Session) -> RegistryAccess | None:
     return cluster.registry if cluster is not None and cluster.kubeconfig == session.kubeconfig else None
 
 
-def asking(access: RegistryAccess) -> Registries:
+def registry_client(access: RegistryAccess) -> Registries:
     """Return a client that reads every image from this registry. Raises ClusterError if a certificate is unreadable."""
     return Registries({}, mirror=f"https://{access.address}", tls=access.tls())

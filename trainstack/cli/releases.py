@@ -11,7 +11,7 @@ from trainstack.settings.loading.load import Loaded
 from trainstack.settings.model import Settings
 
 
-def with_downloads(settings: Settings) -> Settings:
+def settings_with_downloads(settings: Settings) -> Settings:
     """Download missing releases, and return the settings with their paths. Raises DownloadError with every error."""
     if not _names_url(settings):
         return settings
@@ -20,7 +20,7 @@ def with_downloads(settings: Settings) -> Settings:
     return releases.with_downloads(settings, report)
 
 
-def downloads(settings: Settings) -> tuple[Settings, Mapping[str, ReleaseError]]:
+def try_downloads(settings: Settings) -> tuple[Settings, Mapping[str, ReleaseError]]:
     """Return the settings with the paths of downloaded releases, and the errors by operator."""
     if not _names_url(settings):
         return settings, {}

@@ -14,12 +14,12 @@ T = TypeVar("T")
 PAUSE_SECONDS = 1.0
 """Between two reads of the cluster."""
 
-PATIENCE_SECONDS = 300
+RETRY_SECONDS = 300
 """How long `wait` retries while the cluster does not answer; an upgrade of its control plane takes minutes."""
 
 
 @dataclass
-class Patience:
+class RetryBudget:
     """Retries of reads while the cluster does not answer, each error reported once.
 
     The runs continue meanwhile, so only a permanent error, such as a missing kubeconfig or right, ends the command.
@@ -32,7 +32,7 @@ class Patience:
     _failing_since: float | None = field(default=None, init=False)
     _reported_error: str = field(default="", init=False)
 
-    def missed(self, error: ClusterError) -> None:
+    def record_failure(self, error: ClusterError) -> None:
         """Record a failed read; exits if the error is permanent or the time is up."""
         if isinstance(error, PermanentError):
             fail(str(error), error.exit_code)
@@ -44,18 +44,18 @@ class Patience:
             self._reported_error = str(error)
             self.report(f"{error}; retrying")
 
-    def heard(self) -> None:
+    def reset(self) -> None:
         """Record a successful read."""
         self._failing_since, self._reported_error = None, ""
 
-    def ask(self, read: Callable[[], T]) -> T:
+    def retry(self, read: Callable[[], T]) -> T:
         """Repeat a read until it succeeds, and return its result."""
         while True:
             try:
                 answer = read()
             except ClusterError as error:
-                self.missed(error)
+                self.record_failure(error)
                 time.sleep(PAUSE_SECONDS)
             else:
-                self.heard()
+                self.reset()
                 return answer

@@ -29,12 +29,12 @@ class UnknownClusterError(TrainstackError):
     """It is unknown which worker cluster has the record of a dispatched run."""
 
 
-def bodies_once(session: Session) -> Callable[[], Bodies]:
+def body_reader(session: Session) -> Callable[[], Bodies]:
     """Return a function that reads the live launches when it is first called."""
     return cache(lambda: read_bodies(session))
 
 
-def fetch_run(session: Session, ledger: Ledger, live: Callable[[], Bodies]) -> Path | None:
+def fetch_run(session: Session, ledger: Ledger, read_live_bodies: Callable[[], Bodies]) -> Path | None:
     """Fetch a run's record to results/<run-id>/, unless the finished record is there.
 
     `read_live_bodies` reads the live launches. Returns None for a run without a record: an unmanaged workload, or
@@ -47,7 +47,7 @@ def fetch_run(session: Session, ledger: Ledger, live: Callable[[], Bodies]) -> P
     if workload is None or workload.record is None:
         return None
     # The namespace of the launch: the workload may have been moved to another one since.
-    settings = settings_of_run(session, live(), ledger.run_id)
+    settings = settings_of_run(session, read_live_bodies(), ledger.run_id)
     with data_loader(settings, ledger.namespace, workload.record.volume) as loader:
         warn_of_changes(fetch_files(loader, f"{workload.record.path}/{ledger.run_id}", target))
     return target
@@ -65,13 +65,15 @@ def latest_run(session: Session, bodies: Bodies, workload: str, record: Record) 
     return max(workload_launches, key=lambda launch: launch.created).run_id
 
 
-def settings_of_run(session: Session, live: Bodies, run_id: str) -> Settings:
+def settings_of_run(session: Session, live_bodies: Bodies, run_id: str) -> Settings:
     """Return the settings of the cluster with a run's volume: a worker cluster's if MultiKueue dispatched the run.
 
     Raises PermanentError without a context for that cluster, UnknownClusterError if it is unknown which one that is.
     """
     settings = session.settings
-    run_bodies = [body for body in live if body["metadata"]["labels"][RUN] == run_id] or _indexed_jobs(live, run_id)
+    run_bodies = [body for body in live_bodies if body["metadata"]["labels"][RUN] == run_id] or _indexed_jobs(
+        live_bodies, run_id
+    )
     if run_bodies and not any(map(is_dispatched, run_bodies)):
         return settings
     clusters = {*clusters_of(run_bodies, settings.cluster.context).values()}
@@ -95,29 +97,29 @@ def _indexed_jobs(live_bodies: Bodies, run_id: str) -> Bodies:
     ]
 
 
-def record_place(session: Session, run: str) -> tuple[str, str, str]:
-    workload = session.workload(run.rpartition("-")[0])
+def record_place(session: Session, run_id: str) -> tuple[str, str, str]:
+    workload = session.workload(run_id.rpartition("-")[0])
     if workload is None:
         recorded_workloads = (
             ", ".join(declared_run.name for _, declared_run in session.settings.trained() if declared_run.record)
             or "none"
         )
         fail(
-            f"{run!r} is not a run of {session.stack}; run ids are <workload>-<10 hex>, and its recorded workloads "
+            f"{run_id!r} is not a run of {session.stack}; run ids are <workload>-<10 hex>, and its recorded workloads "
             f"are: {recorded_workloads}"
         )
     if workload.record is None:
         fail(
-            f"{run} has no record, since {workload.name} sets no `record`; for its log: "
-            f"trainstack logs {run} -s {session.stack}"
+            f"{run_id} has no record, since {workload.name} sets no `record`; for its log: "
+            f"trainstack logs {run_id} -s {session.stack}"
         )
-    return workload.namespace, workload.record.volume, f"{workload.record.path}/{run}"
+    return workload.namespace, workload.record.volume, f"{workload.record.path}/{run_id}"
 
 
-def warn_of_changes(fetched: TransferResult) -> None:
-    if fetched.changed:
+def warn_of_changes(transfer_result: TransferResult) -> None:
+    if transfer_result.changed:
         err.print(
-            f"{len(fetched.changed)} files changed while they were fetched and are not verified: "
-            f"{', '.join(fetched.changed)!r}; fetch them again when the run has ended",
+            f"{len(transfer_result.changed)} files changed while they were fetched and are not verified: "
+            f"{', '.join(transfer_result.changed)!r}; fetch them again when the run has ended",
             style="yellow",
         )

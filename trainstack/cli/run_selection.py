@@ -18,7 +18,7 @@ Body = Mapping[str, Any]
 def launch_bodies(session: Session, run: str | None) -> list[Body]:
     """Read the objects of a run's launches, or of all. Raises ClusterError; exits if the run has none."""
     bodies = read_bodies(session)
-    return bodies_of(chosen([live_launch(body) for body in bodies], run), bodies)
+    return bodies_of(select_launches([live_launch(body) for body in bodies], run), bodies)
 
 
 def read_bodies(session: Session) -> list[dict[str, Any]]:
@@ -31,9 +31,9 @@ def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Body]) -> list[Bo
     return [body for body in bodies if identity(body) in identities]
 
 
-def chosen(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
+def select_launches(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
     """Return the launches of one run, or all; exits if the run has none."""
-    selected_launches = matching(launches, run)
+    selected_launches = launches_named(launches, run)
     if run is not None and not selected_launches:
         fail(_describe_missing_object(launches, run))
     return selected_launches
@@ -82,7 +82,7 @@ def describe_missing_run(session: Session, run: str) -> str:
     return "\n".join(lines) or _describe_missing_object(runs.live, run)
 
 
-def matching(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
+def launches_named(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
     """Return the launches that a name on the command line refers to; all for None."""
     if run is None:
         return list(launches)

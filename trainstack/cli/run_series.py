@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trainstack.cli.output.console import fail, step
-from trainstack.cli.run_records import bodies_once, fetch_run
+from trainstack.cli.run_records import body_reader, fetch_run
 from trainstack.cli.run_selection import ledgers_of
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, RightsError, read, read_text
@@ -24,7 +24,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 Pod = Mapping[str, Any]
 
 
-def figures(session: Session, names: Sequence[str]) -> list[Run]:
+def read_compared_runs(session: Session, names: Sequence[str]) -> list[Run]:
     """Return the named runs in their order: run ids or prefixes, workloads, `<run-id>/<index>`.
 
     A finished record that was fetched before needs no cluster. Raises ReportError, ClusterError and
@@ -32,7 +32,7 @@ def figures(session: Session, names: Sequence[str]) -> list[Run]:
     """
     runs: list[Run] = []
     cluster_runs: Runs | None = None
-    read_live_bodies = bodies_once(session)
+    read_live_bodies = body_reader(session)
     for name in names:
         run_name, _, index = name.partition("/")
         if (session.results / name / DONE).is_file():

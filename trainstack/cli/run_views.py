@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from trainstack.cli.run_selection import Body, bodies_of, launch_bodies, matching, read_bodies
+from trainstack.cli.run_selection import Body, bodies_of, launch_bodies, launches_named, read_bodies
 from trainstack.cli.session import Session
 from trainstack.live.progress import view_runs
 from trainstack.objects.labels import SET
@@ -31,14 +31,14 @@ def read_run_views(session: Session, run: str | None = None, *, with_usage: bool
 def read_views_of_any(session: Session, run: str | None) -> list[RunView]:
     """Read the launches of a run, or all; [] if the run has none."""
     bodies = read_bodies(session)
-    return _view_bodies(session, bodies_of(matching([live_launch(body) for body in bodies], run), bodies))
+    return _view_bodies(session, bodies_of(launches_named([live_launch(body) for body in bodies], run), bodies))
 
 
 def _view_bodies(session: Session, bodies: Sequence[Body], *, with_usage: bool = False) -> list[RunView]:
     settings = session.settings
     is_owner = settings.environment.profile == "owner"
     bare_views = [bare_view(body) for body in bodies]
-    left_out_ids = {id(view) for view in without_earlier(bare_views)[1]}
+    left_out_ids = {id(view) for view in split_off_earlier(bare_views)[1]}
     if len(bodies) > MANY:
         left_out_ids |= {
             id(view) for view, body in zip(bare_views, bodies, strict=True) if SET in body["metadata"]["labels"]
@@ -48,7 +48,7 @@ def _view_bodies(session: Session, bodies: Sequence[Body], *, with_usage: bool =
     return [*views, *(view for view in bare_views if id(view) in left_out_ids)]
 
 
-def without_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[RunView]]:
+def split_off_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[RunView]]:
     """Split the views: all but the earlier ended runs, and the ended runs before the last MANY."""
     ended_views = sorted((view for view in views if view.ended), key=lambda view: view.ended or view.launch.created)
     earlier_views = ended_views[: max(len(ended_views) - MANY, 0)]
@@ -56,7 +56,7 @@ def without_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[RunVi
     return [view for view in views if id(view) not in ids], earlier_views
 
 
-def without_loaders(session: Session, views: Sequence[RunView]) -> list[RunView]:
+def leave_out_loaders(session: Session, views: Sequence[RunView]) -> list[RunView]:
     """Leave out data loaders, which wait until they are used."""
     loader_names = {run.name for run in session.settings.workloads.runs if run.kind == "DataLoader"}
     return [view for view in views if view.launch.run_id.rpartition("-")[0] not in loader_names]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from trainstack.cli.output.console import fail
-from trainstack.cli.selection import selected_stack
+from trainstack.cli.stack_selection import selected_stack
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.teardown.permission_files import remove_leftovers
 from trainstack.live.kubeconfig import LOCAL, VARIABLE, absolute, default_path
@@ -102,16 +102,16 @@ class Session:
         return session
 
     @property
-    def state(self) -> Path:
+    def private_folder(self) -> Path:
         """The checkout's private folder, ignored by git."""
         return self.root / ".trainstack"
 
     @property
-    def cluster_state(self) -> Path:
-        return self.state / "cluster"
+    def cluster_folder(self) -> Path:
+        return self.private_folder / "cluster"
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Whether the commands use the local cluster."""
         return self.kubeconfig.resolve() == (self.root / LOCAL).resolve()
 

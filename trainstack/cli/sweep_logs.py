@@ -57,7 +57,9 @@ class TrialLogs:
         self._may_not_save = False
         self._reported_problems: set[str] = set()
 
-    def outcomes(self, objects: SweepObjects, live: Mapping[str, LiveTrial], *, running: bool) -> Mapping[str, Outcome]:
+    def outcomes(
+        self, objects: SweepObjects, live_by_run_id: Mapping[str, LiveTrial], *, include_running: bool
+    ) -> Mapping[str, Outcome]:
         """Return the outcomes in logs and ledgers by run id; {} for a managed sweep. Raises ClusterError.
 
         Saves the outcomes of newly ended trials in their ledgers. `include_running`: also those of running trials.
@@ -73,20 +75,20 @@ class TrialLogs:
         earlier_outcomes = {
             run_id: outcome for run_id, outcome in earlier_outcomes.items() if outcome.launch == launches.get(run_id)
         }
-        states = {"succeeded", "failed", *(("running",) if running else ())}
+        states = {"succeeded", "failed", *(("running",) if include_running else ())}
         # Only logs that may have changed are read.
         pods = {
             run_id: pod
             for run_id, pod in trial_pods(objects).items()
             if run_id in launches
-            and live[run_id].state in states
+            and live_by_run_id[run_id].state in states
             and not self._is_settled(run_id, earlier_outcomes.get(run_id))
         }
         new_outcomes, problem = read_trial_logs(
             pods,
             trial_clusters(objects),
             self.session.settings,
-            lambda run_id, log: self._make_outcome(live[run_id], launches[run_id], log),
+            lambda run_id, log: self._make_outcome(live_by_run_id[run_id], launches[run_id], log),
         )
         if problem and problem not in self._reported_problems:
             self._reported_problems.add(problem)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.follow import Changes
+from trainstack.cli.follow import ChangeReporter
 from trainstack.cli.output.console import fail, step
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
@@ -71,7 +71,7 @@ def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
         for problem in objects.unreached.values():
             TerminalProgress.warn(problem)
         live_by_run_id = live_trials(objects)
-        outcomes = TrialLogs(session, sweep).outcomes(objects, live_by_run_id, running=True)
+        outcomes = TrialLogs(session, sweep).outcomes(objects, live_by_run_id, include_running=True)
     records = _read_records(session, sweep, list(trials), objects, TerminalProgress.warn)
     return tuple(
         trial.model_copy(update={"reason": _UNREAD})
@@ -82,33 +82,35 @@ def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
 
 
 @dataclass
-class Known:
+class TrialCache:
     """Logs and records of ended trials, read once for repeated calls of `read_states`."""
 
     logs: TrialLogs
     records: dict[str, Record | None] = field(default_factory=dict)
-    unreached: Changes = field(default_factory=Changes)
+    unread_clusters: ChangeReporter = field(default_factory=ChangeReporter)
     """Reports each reason why a worker cluster was not read, only once."""
 
 
-def read_states(session: Session, sweep: Sweep, planned: Mapping[str, Trial], known: Known) -> tuple[TrialResult, ...]:
+def read_states(
+    session: Session, sweep: Sweep, trials: Mapping[str, Trial], cache: TrialCache
+) -> tuple[TrialResult, ...]:
     """Read every trial's state from the cluster, and the metrics of unmanaged trials. Raises ClusterError.
 
     Reads records only of ended trials whose objects were deleted, since a data loader waits in the queue like any Job.
     """
     objects = read_sweep(session.settings, sweep.name)
     for problem in objects.unreached.values():
-        known.unreached.report(problem, problem)
+        cache.unread_clusters.report(problem, problem)
     live_by_run_id = live_trials(objects)
-    outcomes = known.logs.outcomes(objects, live_by_run_id, running=False)
+    outcomes = cache.logs.outcomes(objects, live_by_run_id, include_running=False)
     deleted_run_ids = [
-        run_id for run_id in planned if run_id in live_by_run_id and live_by_run_id[run_id].state == "gone"
+        run_id for run_id in trials if run_id in live_by_run_id and live_by_run_id[run_id].state == "gone"
     ]
-    if unread_run_ids := [run_id for run_id in deleted_run_ids if run_id not in known.records]:
-        known.records |= _read_records(
-            session, sweep, unread_run_ids, objects, lambda line: known.unreached.report(line, line)
+    if unread_run_ids := [run_id for run_id in deleted_run_ids if run_id not in cache.records]:
+        cache.records |= _read_records(
+            session, sweep, unread_run_ids, objects, lambda line: cache.unread_clusters.report(line, line)
         )
-    return _join_trials(sweep, planned, live_by_run_id, outcomes, known.records)
+    return _join_trials(sweep, trials, live_by_run_id, outcomes, cache.records)
 
 
 def _join_trials(
@@ -119,27 +121,27 @@ def _join_trials(
     records: Mapping[str, Record | None],
 ) -> tuple[TrialResult, ...]:
     return tuple(
-        joined(
+        join_trial(
             run_id,
             trial,
             live_by_run_id.get(run_id),
             records.get(run_id),
             sweep,
-            looked=run_id in records,
+            record_was_read=run_id in records,
             outcome=outcomes.get(run_id),
         )
         for run_id, trial in trials.items()
     )
 
 
-def joined(
+def join_trial(
     run_id: str,
     trial: Trial,
-    live: LiveTrial | None,
+    live_trial: LiveTrial | None,
     record: Record | None,
     sweep: Sweep,
     *,
-    looked: bool,
+    record_was_read: bool,
     outcome: Outcome | None = None,
 ) -> TrialResult:
     """Combine a trial's objects with its record or log; a finished record takes precedence.
@@ -153,10 +155,10 @@ def joined(
         "run_id": run_id,
         "parameters": dict(trial.parameters),
     }
-    if outcome is not None and not (live is not None and live.state == "queued"):
+    if outcome is not None and not (live_trial is not None and live_trial.state == "queued"):
         return TrialResult(**identity, **outcome.model_dump(exclude={"launch", "metric", "metrics_format"}))
     metrics, fault = _parse_metrics(record, f"{run_id}/{METRICS}", objective) if record else ((), "")
-    end = _trial_end(live, record, sweep, record_was_read=looked)
+    end = _trial_end(live_trial, record, sweep, record_was_read=record_was_read)
     facts = record.facts if record else {}
     return TrialResult(
         **identity,
@@ -164,9 +166,9 @@ def joined(
         metrics=metrics,
         reason=end.reason or fault,
         last_lines=end.last_lines,
-        started=_parse_time(facts.get("started")) or (live.started if live else None),
-        finished=_finish_time(live, record, end.state),
-        attempts=record.attempts if record else live.attempts if live else 0,
+        started=_parse_time(facts.get("started")) or (live_trial.started if live_trial else None),
+        finished=_finish_time(live_trial, record, end.state),
+        attempts=record.attempts if record else live_trial.attempts if live_trial else 0,
     )
 
 

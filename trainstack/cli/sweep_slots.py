@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trainstack.cli.follow import Changes
+from trainstack.cli.follow import ChangeReporter
 from trainstack.cli.output.console import fail
-from trainstack.cli.retries import PATIENCE_SECONDS, PAUSE_SECONDS, Patience
+from trainstack.cli.retries import PAUSE_SECONDS, RETRY_SECONDS, RetryBudget
 from trainstack.cli.run_selection import launch_bodies
 from trainstack.cli.session import Session
 from trainstack.runs.launches import live_launch
@@ -14,10 +14,10 @@ from trainstack.runs.launches import live_launch
 
 def await_slot(session: Session, parallelism: Mapping[str, int], timeout: int) -> None:
     """Return once one of the sweeps has a free slot; report every change. Exits if the time is up."""
-    deadline, changes = time.monotonic() + timeout, Changes()
-    retry_budget = Patience(session, PATIENCE_SECONDS)
+    deadline, changes = time.monotonic() + timeout, ChangeReporter()
+    retry_budget = RetryBudget(session, RETRY_SECONDS)
     while True:
-        active = _active_trials(retry_budget.ask(lambda: launch_bodies(session, None)))
+        active = _active_trials(retry_budget.retry(lambda: launch_bodies(session, None)))
         slots = (f"{name}: {active.get(name, 0)} of {limit} slots in use" for name, limit in parallelism.items())
         changes.report("slots", ", ".join(slots))
         if any(active.get(name, 0) < limit for name, limit in parallelism.items()):

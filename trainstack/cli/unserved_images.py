@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import typer
 
-from trainstack.cli.local_registry import asking, local_registry
+from trainstack.cli.local_registry import local_registry, registry_client
 from trainstack.cli.output.console import err, step
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.errors import ExitCode
-from trainstack.images.builds import require_local
+from trainstack.images.builds import require_local_registry
 from trainstack.live.registry import AccessDeniedError, ImageMissingError, NoAddressError, Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.live.snapshot import read_runs
@@ -50,7 +50,7 @@ def images_of_runs(session: Session) -> list[RunImage]:
 
 
 def unserved_images(
-    session: Session, images: Sequence[RunImage], local: RegistryAccess | None
+    session: Session, images: Sequence[RunImage], registry_access: RegistryAccess | None
 ) -> tuple[UnservedImage, ...]:
     """Return the images with a Dockerfile here that their registry lacks, or whose registry cannot be read.
 
@@ -61,7 +61,7 @@ def unserved_images(
     if not buildable_images:
         return ()
     with step("looking for the workloads' images in their registries", "1 s"), ThreadPoolExecutor(_WORKERS) as pool:
-        unserved = pool.map(lambda image: _find_unserved(session.settings, image, local), buildable_images)
+        unserved = pool.map(lambda image: _find_unserved(session.settings, image, registry_access), buildable_images)
         return tuple(image for image in unserved if image is not None)
 
 
@@ -73,14 +73,14 @@ class _NamedImage:
 
 
 def unread_images(
-    session: Session, of_runs: Sequence[RunImage], local: RegistryAccess | None
+    session: Session, images: Sequence[RunImage], registry_access: RegistryAccess | None
 ) -> tuple[UnreadImage, ...]:
     """Request each image without credentials, as a node without a pull secret does, and return those that fail.
 
     Images with a Dockerfile in this repository are left to `unserved_images`. The local cluster's own registry serves
     all images, and `up` pushes them there.
     """
-    named_images = [] if local is not None else list(_named_images(session, of_runs))
+    named_images = [] if registry_access is not None else list(_named_images(session, images))
     if not named_images:
         return ()
     registries = Registries({}, timeout_seconds=_TIMEOUT_SECONDS)
@@ -108,7 +108,7 @@ def _named_images(session: Session, images: Sequence[RunImage]) -> Iterator[_Nam
         yield _NamedImage("cluster.loader.image", loader.image, bool(loader.image_pull_secrets))
 
 
-def ensure_pushed(session: Session) -> None:
+def ensure_images_pushed(session: Session) -> None:
     """Exit if the registry of a run that `up` would launch lacks its image, or has no address.
 
     Unreadable registries and silenced findings are not errors: the nodes may have a mirror.
@@ -158,7 +158,7 @@ def _find_unserved(settings: Settings, image: RunImage, registry_access: Registr
 
 def _registries(image: RunImage, registry_access: RegistryAccess | None) -> Registries:
     if image.local or registry_access is not None:
-        return asking(require_local(registry_access))
+        return registry_client(require_local_registry(registry_access))
     return Registries(read_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
 
 

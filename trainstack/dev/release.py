@@ -23,7 +23,7 @@ def build(checkout: Path, tag: str | None, output: Path) -> list[Path]:
         raise ToolchainError(
             f"the tag {tag} is not that of version {version} in pyproject.toml: tag the commit v{version}"
         )
-    text = notes(checkout, version, released=tag is not None)
+    text = version_notes(checkout, version, is_release=tag is not None)
     packages = output / PACKAGES
     packages.mkdir(parents=True, exist_ok=True)
     with temporary_folder() as folder:
@@ -45,13 +45,13 @@ def project_version(checkout: Path) -> str:
     return str(tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
 
 
-def notes(checkout: Path, version: str, *, released: bool) -> str:
+def version_notes(checkout: Path, version: str, *, is_release: bool) -> str:
     """Return a version's section of CHANGELOG.md. `is_release`: whether it must have a date."""
     changes = (checkout / "CHANGELOG.md").read_text(encoding="utf-8")
     section = re.search(rf"^## \[{re.escape(version)}\] - (\S+)\n(.*?)(?=^## |\Z)", changes, re.MULTILINE | re.DOTALL)
     if section is None:
         raise ToolchainError(f"CHANGELOG.md has no section `## [{version}] - <date>`: add it")
-    if released and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", section[1]):
+    if is_release and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", section[1]):
         raise ToolchainError(
             f"CHANGELOG.md has {section[1]!r} as the date of version {version}: write that of the release"
         )

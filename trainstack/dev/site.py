@@ -41,13 +41,13 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     place = page.file.src_uri
     source = next((source for source, site_path in GENERATED.items() if site_path == place), f"{_DOCS}/{place}")
-    text, missing = adapted(markdown, source, CHECKOUT, config.extra["repository"])
+    text, missing = adapt_page(markdown, source, CHECKOUT, config.extra["repository"])
     for target in missing:
         _log.warning("%s has a link to %s, which does not exist", source, target)
     return text
 
 
-def adapted(markdown: str, source: str, root: Path, repository: str) -> tuple[str, list[str]]:
+def adapt_page(markdown: str, source: str, root: Path, repository: str) -> tuple[str, list[str]]:
     """Return the page for the site, and the targets outside `docs/` that do not exist.
 
     `source` is the page's path in the checkout `root`. mkdocs itself checks links within `docs/`.

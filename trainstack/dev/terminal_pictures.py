@@ -95,15 +95,15 @@ PICTURES: Mapping[str, Picture] = {
 }
 
 
-def write(root: Path) -> list[Path]:
+def write_pictures(root: Path) -> list[Path]:
     """Write all pictures of the checkout, and return their paths."""
-    files = {FOLDER / f"{name}.svg": svg(name, picture) for name, picture in PICTURES.items()}
+    files = {FOLDER / f"{name}.svg": draw_svg(name, picture) for name, picture in PICTURES.items()}
     with edit_project(root) as edit:
         edit.write({str(file): text for file, text in files.items()})
     return list(files)
 
 
-def svg(name: str, picture: Picture) -> str:
+def draw_svg(name: str, picture: Picture) -> str:
     with temporary_folder() as root:
         if picture.project:
             with edit_project(root) as edit:

@@ -29,16 +29,16 @@ from trainstack.runs.images.references import target
 from trainstack.runs.images.run_images import RunImage, base_argument
 from trainstack.settings.model import Cluster
 
-OWN_BASE = ("--timestamp=0", "--pull=false")
+PROJECT_BASE_OPTIONS = ("--timestamp=0", "--pull=false")
 """No registry has the base; times are set to 0, so that the same files yield the same digest."""
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushedImage:
     """A pushed image."""
 
     digest: str
-    kept: bool = False
+    was_in_registry: bool = False
     """Whether the registry already had the image, whose tag is a digest of its content."""
 
 
@@ -71,46 +71,48 @@ def build(root: Path, image: RunImage, build_args: Mapping[str, str], report: Re
             tool.build(image.reference, context, {})
         else:
             _ensure_base(tool, image, report)
-            tool.build(image.reference, context, {"BASE": base_reference()}, *OWN_BASE)
+            tool.build(image.reference, context, {"BASE": base_reference()}, *PROJECT_BASE_OPTIONS)
 
 
-def push(root: Path, image: RunImage, registries: Registries, local: RegistryAccess | None, report: Report) -> Pushed:
+def push(
+    root: Path, image: RunImage, registries: Registries, registry_access: RegistryAccess | None, report: Report
+) -> PushedImage:
     """Push an image to the registry in its name; build it first if this machine does not have it.
 
     `registry_access`: the registry of a running local cluster. Raises RegistryError and the errors of `build`.
     """
     if image.local:
-        access = require_local(local)
+        access = require_local_registry(registry_access)
         ensure_images([workload(root / image.folder)], access, report)
-        return Pushed(Registry(access).digest(target(image.reference)) or "")
+        return PushedImage(Registry(access).digest(target(image.reference)) or "")
     if image.by_content:
         # A second build, on another machine, could yield a digest other than the pinned one.
         try:
-            return Pushed(registries.digest(image.reference), kept=True)
+            return PushedImage(registries.digest(image.reference), was_in_registry=True)
         except RegistryError:
             pass
     tool = find_tool()
-    if not tool.has(image.reference):
+    if not tool.has_image(image.reference):
         report(f"building {image.reference}, which this machine does not have yet")
         build(root, image, {}, report)
-    return Pushed(tool.push(image.reference) or registries.digest(image.reference))
+    return PushedImage(tool.push(image.reference) or registries.digest(image.reference))
 
 
 def is_built(image: RunImage) -> bool:
     """Return whether this machine has the image. Raises ImageToolError if the tool is missing or fails."""
     if image.local:
         return layout.find(Storage.shared().layout, image.reference) is not None
-    return find_tool().has(image.reference)
+    return find_tool().has_image(image.reference)
 
 
-def require_local(local: RegistryAccess | None) -> RegistryAccess:
+def require_local_registry(registry_access: RegistryAccess | None) -> RegistryAccess:
     """Return the local cluster's registry. Raises ClusterError if no local cluster is running."""
-    if local is None:
+    if registry_access is None:
         raise ClusterError(
             f"{Cluster().registry} is the registry of the local cluster, which is not running, or KUBECONFIG names "
             "another cluster; run `trainstack cluster up`, or set your registry: `trainstack:cluster: {registry: …}`"
         )
-    return local
+    return registry_access
 
 
 @contextmanager
@@ -130,6 +132,6 @@ def _ensure_base(tool: ImageTool, image: RunImage, report: Report) -> None:
             f"{image.folder}/Dockerfile: ARG BASE is this project's base image, which requires buildah; install it, or "
             f"write `FROM <image>` without BASE, which {tool.name} can build"
         )
-    if not tool.has(base_reference()):
+    if not tool.has_image(base_reference()):
         ensure_built([base()], report)
         tool.load(Storage.shared().layout, base_reference())

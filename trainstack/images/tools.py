@@ -39,7 +39,7 @@ class ImageTool:
         command = [self.name, "build", "--file", str(context / "Dockerfile"), "--tag", reference]
         _execute([*command, *options, *arguments, str(context)])
 
-    def has(self, reference: str) -> bool:
+    def has_image(self, reference: str) -> bool:
         type_options = ("--type", "image") if self.name == "buildah" else ()
         command = [self.name, *(() if type_options else ("image",)), "inspect", *type_options, reference]
         inspection = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

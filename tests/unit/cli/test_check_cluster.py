@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.preflight.cluster_cases import make_live
 from trainstack.cli import check_cluster as command
-from trainstack.cli.check_cluster import declared_manifests, with_cluster
+from trainstack.cli.check_cluster import add_cluster_findings, build_manifests
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.preflight.finding import Checked, Finding
@@ -34,7 +34,7 @@ def test_an_unknown_context_is_an_error_at_its_line(tmp_path: Path, monkeypatch:
     text = "config:\n  trainstack:cluster:\n    context: lba\n"
     (tmp_path / "Pulumi.test.yaml").write_text(text, encoding="utf-8")
     known = Finding.of(pins_missing.rule, Violation("environment.pinned", "x", "y"))
-    checked = with_cluster(Checked([known], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
+    checked = add_cluster_findings(Checked([known], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
     assert checked.findings[0] == known
     (finding,) = checked.findings[1:]
     assert (finding.id, finding.severity, finding.path) == ("cluster-unreachable", "error", "cluster.context")
@@ -52,7 +52,7 @@ def test_a_bug_where_manifests_are_built_is_not_taken_for_none(tmp_path: Path, m
 
     monkeypatch.setattr(Declared, "from_files", broken)
     with pytest.raises(ValueError, match="a bug"):
-        declared_manifests(tmp_path, load_with_places(tmp_path, "test").settings)
+        build_manifests(tmp_path, load_with_places(tmp_path, "test").settings)
 
 
 KUEUE = "{manifest: {version: v0.15.2, url: 'https://example.org/kueue.yaml', sha256: " + "a" * 64 + "}}"
@@ -84,7 +84,7 @@ def test_what_cannot_be_built_is_a_finding(
     monkeypatch.setattr(command, "unread_images", lambda *_: ())
     if broken:
         monkeypatch.setattr(Declared, "from_files", refuse)
-    checked = with_cluster(Checked([], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
+    checked = add_cluster_findings(Checked([], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
     findings = [finding for finding in checked.findings if finding.id == "manifests-unbuilt"]
     assert [(finding.severity, finding.path) for finding in findings] == expected
     assert all("Pulumi.test.yaml" in str(finding.where) for finding in findings if finding.path == "operators")
@@ -101,7 +101,7 @@ def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
     monkeypatch.setattr(command, "unread_images", lambda *_: ())
     loaded = load_with_places(tmp_path, "test")
     in_files = examine(Declared(loaded.settings), tmp_path, loaded.places)
-    checked = with_cluster(in_files, Session(tmp_path, "test"), loaded)
+    checked = add_cluster_findings(in_files, Session(tmp_path, "test"), loaded)
     assert [(finding.id, finding.remedy) for finding in checked.findings] == [
         ("storage-class-unknown", "declare it under storage.classes")
     ]

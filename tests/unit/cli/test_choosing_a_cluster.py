@@ -52,7 +52,7 @@ def test_the_default_is_kubectls(root: Path) -> None:
     """`~/.kube/config`, which is not written into KUBECONFIG, so that another environment keeps its own default."""
     session = write(root, "{}")
     assert session.kubeconfig == root.parent / "home" / ".kube" / "config"
-    assert not session.local
+    assert not session.is_local
     assert "KUBECONFIG" not in os.environ
     make_file(session.kubeconfig, "mine", mine="https://mine")
     assert kubeconfig.chosen(None)["current-context"] == "mine"
@@ -62,16 +62,16 @@ def test_the_local_cluster_is_the_default_of_environments_that_use_it(root: Path
     """They use it also if their other settings are not valid, for the sake of commands that repair them."""
     for cluster in ("{local: true}", "{local: true, nonsense: 1}"):
         session = write(root, cluster)
-        assert session.local
+        assert session.is_local
         assert os.environ.pop("KUBECONFIG") == str(root / ".trainstack" / "cluster" / "kubeconfig")
 
 
 def test_the_default_may_be_shared(root: Path) -> None:
     """`defaults.yaml` may name the cluster; an environment overrides it."""
     (root / "defaults.yaml").write_text("cluster: {local: true}\n")
-    assert write(root, "{registry: registry.example.org}").local
+    assert write(root, "{registry: registry.example.org}").is_local
     del os.environ["KUBECONFIG"]
-    assert not write(root, "{local: false}").local
+    assert not write(root, "{local: false}").is_local
 
 
 @pytest.mark.parametrize("cluster", ["{}", "{local: true}"])
@@ -82,7 +82,7 @@ def test_kubeconfig_takes_precedence(root: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("KUBECONFIG", f"one{os.pathsep}two")
     session = write(root, cluster)
     assert os.environ["KUBECONFIG"] == str(session.kubeconfig) == f"{one}{os.pathsep}{two}"
-    assert not session.local
+    assert not session.is_local
     assert kubeconfig.described(None) == f"context b, https://b ({one}{os.pathsep}{two})"
     assert kubeconfig.described("a") == f"context a, https://a ({one}{os.pathsep}{two})"
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from trainstack.cli.run_selection import chosen
+from trainstack.cli.run_selection import select_launches
 from trainstack.runs.launches import LiveLaunch, OfSweep
 
 
@@ -53,11 +53,11 @@ ALL = [
 )
 def test_a_word_names_a_workload_or_an_object_before_the_beginning_of_ids(word: str | None, indices: list[int]) -> None:
     """`digits` does not select a run of `digits-small`, and `search-3` is the third trial."""
-    assert chosen(ALL, word) == [ALL[index] for index in indices]
+    assert select_launches(ALL, word) == [ALL[index] for index in indices]
 
 
 def test_an_unknown_word_is_an_error_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     """The error lists the ids."""
     with pytest.raises(typer.Exit):
-        chosen(ALL, "mnist")
+        select_launches(ALL, "mnist")
     assert "digits-0123456789" in capsys.readouterr().err

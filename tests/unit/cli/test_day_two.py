@@ -19,7 +19,7 @@ from tests.unit.make import make_settings
 from tests.unit.runs.logs.example_logs import KUBEFLOW, KUBEFLOW_TEST, MNIST, quickstart_epoch
 from trainstack.cli import follow, retries, run_selection
 from trainstack.cli.commands import events, logs, status, wait
-from trainstack.cli.output.console import WIDE, duration, quiet_interrupt, show
+from trainstack.cli.output.console import FILE_WIDTH, duration, quiet_interrupt, show
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, PermanentError, RightsError
 from trainstack.live.logs import Source
@@ -79,7 +79,7 @@ VIEWS = [
 
 def rendered(renderable: Any) -> str:
     """Return the lines that a file would hold."""
-    console = Console(width=WIDE, highlight=False)
+    console = Console(width=FILE_WIDTH, highlight=False)
     with console.capture() as capture:
         console.print(renderable)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
@@ -88,7 +88,7 @@ def rendered(renderable: Any) -> str:
 def test_the_docs_show_the_table_that_status_draws() -> None:
     """The block below the commands is the table."""
     (block,) = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert rendered(status.table(VIEWS, NOW)) == block
+    assert rendered(status.table_of_runs(VIEWS, NOW)) == block
 
 
 def test_text_of_a_pod_and_a_server_does_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,11 +103,11 @@ def test_text_of_a_pod_and_a_server_does_not_control_the_terminal(capsys: pytest
         pods=(make_pod("worker", 1, phase=hostile, node=hostile, problems=(hostile,)),),
         claims=(ClaimUse(hostile, hostile, hostile, "unknown"),),
     )
-    show(status.details(view, NOW), width=120)
+    show(status.details_of_run(view, NOW), width=120)
     details = capsys.readouterr().out.splitlines()
     assert [line for line in details if not line.isprintable() or len(line) != 120] == []
     assert r"last line  a\u202eb" in "\n".join(details)
-    show(status.table([view], NOW))
+    show(status.table_of_runs([view], NOW))
     table = capsys.readouterr().out
     assert [line for line in table.splitlines() if not line.isprintable()] == []
     assert table.splitlines()[1].startswith(r"a\u202eb  Job   running")
@@ -128,7 +128,7 @@ def test_the_details_hold_everything() -> None:
         claims=(ClaimUse("training", "Bound", "2Gi", 2**30), ClaimUse("other", "missing", "unknown", "unknown")),
         progress=PROGRESS,
     )
-    text = rendered(status.details(view, NOW))
+    text = rendered(status.details_of_run(view, NOW))
     rows = [
         r"queue\s+research, admitted",
         r"started\s+2026-01-02 01:04:05 UTC, 2h ago",
@@ -161,9 +161,9 @@ def test_a_run_of_unknown_length_shows_its_place_in_the_epoch(line: str, share: 
     """PyTorch's examples print the rows of the data set but no number of epochs, so the share of the run is unknown."""
     lines = [LogLine(0, text) for text in line.split("\n")]
     view = make_view("digits-0f3c9a1b2d", "running", "PyTorchJob", progress=progress(lines, None, NOW))
-    row = rendered(status.table([view], NOW)).splitlines()[1]
+    row = rendered(status.table_of_runs([view], NOW)).splitlines()[1]
     assert row.split() == ["digits-0f3c9a1b2d", "PyTorchJob", "running", "research", *share.split(), "10s"]
-    assert position in rendered(status.details(view, NOW))
+    assert position in rendered(status.details_of_run(view, NOW))
     assert view.done_fraction is None
 
 
@@ -268,7 +268,7 @@ def test_a_wait_gives_up_on_a_cluster_that_stays_silent(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It gives up after the patience of a wait; the message names the command for later."""
-    monkeypatch.setattr(follow, "PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(follow, "RETRY_SECONDS", -1)
     monkeypatch.setattr(follow, "read_views_of_any", Answers(ClusterError("no answer")))
     with pytest.raises(typer.Exit):
         follow.follow(session, None, 60)
@@ -377,7 +377,9 @@ def test_the_details_of_a_pod_that_is_always_restarted_have_its_last_end() -> No
     """The details also state that the Pod has no end."""
     attempt = Attempt(0, "Completed", NOW)
     text = rendered(
-        status.details(make_endless(completed=True, pods=(make_pod("pod", 0, restarts=2, last_attempt=attempt),)), NOW)
+        status.details_of_run(
+            make_endless(completed=True, pods=(make_pod("pod", 0, restarts=2, last_attempt=attempt),)), NOW
+        )
     )
     assert re.search(r"end\s+none: restartPolicy Always restarts it", text)
     assert re.search(r"restarts\s+its last attempt ended with exit code 0 \(Completed\); restarts: 2", text)

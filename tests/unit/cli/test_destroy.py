@@ -111,7 +111,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
     monkeypatch.setattr(destroy, "_DEADLINE_SECONDS", 0)
     monkeypatch.setattr(destroy, "ensure_same_cluster", lambda *_: None)
     monkeypatch.setattr(destroy, "ensure_own_objects", lambda *_: None)
-    monkeypatch.setattr(console, "interactive", lambda: environment.interactive)
+    monkeypatch.setattr(console, "is_interactive", lambda: environment.interactive)
     return environment
 
 

@@ -100,7 +100,7 @@ def test_a_run_without_a_record_is_read_from_its_pods_by_rank(session: Session, 
     """World size and rank are the variables that the operator set in each pod; the container is the main container."""
     pods = [make_pod(f"mnist-{rank}", RANK=str(rank), WORLD_SIZE="3") for rank in (2, 0, 1)]
     cluster.add("mnist", *pods, log=make_classic())
-    (run,) = figures.figures(session, ["mnist"])
+    (run,) = figures.read_compared_runs(session, ["mnist"])
     assert (run.run_id, run.source, run.finished, run.world_size) == (f"mnist-{ID}", "logs", True, 3)
     assert run.steps == {0: 6, 1: 6, 2: 6}
     assert run.definition == Definition(image="mnist:1", args=("--backend=gloo",))
@@ -113,7 +113,7 @@ def test_the_nodes_of_a_train_job_are_its_ranks(session: Session, cluster: Clust
     for index, pod in enumerate(pods):
         pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] = str(index)
     cluster.add("mnist", *pods, log=make_classic())
-    assert figures.figures(session, ["mnist"])[0].steps == {0: 6, 1: 6}
+    assert figures.read_compared_runs(session, ["mnist"])[0].steps == {0: 6, 1: 6}
 
 
 def test_of_several_pods_of_a_rank_the_one_that_succeeded_last_is_shown(session: Session, cluster: Cluster) -> None:
@@ -126,7 +126,7 @@ def test_of_several_pods_of_a_rank_the_one_that_succeeded_last_is_shown(session:
     ]
     cluster.add("mnist", *pods, phase="running")
     cluster.logs["second"] = make_stamped(make_log())
-    (run,) = figures.figures(session, ["mnist"])
+    (run,) = figures.read_compared_runs(session, ["mnist"])
     assert (run.steps, run.finished) == ({0: 28}, False)
     assert run.notes == ("3 pods ran independently or one after the other; shown: second",)
 
@@ -137,7 +137,7 @@ def test_without_pods_there_is_nothing_to_compare(
     """The error states what would have recorded figures."""
     cluster.add("mnist", make_pod("waits", "Pending"))
     with pytest.raises(typer.Exit):
-        figures.figures(session, ["mnist"])
+        figures.read_compared_runs(session, ["mnist"])
     assert "managed workload keeps a record" in capsys.readouterr().err
 
 
@@ -158,9 +158,9 @@ def test_a_word_that_selects_no_single_run_is_an_error_with_the_ids(
     cluster.ledgers.append(
         Ledger(run_id="digits-abcdef0123", workload="digits", namespace="team", attempt=2, launch_name="", launch={})
     )
-    assert figures.figures(session, ["mnist"])[0].run_id == f"mnist-{ID}"
+    assert figures.read_compared_runs(session, ["mnist"])[0].run_id == f"mnist-{ID}"
     with pytest.raises(typer.Exit):
-        figures.figures(session, [word])
+        figures.read_compared_runs(session, [word])
     assert message in capsys.readouterr().err
 
 
@@ -174,7 +174,7 @@ def test_a_record_that_is_here_needs_no_cluster(session: Session, monkeypatch: p
         monkeypatch.setattr(figures, name, fail)
     for name in (f"digits-{ID}", f"multi-{ID}/1"):
         (make_record(session.results / name, {"0.pod-1": make_log()}) / "_SUCCESS").touch()
-    runs = figures.figures(session, [f"digits-{ID}", f"multi-{ID}/1"])
+    runs = figures.read_compared_runs(session, [f"digits-{ID}", f"multi-{ID}/1"])
     assert [(run.run_id, run.steps) for run in runs] == [(f"digits-{ID}", {0: 28}), (f"multi-{ID}/1", {0: 28})]
 
 
@@ -193,7 +193,7 @@ def test_workers_without_the_volume_are_read_from_their_pods_where_there_are_any
             raise ClusterError("away")
 
         monkeypatch.setattr(figures, "read", fail)
-    assert figures.figures(session, [run_id])[0].steps == {0: 28, 1: 28 if reachable else None}
+    assert figures.read_compared_runs(session, [run_id])[0].steps == {0: 28, 1: 28 if reachable else None}
 
 
 @pytest.mark.parametrize(("restarts", "steps"), [(1, 28), (0, None)])
@@ -211,7 +211,7 @@ def test_a_worker_that_was_started_again_is_read_from_both_logs(
     # The pod was stopped in its second epoch, and resumed with that epoch.
     cluster.previous["p1"], cluster.logs["p1"] = "".join(stamped[:6]).rstrip("\n"), "".join(stamped[5:])
     (make_record(session.results / run_id, {"0.m-1": make_log()}, world_size=2) / "_SUCCESS").touch()
-    (run,) = figures.figures(session, [run_id])
+    (run,) = figures.read_compared_runs(session, [run_id])
     assert run.steps == {0: 28, 1: steps}
     notes = compare_runs([run]).notes
     assert any("the log of rank 1 lacks epochs that other ranks have" in note for note in notes) == (steps is None)
@@ -251,7 +251,7 @@ def test_a_pod_that_is_restarted_always_is_read_from_its_last_complete_training(
     cluster.live[-1] = replace(cluster.live[-1], endless=True, completed=exit_code == 0)
     cluster.previous["alone"] = make_stamped(make_classic(epochs=before)) if before else ""
     cluster.logs["alone"] = make_stamped(make_classic(epochs=now))
-    (run,) = figures.figures(session, [run_id])
+    (run,) = figures.read_compared_runs(session, [run_id])
     assert len(run.epochs) == 3
     assert run.finished == (exit_code == 0)
     note = "pod alone was restarted after it had succeeded; shown: the last training that succeeded"
@@ -301,7 +301,7 @@ def test_a_recorded_run_is_placed_by_its_pods_while_there_are_any(
     run_id = cluster.add("digits", *([make_ended("p0", "local", NOON, END)] if left else []), log=make_log())
     make_record(session.results / run_id, {"0.p0-1": make_log()}, started=NOON, finished=LATER)
     monkeypatch.setattr(figures, "fetch_run", lambda *_: session.results / run_id)
-    (placement,) = figures.figures(session, [run_id])[0].placements
+    (placement,) = figures.read_compared_runs(session, [run_id])[0].placements
     assert (placement.node, placement.end) == (
         ("local", datetime.fromisoformat(END)) if left else (None, datetime.fromisoformat(LATER))
     )

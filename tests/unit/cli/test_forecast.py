@@ -235,7 +235,7 @@ def test_a_forecast_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.Mo
 
         return held
 
-    monkeypatch.setattr(command, "held_by", held_by)
+    monkeypatch.setattr(command, "live_workloads_reader", held_by)
     forecasts = runs("--cluster")
     other = forecasts["other"]
     assert (other["start"], other["end"], other["declared"]) == (-60.0, 40.0, False)
@@ -257,7 +257,7 @@ def test_a_tenants_priority_must_be_a_class_of_the_cluster(
     (root / "Pulumi.owner.yaml").write_text(ENVIRONMENT)
     model = replace(declared_model(Declared(load(root, "owner"))), priorities=classes)
     held = LiveWorkloads(snapshot=QueueState(model=model, admitted=()), now=1000.0)
-    monkeypatch.setattr(command, "held_by", lambda _: lambda _: held)
+    monkeypatch.setattr(command, "live_workloads_reader", lambda _: lambda _: held)
     result = forecast("--cluster", "--json")
     assert result.exit_code == code, result.output
     message = (
@@ -272,6 +272,6 @@ def test_a_cluster_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPa
     def held_by(_: object) -> Any:
         raise ClusterError("cannot reach the cluster; is it up?")
 
-    monkeypatch.setattr(command, "held_by", held_by)
+    monkeypatch.setattr(command, "live_workloads_reader", held_by)
     result = forecast("--cluster")
     assert (result.exit_code, "error: cannot reach the cluster; is it up?" in result.output) == (5, True)

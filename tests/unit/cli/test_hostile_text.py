@@ -26,13 +26,13 @@ from trainstack.cli.output.console import (
     err,
     fail,
     make_table,
+    make_text,
     out,
     print_with_prefix,
     report,
     show,
     show_json,
     step,
-    styled,
 )
 from trainstack.printable import clean, clean_colored, printable
 
@@ -98,7 +98,7 @@ def printers(text: str) -> dict[str, Callable[[], object]]:
     return {
         "out": lambda: out.print(text),
         "err": lambda: err.print(text, style="red"),
-        "Text": lambda: out.print(Text.assemble((text, "red"), text), styled(text, "red")),
+        "Text": lambda: out.print(Text.assemble((text, "red"), text), make_text(text, "red")),
         "appended": lambda: out.print(Text("x").append(text)),
         "table": lambda: show(make_table([text], [[text, Text(text)]], fold=[text])),
         "Table": lambda: out.print(table),

@@ -289,7 +289,7 @@ def test_up_stops_before_a_run_whose_image_is_missing(
     monkeypatch.setattr(unserved_images, "read_runs", lambda _: SimpleNamespace(ledgers=launched))
     session = Session.open("lab")
     with pytest.raises(typer.Exit):
-        unserved_images.ensure_pushed(session)
+        unserved_images.ensure_images_pushed(session)
     stderr = capsys.readouterr().err
     assert f"the registry does not have {HELLO}; run `trainstack image push hello -s lab`" in stderr
     assert "trainstack image push built -s lab" in stderr
@@ -298,10 +298,10 @@ def test_up_stops_before_a_run_whose_image_is_missing(
     launched += [SimpleNamespace(run_id=planned[0].launch.run_id, trials=())]
     # This is the form in the ledger of a batch of trials.
     launched += [SimpleNamespace(run_id="batch", trials=[run.launch.run_id for run in planned[1:]])]
-    unserved_images.ensure_pushed(session)
+    unserved_images.ensure_images_pushed(session)
     del launched[0]
     with pytest.raises(typer.Exit):
-        unserved_images.ensure_pushed(session)
+        unserved_images.ensure_images_pushed(session)
     stderr = capsys.readouterr().err
     assert "image push hello" in stderr
     assert "image push built" not in stderr
@@ -323,7 +323,7 @@ def test_up_continues_where_the_nodes_need_no_registry(
     serve(monkeypatch, {})
     monkeypatch.setattr(unserved_images, "read_runs", lambda _: SimpleNamespace(ledgers=[]))
     (root / "Pulumi.lab.yaml").write_text(environment)
-    unserved_images.ensure_pushed(Session.open("lab"))
+    unserved_images.ensure_images_pushed(Session.open("lab"))
     assert "image-missing" not in capsys.readouterr().err
 
 
@@ -346,7 +346,7 @@ def test_up_continues_where_the_registry_cannot_be_read(
 
     registries = Registries({}, transport=httpx.MockTransport(answer))
     monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: registries)
-    unserved_images.ensure_pushed(Session.open("lab"))
+    unserved_images.ensure_images_pushed(Session.open("lab"))
     assert f"whether the registry has {HELLO} is unknown" in capsys.readouterr().err
 
 
@@ -368,7 +368,7 @@ def test_up_stops_before_a_run_whose_registry_has_no_address(
     monkeypatch.setattr(unserved_images, "read_runs", lambda _: SimpleNamespace(ledgers=launched))
     session = Session.open("lab")
     with pytest.raises(typer.Exit) as ended:
-        unserved_images.ensure_pushed(session)
+        unserved_images.ensure_images_pushed(session)
     assert ended.value.exit_code == ExitCode.FINDINGS
     stderr = capsys.readouterr().err
     assert "error [registry-unreachable] " in stderr
@@ -376,13 +376,13 @@ def test_up_stops_before_a_run_whose_registry_has_no_address(
     assert ": cluster.registry: r.example.org/" in stderr
     planned = Declared(session.settings, read_inputs(session.settings, root, commit="")).runs
     launched.extend(SimpleNamespace(run_id=run.launch.run_id, trials=()) for run in planned)
-    unserved_images.ensure_pushed(session)
+    unserved_images.ensure_images_pushed(session)
     assert "registry-unreachable" not in capsys.readouterr().err
     launched.clear()
     (root / "Pulumi.lab.yaml").write_text(ENVIRONMENT + SILENCE.replace("image-missing", "registry-unreachable"))
     with pytest.raises(typer.Exit):
         # The silence of the run's path does not cover `cluster.registry`.
-        unserved_images.ensure_pushed(Session.open("lab"))
+        unserved_images.ensure_images_pushed(Session.open("lab"))
     stderr = capsys.readouterr().err
     assert (": cluster.registry: " in stderr, HELLO in stderr) == (True, False)
 

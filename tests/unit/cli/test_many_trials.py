@@ -71,10 +71,12 @@ def test_of_many_ended_runs_only_the_last_are_read(monkeypatch: pytest.MonkeyPat
     views, queried = read_views(monkeypatch, [*reversed(ended), *active])
     assert queried == [*reversed(ended[5:]), *active]
     assert len(views) == run_views.MANY + 5 + 30
-    assert [view.launch.name for view in run_views.without_earlier(views)[1]] == [f"r-{number}" for number in range(5)]
+    assert [view.launch.name for view in run_views.split_off_earlier(views)[1]] == [
+        f"r-{number}" for number in range(5)
+    ]
     _, counted = status._render(views, "test", None)
     assert str(counted) == "Not shown: 5 runs that ended earlier (5 succeeded). `--json` has all."
-    assert str(status._count_earlier(run_views.without_earlier(views)[1][:1])).startswith(
+    assert str(status._count_earlier(run_views.split_off_earlier(views)[1][:1])).startswith(
         "Not shown: 1 run that ended earlier"
     )
 

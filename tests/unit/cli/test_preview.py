@@ -13,7 +13,7 @@ from tests.unit.make import make_settings
 from trainstack.cli.app import app
 from trainstack.cli.commands import preview, up
 from trainstack.cli.output import console
-from trainstack.cli.output.preview_format import errors, lines
+from trainstack.cli.output.preview_format import preview_errors, preview_lines
 from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
 from trainstack.local_cluster import cluster
@@ -41,7 +41,7 @@ def make_update(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) 
 
 def test_a_replaced_queue_is_shown_with_its_changed_field() -> None:
     """The input is the output of the engine; the warning of the program becomes a note."""
-    output = list(lines(json.loads((DATA / "queues.json").read_text(encoding="utf-8"))))
+    output = list(preview_lines(json.loads((DATA / "queues.json").read_text(encoding="utf-8"))))
     assert "replace: LocalQueue research/research" in output
     assert "  spec.clusterQueue: research → other" in output
     assert any(line.startswith("note: digits-1ef63d273f is running as") for line in output)
@@ -59,7 +59,7 @@ def test_creations_and_deletions_are_listed_by_kind() -> None:
         make_step("delete", "PersistentVolumeClaim", "data", retained=True),
         {"op": "create", "newState": {"type": "trainstack:platform:Queues"}},
     ]
-    assert list(lines({"steps": steps, "changeSummary": {"create": 2, "same": 101}})) == [
+    assert list(preview_lines({"steps": steps, "changeSummary": {"create": 2, "same": 101}})) == [
         "create: ConfigMap research/a, research/b",
         "import: Namespace existing",
         "import-replacement: Secret research/token",
@@ -71,7 +71,10 @@ def test_creations_and_deletions_are_listed_by_kind() -> None:
 
 def test_an_object_of_the_cluster_has_no_namespace() -> None:
     """The provider gives the namespace `default` to a kind whose definition does not exist yet; it is not shown."""
-    assert next(lines({"steps": [make_step("create", "ClusterQueue", "research")]})) == "create: ClusterQueue research"
+    assert (
+        next(preview_lines({"steps": [make_step("create", "ClusterQueue", "research")]}))
+        == "create: ClusterQueue research"
+    )
 
 
 def make_release(
@@ -94,12 +97,12 @@ def test_a_release_shows_each_definition() -> None:
     """Removed definitions are forgotten, not deleted."""
     versions = ("v1", "v1")
     created = make_release("create", {}, {"a": "1", "b": "1"}, versions)
-    assert list(lines({"steps": [created]})) == [
+    assert list(preview_lines({"steps": [created]})) == [
         "create: CustomResourceDefinition a, b",
         "2 to create, 0 unchanged",
     ]
     upgraded = make_release("update", {"a": "1", "b": "1"}, {"a": "2", "c": "2"}, ("v1", "v2"))
-    assert list(lines({"steps": [upgraded]})) == [
+    assert list(preview_lines({"steps": [upgraded]})) == [
         "create: CustomResourceDefinition c",
         "forget: CustomResourceDefinition b (kept in the cluster)",
         "update: CustomResourceDefinition a",
@@ -108,12 +111,12 @@ def test_a_release_shows_each_definition() -> None:
         "1 to create, 1 to delete, 1 to update, 0 unchanged",
     ]
     repaired = make_release("update", {"a": "1", "b": "1"}, {"a": "1-1", "b": "1"}, versions)
-    assert list(lines({"steps": [repaired]})) == [
+    assert list(preview_lines({"steps": [repaired]})) == [
         "update: CustomResourceDefinition a",
         "  revision: 1 → 1-1",
         "1 to update, 0 unchanged",
     ]
-    assert list(lines({"steps": [make_release("same", {"a": "1"}, {"a": "1"}, versions)]})) == [
+    assert list(preview_lines({"steps": [make_release("same", {"a": "1"}, {"a": "1"}, versions)]})) == [
         "no changes, 0 unchanged"
     ]
 
@@ -123,7 +126,7 @@ def test_a_definition_that_was_a_resource_of_its_own_is_updated() -> None:
     old = {"type": "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "retainOnDelete": True}
     deleted = {"op": "delete", "oldState": {**old, "inputs": {"metadata": {"name": "a"}}}}
     created = make_release("create", {}, {"a": "1", "b": "1"}, ("v1", "v1"))
-    assert list(lines({"steps": [created, deleted]})) == [
+    assert list(preview_lines({"steps": [created, deleted]})) == [
         "create: CustomResourceDefinition b",
         "update: CustomResourceDefinition a",
         "  version: v1 (added)",
@@ -136,7 +139,7 @@ def test_an_update_shows_each_changed_field() -> None:
     """Changes in lists, additions and removals are shown; long values are cut, and those of a Secret are hidden."""
     before = {"spec": {"quota": [1, 2], "gone": "x"}, "data": {"text": "a" * 100}}
     after = {"spec": {"quota": [1, 3], "new": True}, "data": {"text": "b" * 100}}
-    assert list(lines({"steps": [make_update("ConfigMap", before, after)]})) == [
+    assert list(preview_lines({"steps": [make_update("ConfigMap", before, after)]})) == [
         "update: ConfigMap research/x",
         "  spec.quota[1]: 2 → 3",
         "  spec.gone: x (removed)",
@@ -145,13 +148,15 @@ def test_an_update_shows_each_changed_field() -> None:
         "1 to update, 0 unchanged",
     ]
     secret = make_update("Secret", {"data": {"key": "old"}}, {"data": {"key": "new"}})
-    assert list(lines({"steps": [secret]}))[1] == "  data.key"
+    assert list(preview_lines({"steps": [secret]}))[1] == "  data.key"
 
 
 def test_every_deletion_is_named() -> None:
     """Of many creations, only the first are named."""
     names = [f"j{number}" for number in range(7)]
-    shown_lines = list(lines({"steps": [make_step(op, "Job", name) for op in ("create", "delete") for name in names]}))
+    shown_lines = list(
+        preview_lines({"steps": [make_step(op, "Job", name) for op in ("create", "delete") for name in names]})
+    )
     assert shown_lines[0].endswith("research/j4 and 2 more")
     assert shown_lines[1] == f"delete: Job {', '.join(f'research/{name}' for name in names)}"
 
@@ -159,12 +164,12 @@ def test_every_deletion_is_named() -> None:
 def test_an_import_is_a_change() -> None:
     """A launch that an interrupted `up` left out of the state is imported."""
     steps = [make_step("import", "Job", "digits-x7k2p")]
-    assert list(lines({"steps": steps})) == ["import: Job research/digits-x7k2p", "1 to import, 0 unchanged"]
+    assert list(preview_lines({"steps": steps})) == ["import: Job research/digits-x7k2p", "1 to import, 0 unchanged"]
 
 
 def test_without_changes_it_reports_it() -> None:
     """The output is one line."""
-    assert list(lines({"steps": [], "changeSummary": {"same": 5}})) == ["no changes, 5 unchanged"]
+    assert list(preview_lines({"steps": [], "changeSummary": {"same": 5}})) == ["no changes, 5 unchanged"]
 
 
 class Engine:
@@ -192,7 +197,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     """Provide an environment with a state, its cluster and its tools, and no terminal."""
     engine = Engine()
     monkeypatch.setattr(Session, "loaded", Loaded(make_settings(), {}))
-    monkeypatch.setattr(Session, "local", False)
+    monkeypatch.setattr(Session, "is_local", False)
     for module in (preview, up):
         monkeypatch.setattr(module, "ensure_backend", engine.note("ensure_backend"))
         monkeypatch.setattr(module, "deployment", lambda _: engine.state)
@@ -204,7 +209,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
             monkeypatch.setattr(module, name, engine.note(name))
     monkeypatch.setattr(up, "check", lambda *_: [])
     monkeypatch.setattr(up, "refresh_options", lambda *_: (engine.refresh,) if engine.refresh else ())
-    monkeypatch.setattr(up, "ensure_pushed", engine.note("ensure_pushed"))
+    monkeypatch.setattr(up, "ensure_images_pushed", engine.note("ensure_pushed"))
     monkeypatch.setattr(up, "ensure_stack", engine.note("ensure_stack"))
     monkeypatch.setattr(up, "pulumi", lambda _, *words: engine.done.append(" ".join(words)))
     return engine
@@ -236,7 +241,7 @@ def test_a_refused_preview_ends_with_the_reasons_and_the_code(engine: Engine) ->
     code, stdout, stderr = run("preview")
     assert (code, stdout) == (3, "")
     assert "error: this change is refused:\nrun a is active; stop it\n" in stderr
-    assert errors(refusal) == "run a is active; stop it"
+    assert preview_errors(refusal) == "run a is active; stop it"
 
 
 def test_a_stack_without_a_state_is_previewed_on_a_temporary_one(
@@ -251,7 +256,7 @@ def test_a_stack_without_a_state_is_previewed_on_a_temporary_one(
 
 def test_up_previews_and_asks_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The question is on stderr, before any write; any answer other than yes ends the command."""
-    monkeypatch.setattr(console, "interactive", lambda: True)
+    monkeypatch.setattr(console, "is_interactive", lambda: True)
     code, stdout, stderr = run("up", "--no-wait", answer="y\n")
     assert (code, "create: Job research/a\n" in stdout, "Deploy test? [y/N]:" in stderr) == (0, True, True)
     read = ["ensure_backend", "reach", "ensure_pushed", "tools", "ensure_same_cluster", "preview --refresh"]
@@ -269,7 +274,7 @@ def test_up_builds_nothing_for_a_machine_that_cannot_run_the_local_cluster(
     def refuse() -> None:
         raise LocalClusterError("Debian packages are missing")
 
-    monkeypatch.setattr(Session, "local", True)
+    monkeypatch.setattr(Session, "is_local", True)
     monkeypatch.setattr(cluster, "check_machine", refuse)
     code, _, stderr = run("up", "--yes")
     assert (code, stderr, engine.done) == (1, "error: Debian packages are missing\n", ["ensure_backend"])
@@ -284,7 +289,7 @@ def test_yes_skips_preview_and_question(engine: Engine) -> None:
 
 def test_up_refreshes_only_after_a_change_in_the_cluster(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The preview refreshes, too; `up` checks again after the confirmation."""
-    monkeypatch.setattr(console, "interactive", lambda: True)
+    monkeypatch.setattr(console, "is_interactive", lambda: True)
     engine.refresh = ""
     assert run("up", "--no-wait", answer="y\n")[0] == 0
     assert engine.done[-2:] == ["preview", UP]

@@ -350,7 +350,7 @@ def test_data_that_is_complete_is_not_made_again(
     serve_active_run(monkeypatch, "digits")
     for _ in range(2):
         up._upload_data(opened)
-    folder = opened.state / "data" / "digits"
+    folder = opened.private_folder / "data" / "digits"
     assert prepared_folders == [folder]
     (folder / "images").write_text("changed")
     up._upload_data(opened)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from trainstack.cli.app import app
-from trainstack.cli.selection import selected_stack
+from trainstack.cli.stack_selection import selected_stack
 
 
 @pytest.fixture

@@ -480,7 +480,9 @@ def test_the_state_follows_from_record_and_cluster(
 ) -> None:
     """A finished record takes precedence."""
     planned = make_indexed()
-    trial = sweep_read.joined(*next(iter(planned.trials.items())), live, record, planned.sweep, looked=True)
+    trial = sweep_read.join_trial(
+        *next(iter(planned.trials.items())), live, record, planned.sweep, record_was_read=True
+    )
     assert (trial.state, trial.reason) == (state, reason)
     assert trial.last_lines == (("the end",) if state == "failed" else ())
     assert (trial.number, trial.parameters) == (1, {"batch_size": 32})

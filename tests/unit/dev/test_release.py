@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.dev.release import build, notes, project_version
+from trainstack.dev.release import build, project_version, version_notes
 from trainstack.toolchain.errors import ToolchainError
 from trainstack.toolchain.places import CHECKOUT
 
@@ -23,8 +23,8 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_the_notes_are_the_versions_section(checkout: Path) -> None:
     """The notes have no heading and end at the next section."""
-    assert notes(checkout, "1.0.0", released=True) == "### Added\n\n- First.\n"
-    assert notes(checkout, "1.1.0", released=False) == "- New.\n"
+    assert version_notes(checkout, "1.0.0", is_release=True) == "### Added\n\n- First.\n"
+    assert version_notes(checkout, "1.1.0", is_release=False) == "- New.\n"
 
 
 def test_a_release_has_a_date_and_its_own_tag(checkout: Path) -> None:
@@ -36,14 +36,14 @@ def test_a_release_has_a_date_and_its_own_tag(checkout: Path) -> None:
     ):
         build(checkout, "v1.0.0", checkout / "dist")
     with pytest.raises(ToolchainError, match=r"has no section `## \[2.0.0\] - <date>`: add it"):
-        notes(checkout, "2.0.0", released=False)
+        version_notes(checkout, "2.0.0", is_release=False)
     assert not (checkout / "dist").exists()
 
 
 def test_the_version_has_one_place() -> None:
     """It is in pyproject.toml: the installed metadata are made from it, and the changelog describes it."""
     assert version("trainstack") == project_version(CHECKOUT)
-    assert notes(CHECKOUT, version("trainstack"), released=False)
+    assert version_notes(CHECKOUT, version("trainstack"), is_release=False)
     named = [
         file.relative_to(CHECKOUT).as_posix()
         for file in (CHECKOUT / "trainstack").rglob("*.py")

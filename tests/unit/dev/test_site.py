@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainstack.dev.site import GENERATED, adapted
+from trainstack.dev.site import GENERATED, adapt_page
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -34,24 +34,24 @@ REPOSITORY = "https://git.example.org/ml/trainstack"
 )
 def test_links_lead_to_the_site_or_the_repository(source: str, link: str, expected: str) -> None:
     """No relative path leaves the site."""
-    assert adapted(link, source, ROOT, REPOSITORY) == (expected, [])
+    assert adapt_page(link, source, ROOT, REPOSITORY) == (expected, [])
 
 
 def test_without_a_repository_the_text_of_a_link_is_kept() -> None:
     """A link to a file outside the site keeps only its text."""
-    assert adapted("See [`x`](../Makefile).", "docs/runs.md", ROOT, "") == ("See `x`.", [])
+    assert adapt_page("See [`x`](../Makefile).", "docs/runs.md", ROOT, "") == ("See `x`.", [])
 
 
 def test_a_broken_link_out_of_the_site_is_reported() -> None:
     """mkdocs reports the others."""
-    assert adapted("[a](../Makefil)", "docs/runs.md", ROOT, REPOSITORY)[1] == ["../Makefil"]
+    assert adapt_page("[a](../Makefil)", "docs/runs.md", ROOT, REPOSITORY)[1] == ["../Makefil"]
 
 
 def test_blocks_keep_their_language_and_the_name_of_an_edited_file() -> None:
     """Words about the test of a block are dropped."""
     text = "```yaml edit Pulumi.dev.yaml\na: 1\n```\n```yaml change\na: 1\n```\n```sh\nls\n```\n"
     expected = '```yaml title="Pulumi.dev.yaml"\na: 1\n```\n```yaml\na: 1\n```\n```sh\nls\n```\n'
-    assert adapted(text, "docs/runs.md", ROOT, REPOSITORY) == (expected, [])
+    assert adapt_page(text, "docs/runs.md", ROOT, REPOSITORY) == (expected, [])
 
 
 def test_the_navigation_has_every_page() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tests.unit.forecast.make import make_plan, make_task
 from tests.unit.kueue.make import make_model, make_queue
 from tests.unit.make import make_run, make_settings
-from trainstack.cli.output.forecast_format import cells, gantt_of, on_page, sentences
+from trainstack.cli.output.forecast_format import cells, gantt_of, page_table, sentences
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.report import Report, report
 from trainstack.forecast.schedule import Schedule
@@ -58,7 +58,7 @@ def test_the_report_of_a_plan_with_an_unstable_order_has_the_range() -> None:
     (second,) = [row for row in found.rows if row.name == "second"]
     assert second.open
     assert cells(second)[-1] == "may end at +1m32s to +3m29s"
-    assert "second: may end at +1m32s to +3m29s" in on_page(found)[2]
+    assert "second: may end at +1m32s to +3m29s" in page_table(found)[2]
     data = json.loads(json.dumps(found.as_json()))
     assert (data["open"], data["makespan_range"]) == (True, [low, high])
     assert [row["end_range"] for row in data["runs"] if row["name"] == "second"] == [list(second.end_range or ())]

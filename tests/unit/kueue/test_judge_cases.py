@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainstack.cli.kueue_judge import Program
+from trainstack.cli.kueue_judge import JudgeProgram
 from trainstack.kueue.from_objects import read_snapshot
 from trainstack.kueue.judge_cases import case
 from trainstack.kueue.placement import JudgeError
@@ -61,4 +61,4 @@ def test_an_output_that_does_not_answer_every_case_is_an_error(tmp_path: Path, t
     program.write_text(f"#!/bin/sh\ncat > /dev/null\ncat <<'END'\n{text}\nEND\n")
     program.chmod(0o755)
     with pytest.raises(JudgeError, match="kueue-judge does not answer"):
-        Program(program, "v0.15.2").ask([{"objects": []}])
+        JudgeProgram(program, "v0.15.2").ask([{"objects": []}])

@@ -17,7 +17,7 @@ from tests.unit.kueue.remedy_files import (
     with_what_if,
     write,
 )
-from trainstack.cli.commands.sweep_expand import expand_all
+from trainstack.cli.commands.sweep_expand import expand_sweeps
 from trainstack.files.project import edit_project
 from trainstack.kueue.verdict import Change, Remedy
 from trainstack.settings.loading.load import load
@@ -450,7 +450,7 @@ def write_sets(root: Path) -> None:
     (root / "sweeps" / "search").mkdir(parents=True)
     (root / "sweeps" / "search" / "space.yaml").write_text(json.dumps(SPACE))
     with edit_project(root) as edit:
-        expand_all(root, ["search"], edit)
+        expand_sweeps(root, ["search"], edit)
 
 
 SPACE = {

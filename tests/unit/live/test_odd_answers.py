@@ -172,7 +172,7 @@ def is_optional(endpoint: str, name: str) -> bool:
 @pytest.mark.parametrize("every", [pytest.param(211, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_no_command_ends_in_a_traceback(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     """Each endpoint of the commands gives each odd answer, to one of the commands that read it."""
-    monkeypatch.setattr(follow, "PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(follow, "RETRY_SECONDS", -1)
     readers: dict[str, list[str]] = {}
     for command in COMMANDS:
         for endpoint in endpoints(cluster, partial(invoke, command)):

@@ -17,7 +17,7 @@ from tests.unit.make import (
     make_training_operator,
     make_volume,
 )
-from trainstack.cli.commands.rights import FOLDER, text
+from trainstack.cli.commands.rights import FOLDER, rights_text
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
@@ -47,7 +47,7 @@ INSTALLING = ("dev", "prod", "staging")
 @pytest.mark.parametrize("stack", sorted({*stacks(ROOT)} - {*INSTALLING}))
 def test_the_written_roles_are_current(stack: str) -> None:
     """Each environment's file matches its settings; otherwise run `trainstack rights -s <environment>`."""
-    assert (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8") == text(Session(ROOT, stack))
+    assert (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8") == rights_text(Session(ROOT, stack))
 
 
 def test_no_role_is_of_a_removed_environment() -> None:

@@ -4,8 +4,8 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.output.console import err, fail, out, show_json, show_steps
-from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption, JsonOption, StackOption, checkout
+from trainstack.cli.stack_selection import creation_steps
 from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
 from trainstack.onboarding import project_files as staging

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.output.console import err, fail, out, show_json, show_steps, step
-from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption, JsonOption, Session, StackOption
+from trainstack.cli.stack_selection import creation_steps
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.live.existing import read_existing

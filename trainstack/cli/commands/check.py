@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.output.console import err, out, show_json
-from trainstack.cli.releases import as_finding, downloads
+from trainstack.cli.releases import as_finding, try_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
 from trainstack.declared.declared import Declared
 from trainstack.errors import ExitCode
@@ -66,7 +66,7 @@ def _check(stack: str, *, cluster: bool) -> Checked:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
         return unloaded(error)
-    settings, download_errors = downloads(loaded.settings)
+    settings, download_errors = try_downloads(loaded.settings)
     loaded = replace(loaded, settings=settings)
     check_result = examine(Declared(settings), root, loaded.places)
     download_findings = [as_finding(error, loaded) for error in download_errors.values()]
@@ -75,6 +75,6 @@ def _check(stack: str, *, cluster: bool) -> Checked:
     )
     if not cluster:
         return check_result
-    from trainstack.cli.check_cluster import with_cluster  # noqa: PLC0415 (the cluster client is slow to load)
+    from trainstack.cli.check_cluster import add_cluster_findings  # noqa: PLC0415 (the cluster client is slow to load)
 
-    return with_cluster(check_result, Session.open(stack), loaded)
+    return add_cluster_findings(check_result, Session.open(stack), loaded)

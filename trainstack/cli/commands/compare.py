@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.output.console import fail, make_table, out, show_json, show_written, step, write_files
-from trainstack.cli.run_series import figures
+from trainstack.cli.run_series import read_compared_runs
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.errors import ExitCode
 from trainstack.reports.comparison import Comparison
@@ -32,7 +32,7 @@ def compare(
     """
     if len(runs) < 2:
         fail("name at least two runs: trainstack compare RUN RUN…", ExitCode.USAGE)
-    compared_runs = figures(Session.open(stack), runs)
+    compared_runs = read_compared_runs(Session.open(stack), runs)
     if len({run.run_id for run in compared_runs}) < len(compared_runs):
         fail(
             f"{', '.join(runs)}: name each run once (got {', '.join(run.run_id for run in compared_runs)})",

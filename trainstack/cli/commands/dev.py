@@ -135,7 +135,7 @@ def terminal_pictures() -> None:
     """
     from trainstack.dev import terminal_pictures as pictures  # noqa: PLC0415 (as above)
 
-    _print_names(pictures.write(_checkout()))
+    _print_names(pictures.write_pictures(_checkout()))
 
 
 def _missing_for_kind(state: Path) -> list[str]:

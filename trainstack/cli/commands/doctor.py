@@ -5,10 +5,10 @@ from typing import Any
 
 import typer
 
-from trainstack.cli.check_cluster import declared_manifests
+from trainstack.cli.check_cluster import build_manifests
 from trainstack.cli.engine import StateRefusedError, ensure_backend, export
 from trainstack.cli.output.console import err, fail, out, show_json
-from trainstack.cli.releases import with_downloads
+from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.same_cluster import cluster_refusal
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.inputs import FAULTS
@@ -149,7 +149,7 @@ def _declared_identities(
     """
     run_names = {run.name for _, run in session.settings.trained()}
     try:
-        manifests = declared_manifests(session.root, with_downloads(session.settings))
+        manifests = build_manifests(session.root, settings_with_downloads(session.settings))
     except FAULTS as error:
         unchecked_notes.append(f"objects that are not in the state, since the declared objects are unknown: {error}")
         return None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli.engine import ensure_file, ensure_stack, environment, prepared
+from trainstack.cli.engine import engine_variables, ensure_environment_file, ensure_stack, project_engine
 from trainstack.cli.session import Session, StackOption
 
 
@@ -22,9 +22,9 @@ def env(
       eval "$(.venv/bin/trainstack env -s dev)"
     """
     session = Session.open(stack)
-    ensure_file(session)
-    engine = prepared(session)
-    variables = environment(session, engine)
+    ensure_environment_file(session)
+    engine = project_engine(session)
+    variables = engine_variables(session, engine)
     if init and session.placement.embedded:
         ensure_stack(session)
     # Includes `trainstack`, which the stack's outputs recommend.

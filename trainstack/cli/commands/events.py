@@ -4,10 +4,10 @@ from dataclasses import asdict
 
 from rich.table import Table
 
-from trainstack.cli.output.console import age, err, quiet_interrupt, show, show_json, styled
-from trainstack.cli.retries import PAUSE_SECONDS, Patience
+from trainstack.cli.output.console import age, err, make_text, quiet_interrupt, show, show_json
+from trainstack.cli.retries import PAUSE_SECONDS, RetryBudget
 from trainstack.cli.run_options import OptionalRun, WatchOption, ensure_one_output
-from trainstack.cli.run_selection import bodies_of, chosen, read_bodies
+from trainstack.cli.run_selection import bodies_of, read_bodies, select_launches
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.live.events import read_events
 from trainstack.runs.launches import LiveLaunch, live_launch, utc_now
@@ -29,9 +29,9 @@ def events(
     session = Session.open(stack)
     ensure_one_output(watch=watch, as_json=as_json)
     with quiet_interrupt():
-        retry_budget = Patience(session)
+        retry_budget = RetryBudget(session)
         launches, views = (
-            retry_budget.ask(lambda: _read_launches_and_events(session, run))
+            retry_budget.retry(lambda: _read_launches_and_events(session, run))
             if watch
             else _read_launches_and_events(session, run)
         )
@@ -47,18 +47,18 @@ def events(
 def _read_launches_and_events(session: Session, run: str | None) -> tuple[list[LiveLaunch], list[EventView]]:
     bodies = read_bodies(session)
     all_launches = [live_launch(body) for body in bodies]
-    launches, context = chosen(all_launches, run), session.settings.cluster.context
+    launches, context = select_launches(all_launches, run), session.settings.cluster.context
     return launches, read_events(bodies_of(launches, bodies), [launch.name for launch in all_launches], context)
 
 
 def _watch(
-    session: Session, run: str | None, retry_budget: Patience, launches: list[LiveLaunch], views: list[EventView]
+    session: Session, run: str | None, retry_budget: RetryBudget, launches: list[LiveLaunch], views: list[EventView]
 ) -> None:
     """Print events that are new or have a higher count, until no run is active."""
     counts = {event.key: event.count for event in views}
     while any(launch.active for launch in launches):
         time.sleep(PAUSE_SECONDS)
-        launches, views = retry_budget.ask(lambda: _read_launches_and_events(session, run))
+        launches, views = retry_budget.retry(lambda: _read_launches_and_events(session, run))
         new_views = [event for event in views if counts.get(event.key) != event.count]
         if new_views:
             _show(new_views, launches, header=False)
@@ -78,7 +78,7 @@ def _show(views: Sequence[EventView], launches: Sequence[LiveLaunch], *, header:
         table.add_row(
             age(event.last, now),
             str(event.count),
-            styled(event.type, "yellow" if event.type == "Warning" else ""),
+            make_text(event.type, "yellow" if event.type == "Warning" else ""),
             _short_name(event, launches),
             event.reason,
             event.message,

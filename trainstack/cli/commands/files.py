@@ -8,7 +8,7 @@ import typer
 from rich.filesize import decimal
 
 from trainstack.cli.output.console import err, fail, out, show_json
-from trainstack.cli.run_records import bodies_once, latest_run, record_place, settings_of_run, warn_of_changes
+from trainstack.cli.run_records import body_reader, latest_run, record_place, settings_of_run, warn_of_changes
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.transfers import data_loader
 from trainstack.errors import ExitCode
@@ -116,7 +116,7 @@ def fetch(
         namespace, name, settings = volume.namespace, volume.name, session.settings
     else:
         records_by_run = {run.name: run.record for run in session.settings.workloads.runs if run.record is not None}
-        read_live_bodies = bodies_once(session)
+        read_live_bodies = body_reader(session)
         run_id = latest_run(session, read_live_bodies(), what, records_by_run[what]) if what in records_by_run else what
         namespace, name, path = record_place(session, run_id)
         target = to or session.results / Path(path).name

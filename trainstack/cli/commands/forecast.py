@@ -6,28 +6,28 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from trainstack.cli.forecast_inputs import held_by, measured
+from trainstack.cli.forecast_inputs import live_workloads_reader, measured_durations
 from trainstack.cli.output.console import (
     fail,
     make_table,
+    make_text,
     out,
     show,
     show_json,
     show_written,
     step,
-    styled,
     write_files,
 )
 from trainstack.cli.output.forecast_format import (
     HEAD,
-    LEFT,
+    TEXT_COLUMNS,
     USE_HEAD,
     cells,
-    compared,
+    comparison_sentences,
     gantt_of,
-    on_page,
+    page_table,
     sentences,
-    used,
+    use_cells,
 )
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.forecast.forecast import forecast as simulate
@@ -90,11 +90,11 @@ def forecast(
 
 
 def _reports(session: Session, loaded: Loaded, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
-    settings, unchanged, durations = loaded.settings, session.settings, measured(session)
+    settings, unchanged, durations = loaded.settings, session.settings, measured_durations(session)
     live_workloads_for: Callable[[Settings], LiveWorkloads] | None = None
     if cluster:
         with step("reading the cluster", "2 s"):
-            live_workloads_for = held_by(session)
+            live_workloads_for = live_workloads_reader(session)
     _refuse_unknown_names(session, loaded, None if live_workloads_for is None else live_workloads_for(settings))
 
     def make_report(variant: Settings, variant_nodes: list[str]) -> Report:
@@ -121,7 +121,7 @@ def _draw(forecast_report: Report, png: Path | None, html: Path | None) -> dict[
 
     chart = gantt_of(forecast_report)
     with step("drawing", "2 s"):
-        page = gantt_page.html(chart, sentences(forecast_report), *on_page(forecast_report)) if html else ""
+        page = gantt_page.html(chart, sentences(forecast_report), *page_table(forecast_report)) if html else ""
         return {**({png: gantt_picture.png(chart)} if png else {}), **({html: page.encode()} if html else {})}
 
 
@@ -130,14 +130,18 @@ def _render(forecast_report: Report, unchanged_report: Report | None) -> Rendera
     # On a narrow terminal, the names of runs are wrapped, and the notes follow the table.
     rows, end = list(map(cells, forecast_report.rows)), None if is_wide else -1
     table = make_table(
-        HEAD[:end], (row[:end] for row in rows), right={*HEAD} - {*LEFT}, fold=(HEAD[0], HEAD[-1]), collapse=True
+        HEAD[:end],
+        (row[:end] for row in rows),
+        right={*HEAD} - {*TEXT_COLUMNS},
+        fold=(HEAD[0], HEAD[-1]),
+        collapse=True,
     )
     notes_below = [] if is_wide else [f"{row[0]}: {row[-1]}" for row in rows if row[-1]]
-    use_table = make_table(USE_HEAD, used(forecast_report), right={*USE_HEAD} - {*LEFT}, collapse=True)
+    use_table = make_table(USE_HEAD, use_cells(forecast_report), right={*USE_HEAD} - {*TEXT_COLUMNS}, collapse=True)
     parts: list[RenderableType] = [table, *notes_below, Text()]
     parts += [use_table, Text()] if forecast_report.uses else []
     parts += [
         *sentences(forecast_report),
-        *(compared(unchanged_report, forecast_report) if unchanged_report is not None else ()),
+        *(comparison_sentences(unchanged_report, forecast_report) if unchanged_report is not None else ()),
     ]
-    return Group(*parts, *(styled(f"note: {note}", "dim") for note in forecast_report.notes))
+    return Group(*parts, *(make_text(f"note: {note}", "dim") for note in forecast_report.notes))

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from trainstack.cli.local_registry import asking, local_registry
+from trainstack.cli.local_registry import local_registry, registry_client
 from trainstack.cli.output.console import age, err, fail, make_table, out, report, show, show_json, step
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.errors import ExitCode
 from trainstack.images.builds import build as build_image
-from trainstack.images.builds import is_built, require_local
+from trainstack.images.builds import is_built, require_local_registry
 from trainstack.images.builds import push as push_image
 from trainstack.images.tools import ImageToolError
 from trainstack.live.registry import ImageMissingError, Registries
@@ -80,7 +80,7 @@ def push(workloads: WorkloadsArgument = None, *, stack: StackOption) -> None:
     for image in images:
         with step(f"pushing {image.reference}"):
             pushed_image = push_image(session.root, image, registries, access, report)
-        if pushed_image.kept:
+        if pushed_image.was_in_registry:
             err.print(f"  {image.reference} is already in its registry")
         digests_by_reference[image.reference] = pushed_image.digest
         out.print(f"{image.reference}@{pushed_image.digest}")
@@ -159,7 +159,9 @@ def _describe_images(session: Session, images: Sequence[RunImage]) -> list[dict[
             # Without an image tool, the local builds are unknown, but the registry can be read.
             has_build = None
         try:
-            registry_image = (asking(require_local(access)) if image.local else registries).describe(image.reference)
+            registry_image = (registry_client(require_local_registry(access)) if image.local else registries).describe(
+                image.reference
+            )
         except ImageMissingError as error:
             state, problem = "missing", str(error)
         except (RegistryError, ClusterError) as error:

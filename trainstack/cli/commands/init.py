@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from trainstack.cli.output.console import err, fail, out, show_steps
-from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption
+from trainstack.cli.stack_selection import creation_steps
 from trainstack.declared.declared import Declared
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.files.project import edit_project

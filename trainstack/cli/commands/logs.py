@@ -7,11 +7,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from trainstack.cli.follow import Changes
+from trainstack.cli.follow import ChangeReporter
 from trainstack.cli.output.console import err, fail, print_with_prefix, quiet_interrupt
-from trainstack.cli.retries import PAUSE_SECONDS, Patience
+from trainstack.cli.retries import PAUSE_SECONDS, RetryBudget
 from trainstack.cli.run_options import RunArgument
-from trainstack.cli.run_selection import Body, bodies_of, chosen, ledgers_of, matching, read_bodies, unknown_results
+from trainstack.cli.run_selection import (
+    Body,
+    bodies_of,
+    launches_named,
+    ledgers_of,
+    read_bodies,
+    select_launches,
+    unknown_results,
+)
 from trainstack.cli.session import Session, StackOption
 from trainstack.errors import ExitCode
 from trainstack.live.client import ClusterError, get_all
@@ -97,10 +105,10 @@ def _parse_since(since: str | None) -> datetime | None:
 def _read_launch_bodies(session: Session, run: str) -> list[Body]:
     bodies = read_bodies(session)
     all_launches = [live_launch(body) for body in bodies]
-    if not matching(all_launches, run):
+    if not launches_named(all_launches, run):
         for ledger in ledgers_of(read_runs(session.settings).ledgers, run):
             _exit_for_deleted_pods(session, ledger.run_id, has_record=wrapper_of(ledger.objects) is not None)
-    return bodies_of(chosen(all_launches, run), bodies)
+    return bodies_of(select_launches(all_launches, run), bodies)
 
 
 def _exit_for_deleted_pods(session: Session, run_id: str, *, has_record: bool) -> NoReturn:
@@ -213,15 +221,15 @@ async def _follow_logs(session: Session, bodies: Sequence[Body], selection: _Sel
     printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
     launches = [live_launch(body) for body in bodies]
     active_names = {launch.name for launch in launches if launch.active}
-    changes = Changes()
-    retry_budget = Patience(session)
+    changes = ChangeReporter()
+    retry_budget = RetryBudget(session)
     while True:
         try:
             live_bodies, views = await _read_live_views(workers, session, bodies)
         except ClusterError as error:
-            retry_budget.missed(error)
+            retry_budget.record_failure(error)
         else:
-            retry_budget.heard()
+            retry_budget.reset()
             active_names -= {view.launch.name for view in views if not view.launch.active}
             await _follow_new_replicas(workers, views, selection, printer, tasks)
             for view in views:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
-from trainstack.cli.local_registry import asking, local_registry
+from trainstack.cli.local_registry import local_registry, registry_client
 from trainstack.cli.output.console import err, fail, out, show_json, step
-from trainstack.cli.releases import with_downloads
+from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
 from trainstack.errors import ExitCode
@@ -39,24 +39,24 @@ class Pin:
     """The current and the pinned digest of an image, or commit of code."""
 
     key: str
-    now: str | None
-    was: str | None
+    current_value: str | None
+    pinned_value: str | None
 
     @property
     def state(self) -> Literal["kept", "new", "moved", "unused"]:
-        if self.now is None:
+        if self.current_value is None:
             return "unused"
-        if self.was is None:
+        if self.pinned_value is None:
             return "new"
-        return "kept" if self.now == self.was else "moved"
+        return "kept" if self.current_value == self.pinned_value else "moved"
 
     def as_data(self) -> dict[str, Any]:
         if is_code(self.key):
             git, _, revision = self.key.partition(" ")
-            subject = {"git": git, "revision": revision, "commit": self.now}
+            subject = {"git": git, "revision": revision, "commit": self.current_value}
         else:
-            subject = {"image": self.key, "digest": self.now}
-        return {**subject, "was": self.was, "state": self.state}
+            subject = {"image": self.key, "digest": self.current_value}
+        return {**subject, "was": self.pinned_value, "state": self.state}
 
 
 def pin(
@@ -100,8 +100,11 @@ def pin(
         show_json({"file": file, "changed": bool(changed_pins), "pins": image_data, "code": commits_data})
     else:
         for pin in pins:
-            old_value_note = f" (was {pin.was})" if pin.state == "moved" else ""
-            out.print(f"{pin.state:<7} {pin.key}  {pin.now or pin.was}{old_value_note}", style=_STYLES[pin.state])
+            old_value_note = f" (was {pin.pinned_value})" if pin.state == "moved" else ""
+            out.print(
+                f"{pin.state:<7} {pin.key}  {pin.current_value or pin.pinned_value}{old_value_note}",
+                style=_STYLES[pin.state],
+            )
     if changed_pins and check:
         command = f"trainstack pin -s {stack}{' --code' if code else ''}"
         fail(f"{file}: {_format_counts(changed_pins)}; run `{command}`, and commit the file", ExitCode.FINDINGS)
@@ -145,15 +148,15 @@ def _images_to_pin(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
     findings = preflight(settings, session.root, loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops and finding.rule != image_unpinned.rule]:
         fail("\n".join(faults))
-    images = used_images(Declared.from_files(with_downloads(settings), session.root))
+    images = used_images(Declared.from_files(settings_with_downloads(settings), session.root))
     return {image.reference: image for image in images if not image.by_digest}
 
 
 def _registries(session: Session) -> Registries:
     local = local_registry(session)
     if local is not None:
-        return asking(local)
-    if session.local:
+        return registry_client(local)
+    if session.is_local:
         fail(
             "the local cluster, whose registry serves the images, is not running: run `trainstack cluster up`; for "
             "another cluster, set KUBECONFIG",

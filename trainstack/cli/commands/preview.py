@@ -8,7 +8,7 @@ import typer
 from trainstack.cli.engine import deployment, ensure_backend, preview_variables, read_preview
 from trainstack.cli.ensure_tools import ensure_tools
 from trainstack.cli.output.console import fail, out, step, write_json
-from trainstack.cli.output.preview_format import errors, lines
+from trainstack.cli.output.preview_format import preview_errors, preview_lines
 from trainstack.cli.same_cluster import ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.errors import ExitCode
@@ -60,12 +60,12 @@ def _run_preview(session: Session, *options: str, has_state: bool, as_json: bool
     except ValueError:
         output = {}
     if code is not None:
-        reasons = errors(output) or stderr.strip() or text.strip()
+        reasons = preview_errors(output) or stderr.strip() or text.strip()
         refusal_heading = "this change is refused:\n" if code == ExitCode.REFUSED else ""
         fail(f"{refusal_heading}{reasons}", code)
     return output
 
 
 def _show(output: Mapping[str, Any]) -> None:
-    for line in lines(output):
+    for line in preview_lines(output):
         out.print(line, style="yellow" if line.startswith("note: ") else None)

@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.output.console import fail, out, show_json, write
-from trainstack.cli.releases import downloads
+from trainstack.cli.releases import try_downloads
 from trainstack.cli.session import JsonOption, StackOption, checkout
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import ReleasesError
@@ -57,7 +57,7 @@ def render(
 
 def _objects(settings: Settings, folder: Path, *, cached: bool) -> tuple[list[Manifest], str]:
     """Return the declared objects without the releases that cannot be read, and the errors."""
-    settings, errors = downloads(settings)
+    settings, errors = try_downloads(settings)
     messages = [str(error) for error in errors.values()]
     settings = settings.model_copy(update={"operators": settings.operators.without(errors)})
     head_commit = commit(folder)

@@ -4,7 +4,7 @@ from pathlib import Path
 import yaml
 
 from trainstack.cli.output.console import out, show_json
-from trainstack.cli.releases import with_downloads
+from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
 from trainstack.files.project import edit_project
@@ -22,10 +22,10 @@ def rights_in(session: Session) -> Rights:
 
     Raises ReleaseError for a missing release manifest, WorkloadError or OperatorError for an invalid file.
     """
-    return rights_of(Declared.from_files(with_downloads(session.settings), session.root))
+    return rights_of(Declared.from_files(settings_with_downloads(session.settings), session.root))
 
 
-def text(session: Session) -> str:
+def rights_text(session: Session) -> str:
     return _file_text(session.stack, rights_in(session))
 
 

@@ -11,21 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from trainstack.cli.output.console import (
-    WIDE,
+    FILE_WIDTH,
     age,
     duration,
     err,
     make_table,
+    make_text,
     out,
     quiet_interrupt,
     report_in,
     show,
     show_json,
-    styled,
 )
-from trainstack.cli.retries import PAUSE_SECONDS, Patience
+from trainstack.cli.retries import PAUSE_SECONDS, RetryBudget
 from trainstack.cli.run_options import OptionalRun, WatchOption, ensure_one_output
-from trainstack.cli.run_views import as_data, read_run_views, without_earlier, without_loaders
+from trainstack.cli.run_views import as_data, leave_out_loaders, read_run_views, split_off_earlier
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.runs.launches import utc_now
 from trainstack.runs.logs.training_progress import Progress
@@ -63,21 +63,21 @@ def status(
             return
         views = read_run_views(session, run, with_usage=run is not None)
         for part in _render(views, stack, run):
-            show(part, width=WIDE if run is None else _DETAILS_WIDTH)
+            show(part, width=FILE_WIDTH if run is None else _DETAILS_WIDTH)
 
 
 def _render(views: Sequence[RunView], stack: str, run: str | None) -> list[RenderableType]:
     now = utc_now()
     if run is not None:
-        return [details(view, now) for view in views]
+        return [details_of_run(view, now) for view in views]
     if not views:
         return [f"no run of {stack} has an object in the cluster"]
-    shown_views, earlier_views = without_earlier(views)
+    shown_views, earlier_views = split_off_earlier(views)
     lost_clusters = {view.cluster: view.lost for view in shown_views if view.lost}
     return [
-        table(shown_views, now),
+        table_of_runs(shown_views, now),
         *([_count_earlier(earlier_views)] if earlier_views else []),
-        *(styled(_describe_lost_cluster(cluster, reason), "yellow") for cluster, reason in lost_clusters.items()),
+        *(make_text(_describe_lost_cluster(cluster, reason), "yellow") for cluster, reason in lost_clusters.items()),
     ]
 
 
@@ -100,12 +100,12 @@ def _count_earlier(earlier_views: Sequence[RunView]) -> Text:
 def _watch(session: Session, run: str | None) -> None:
     """Redraw until every run except data loaders has ended, then print how they ended."""
     with Live(console=out, auto_refresh=False) as live:
-        retry_budget = Patience(session, report=lambda line: report_in(live, line))
+        retry_budget = RetryBudget(session, report=lambda line: report_in(live, line))
         last_views: dict[str, RunView] = {}
         while True:
-            views = retry_budget.ask(lambda: read_run_views(session, run, with_usage=run is not None))
+            views = retry_budget.retry(lambda: read_run_views(session, run, with_usage=run is not None))
             live.update(Group(*_render(views, session.stack, run)), refresh=True)
-            finite_views = without_loaders(session, views)
+            finite_views = leave_out_loaders(session, views)
             last_views |= {view.launch.name: view for view in finite_views}
             if not any(view.launch.awaited for view in finite_views):
                 break
@@ -126,7 +126,7 @@ def _describe_result(view: RunView) -> str:
     return "completed, and restarted by its policy" if view.launch.completed else view.launch.phase
 
 
-def table(views: Sequence[RunView], now: datetime) -> RenderableType:
+def table_of_runs(views: Sequence[RunView], now: datetime) -> RenderableType:
     """Draw a row for each run; on a narrow terminal, the texts of WHAT follow the table."""
     is_wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
     rows = []
@@ -168,7 +168,7 @@ def _explain_state(view: RunView) -> str:
     return view.waits_because if view.launch.phase == "queued" else view.summary().removeprefix(view.launch.phase)[2:]
 
 
-def details(view: RunView, now: datetime) -> Panel:
+def details_of_run(view: RunView, now: datetime) -> Panel:
     launch = view.launch
     facts = Table.grid(padding=(0, 2))
     facts.add_row("launch", f"{launch.kind} {launch.namespace}/{launch.name}")
@@ -192,7 +192,7 @@ def details(view: RunView, now: datetime) -> Panel:
     if view.done_fraction is not None or view.progress is not None:
         parts.append(_progress_bar(view))
     parts += _sections(view, now)
-    title = Text.assemble(styled(launch.run_id), " ", (launch.phase, _STYLES[launch.phase]))
+    title = Text.assemble(make_text(launch.run_id), " ", (launch.phase, _STYLES[launch.phase]))
     return Panel(Group(*parts), title=title, title_align="left", border_style="dim")
 
 

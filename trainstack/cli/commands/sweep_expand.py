@@ -37,7 +37,7 @@ def expand(
     """
     root = checkout()
     with nullcontext() if check else edit_project(root) as edit:
-        expansions = expand_all(root, names or sweeps(root), edit)
+        expansions = expand_sweeps(root, names or sweeps(root), edit)
     if as_json:
         show_json(expansions)
     else:
@@ -51,7 +51,7 @@ def expand(
         fail(f"not current: {', '.join(stale_sweeps)}; run `{command}`", ExitCode.FINDINGS)
 
 
-def expand_all(root: Path, names: Iterable[str], edit: ProjectEdit | None) -> list[dict[str, Any]]:
+def expand_sweeps(root: Path, names: Iterable[str], edit: ProjectEdit | None) -> list[dict[str, Any]]:
     """Expand sweeps, write the files with `edit`, and return the changes.
 
     If a space has errors, exit with all of them before writing a file.
@@ -62,7 +62,7 @@ def expand_all(root: Path, names: Iterable[str], edit: ProjectEdit | None) -> li
     for name in dict.fromkeys(names):
         try:
             loaded_space = load_space(root, name)
-            sets = sets_of(loaded_space)
+            sets = draw_sets(loaded_space)
         except (SettingsError, SpaceError) as error:
             faults.append(str(error))
             continue
@@ -91,21 +91,24 @@ def _expansion(root: Path, name: str, text: str, sets: tuple[ParameterSet, ...])
     }
 
 
-def sets_of(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:
+def draw_sets(loaded_space: LoadedSpace) -> tuple[ParameterSet, ...]:
     """Return the sets of a space. Raises SpaceError with file and line if it does not have as many as it requires."""
-    trials = loaded.space.trials or 0
+    trials = loaded_space.space.trials or 0
     expected = f"{trials // _SETS_PER_SECOND + 1} s"
-    with placed(loaded), step(f"drawing {trials} sets", expected) if trials > _SETS_PER_SECOND else nullcontext():
-        return expand_space(loaded.space)
+    with (
+        locate_space_errors(loaded_space),
+        step(f"drawing {trials} sets", expected) if trials > _SETS_PER_SECOND else nullcontext(),
+    ):
+        return expand_space(loaded_space.space)
 
 
 @contextmanager
-def placed(loaded: LoadedSpace) -> Iterator[None]:
+def locate_space_errors(loaded_space: LoadedSpace) -> Iterator[None]:
     """Add the file and line to a SpaceError."""
     try:
         yield
     except SpaceError as error:
-        raise SpaceError(error.path, f"{loaded.where(error.path)}: {error}") from None
+        raise SpaceError(error.path, f"{loaded_space.where(error.path)}: {error}") from None
 
 
 def _describe_expansion(expansion: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli.commands.sweep_expand import expand_all, placed, sets_of
+from trainstack.cli.commands.sweep_expand import draw_sets, expand_sweeps, locate_space_errors
 from trainstack.cli.output.console import err, fail, out, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
@@ -47,7 +47,7 @@ def next_sets(
     load_space(root, name)
     trial_results = _read_live_results(stack, name) if results is None else _read_results_file(results, name)
     with edit_project(root) as edit:
-        added_sets = add_next(root, name, trial_results, count, edit)
+        added_sets = add_proposed_sets(root, name, trial_results, count, edit)
     if as_json:
         show_json([parameter_set.model_dump(by_alias=True) for parameter_set in added_sets])
         return
@@ -70,7 +70,7 @@ def _read_results_file(file: Path, name: str) -> Sequence[TrialResult]:
         return fail(f"{file}: {reason}; give the output of `trainstack sweep results {name} --json`")
 
 
-def add_next(
+def add_proposed_sets(
     root: Path, name: str, results: Sequence[TrialResult], count: int, edit: ProjectEdit
 ) -> tuple[ParameterSet, ...]:
     """Add proposals to the space's file and expand it again. Raises SpaceError if the space has fewer sets left."""
@@ -79,10 +79,12 @@ def add_next(
     file = f"{folder(name)}/{SPACE_FILE}"
     text = edit.text(file) or ""
     loaded_space = load_space(root, name)
-    old_sets = sets_of(loaded_space)
-    with placed(loaded_space):
+    old_sets = draw_sets(loaded_space)
+    with locate_space_errors(loaded_space):
         proposals = propose(loaded_space.space, old_sets, results, count)
     edit.write({file: with_added(text, [Entry(("sets",), values) for values in proposals])})
-    expand_all(root, (name,), edit)
+    expand_sweeps(root, (name,), edit)
     old_ids = {parameter_set.id for parameter_set in old_sets}
-    return tuple(parameter_set for parameter_set in sets_of(load_space(root, name)) if parameter_set.id not in old_ids)
+    return tuple(
+        parameter_set for parameter_set in draw_sets(load_space(root, name)) if parameter_set.id not in old_ids
+    )

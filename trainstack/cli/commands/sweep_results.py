@@ -6,15 +6,15 @@ import typer
 from rich.text import Text
 
 from trainstack.cli.output.console import (
-    WIDE,
+    FILE_WIDTH,
     fail,
     make_table,
+    make_text,
     out,
     print_with_prefix,
     show,
     show_json,
     show_written,
-    styled,
     write_files,
 )
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
@@ -67,7 +67,7 @@ def results(
         files |= {parquet: as_parquet(export_columns)} if parquet is not None else {}
         write_files(files)
     if as_json:
-        show_json(finite(to_json(name, sweep.space.objective, trial_results)))
+        show_json(replace_non_finite(to_json(name, sweep.space.objective, trial_results)))
         return
     _show_table(sweep, ranking)
     _show_sentences(counted(trial_results), *ranking.notes())
@@ -97,7 +97,7 @@ def best(
     sweep = sweep_of(session, name)
     ranking = rank(read_results(session, sweep), sweep.space.objective)
     if as_json:
-        show_json(finite(best_as_data(sweep, ranking, top)))
+        show_json(replace_non_finite(best_as_data(sweep, ranking, top)))
     else:
         _show_best(sweep, ranking, top, stack)
     if ranking.best is None:
@@ -127,12 +127,12 @@ def best_as_data(sweep: Sweep, ranking: Ranking, top: int) -> dict[str, Any]:
     }
 
 
-def finite(value: Any) -> Any:
+def replace_non_finite(value: Any) -> Any:
     """Replace infinities and NaN, which JSON does not have, by null."""
     if isinstance(value, dict):
-        return {key: finite(element) for key, element in value.items()}
+        return {key: replace_non_finite(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(element) for element in value]
+        return [replace_non_finite(element) for element in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -152,9 +152,9 @@ def _show_best(sweep: Sweep, ranking: Ranking, top: int, stack: str) -> None:
 def _show_table(sweep: Sweep, ranking: Ranking) -> None:
     names = head(sweep.space, sweep.space.objective)
     cells: list[tuple[str | Text, ...]] = [
-        (*row[:-1], styled(row[-1], _STYLES.get(row[-1], ""))) for row in rows(sweep.space, ranking)
+        (*row[:-1], make_text(row[-1], _STYLES.get(row[-1], ""))) for row in rows(sweep.space, ranking)
     ]
-    show(make_table(names, cells, right={*names} - {"state"}), width=WIDE)
+    show(make_table(names, cells, right={*names} - {"state"}), width=FILE_WIDTH)
 
 
 def _show_failed(result: TrialResult) -> None:

@@ -9,12 +9,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trainstack.cli.output.console import duration, out, quiet_interrupt, report_in, show, show_json, step, styled
-from trainstack.cli.retries import PAUSE_SECONDS, Patience
+from trainstack.cli.output.console import duration, make_text, out, quiet_interrupt, report_in, show, show_json, step
+from trainstack.cli.retries import PAUSE_SECONDS, RetryBudget
 from trainstack.cli.run_options import WatchOption, ensure_one_output
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.sweep_logs import TrialLogs
-from trainstack.cli.sweep_read import Known, SweepArgument, planned_trials, read_states, sweep_of
+from trainstack.cli.sweep_read import SweepArgument, TrialCache, planned_trials, read_states, sweep_of
 from trainstack.printable import clean
 from trainstack.reports.sweep_format import STATES, best_in_words, counted, parameters_of, seconds_of
 from trainstack.runs.launches import utc_now
@@ -57,12 +57,12 @@ def status(
     session = Session.open(stack)
     sweep = sweep_of(session, name)
     trials = planned_trials(session, sweep)
-    cache = Known(TrialLogs(session, sweep))
+    cache = TrialCache(TrialLogs(session, sweep))
     if watch:
         with quiet_interrupt(), Live(console=out, auto_refresh=False) as live:
-            retry_budget = Patience(session, report=lambda line: report_in(live, line))
+            retry_budget = RetryBudget(session, report=lambda line: report_in(live, line))
             while True:
-                trial_results = retry_budget.ask(lambda: read_states(session, sweep, trials, cache))
+                trial_results = retry_budget.retry(lambda: read_states(session, sweep, trials, cache))
                 live.update(_render(sweep, trial_results, utc_now()), refresh=True)
                 if not any(trial.state in _UNFINISHED_STATES for trial in trial_results):
                     return
@@ -75,17 +75,17 @@ def status(
         show(_render(sweep, trial_results, utc_now()), width=_WIDTH)
 
 
-def as_data(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> dict[str, Any]:
+def as_data(sweep: Sweep, trial_results: Sequence[TrialResult], now: datetime) -> dict[str, Any]:
     fields = {"number", "set_id", "run_id", "parameters", "state", "reason", "started", "finished", "attempts"}
-    counts, objective = Counter(trial.state for trial in found), sweep.space.objective
+    counts, objective = Counter(trial.state for trial in trial_results), sweep.space.objective
     return {
         "sweep": sweep.name,
         "form": sweep.form,
         "counts": {state: counts[state] for state in STATES},
-        "seconds_left": _seconds_left(found, now),
+        "seconds_left": _seconds_left(trial_results, now),
         "trials": [
             {**trial.model_dump(mode="json", include=fields), "objective": objective_value(trial.metrics, objective)}
-            for trial in found
+            for trial in trial_results
         ],
     }
 
@@ -156,7 +156,9 @@ def _reason_lines(trial_results: Sequence[TrialResult]) -> list[RenderableType]:
         more = f" and {len(trials) - _MAX_NUMBERS} more" if len(trials) > _MAX_NUMBERS else ""
         parameters_note = f" ({parameters_of(trials[0].parameters)})" if len(trials) == 1 else ""
         lines.append(
-            Text.assemble(styled(state, _STYLES.get(state, "")), clean(f" {numbers}{more}{parameters_note}: {reason}"))
+            Text.assemble(
+                make_text(state, _STYLES.get(state, "")), clean(f" {numbers}{more}{parameters_note}: {reason}")
+            )
         )
     if len(by_reason) > _MAX_REASONS:
         lines.append(Text(f"and {len(by_reason) - _MAX_REASONS} more reasons; --json has all of them", style="dim"))

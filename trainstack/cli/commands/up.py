@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli.cluster_in_use import ensure_intended
+from trainstack.cli.cluster_in_use import ensure_intended_cluster
 from trainstack.cli.commands.preview import show_preview
 from trainstack.cli.drift import refresh_options
 from trainstack.cli.engine import deployment, ensure_backend, ensure_stack, outputs, pulumi
@@ -25,14 +25,14 @@ from trainstack.cli.output.console import (
     step,
 )
 from trainstack.cli.output.copied_output import run_and_copy
-from trainstack.cli.run_records import Bodies, UnknownClusterError, bodies_once, fetch_run
+from trainstack.cli.run_records import Bodies, UnknownClusterError, body_reader, fetch_run
 from trainstack.cli.run_selection import launch_bodies
 from trainstack.cli.same_cluster import ensure_same_cluster
 from trainstack.cli.session import Session, StackOption
 from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_slots import await_slot
 from trainstack.cli.transfers import data_loader
-from trainstack.cli.unserved_images import ensure_pushed
+from trainstack.cli.unserved_images import ensure_images_pushed
 from trainstack.errors import ExitCode
 from trainstack.live.client import reach
 from trainstack.live.snapshot import read_runs
@@ -78,22 +78,22 @@ def up(
     session = Session.open(stack)
     settings = session.settings
     ensure_backend(session)
-    ensure_intended(settings)
+    ensure_intended_cluster(settings)
     findings = check(settings, session.root, session.loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops]:
         fail("\n".join(faults), ExitCode.REFUSED)
-    if not session.local:
+    if not session.is_local:
         # Before anything is built, which takes minutes.
         reach(settings.cluster.context)
-        ensure_pushed(session)
+        ensure_images_pushed(session)
     else:
-        drivers.check_machine(session.cluster_state)
-    ensure_tools(session, kubectl=wait, local_cluster=session.local)
-    if session.local:
+        drivers.check_machine(session.cluster_folder)
+    ensure_tools(session, kubectl=wait, local_cluster=session.is_local)
+    if session.is_local:
         _start_local_cluster(session)
         # The engine refreshes first: without a cluster it would report an error for every object.
         reach(settings.cluster.context)
-        ensure_pushed(session)
+        ensure_images_pushed(session)
     state = deployment(session)
     ensure_same_cluster(session, state)
     refresh = refresh_options(session, state)
@@ -116,7 +116,7 @@ def up(
 
 def _start_local_cluster(session: Session) -> None:
     with step("local cluster", "10 s, with kind 30 s"):
-        cluster = drivers.up(session.cluster_state, None, report)
+        cluster = drivers.up(session.cluster_folder, None, report)
     runs = [run for _, run in session.settings.trained()]
     builds = sorted({run.image.build for run in runs if run.image.build is not None})
     installs = session.settings.operators.installs
@@ -136,7 +136,7 @@ def _upload_data(session: Session) -> None:
 
 
 def _prepare_and_upload(session: Session, run: Workload, data: Data, prepare: str) -> None:
-    folder = session.state / "data" / run.name
+    folder = session.private_folder / "data" / run.name
     if not _is_complete(folder, session.root / data.manifest):
         _make_data(session, run, data, prepare, folder)
     settings = session.settings
@@ -216,12 +216,12 @@ def _fetch_results(session: Session) -> None:
         if not sweep.run.managed:
             # Their logs are deleted with the pods.
             objects = read_sweep(session.settings, sweep.name)
-            TrialLogs(session, sweep).outcomes(objects, live_trials(objects), running=False)
+            TrialLogs(session, sweep).outcomes(objects, live_trials(objects), include_running=False)
     ledgers = read_runs(session.settings).ledgers
     for name in sorted({ledger.sweep for ledger in ledgers if ledger.sweep}):
         out.print(f"\n{name}", style="bold")
         out.print(f"  results        trainstack sweep results {name} -s {session.stack}")
-    read_live_bodies = bodies_once(session)
+    read_live_bodies = body_reader(session)
     faults = [
         fault for ledger in ledgers if not ledger.sweep and (fault := _fetch_result(session, ledger, read_live_bodies))
     ]

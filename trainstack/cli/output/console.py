@@ -52,14 +52,14 @@ out = _console()
 err = _console(stderr=True)
 """Progress and errors."""
 
-WIDE = 240
+FILE_WIDTH = 240
 """Columns of output to a file or pipe."""
 _NOT_ASCII = re.compile(r"[^\n\r\t -~]")
 _MAX_TABLE_WIDTH = 10_000
 """Maximum columns of a table in a file or pipe."""
 
 
-def show(renderable: RenderableType, *, width: int = WIDE) -> None:
+def show(renderable: RenderableType, *, width: int = FILE_WIDTH) -> None:
     """Print a table or the like at the terminal's width; in a file or pipe, tables are neither cut nor wrapped."""
     if out.is_terminal:
         out.print(renderable)
@@ -82,13 +82,13 @@ def make_table(
         wraps = name in fold
         justify: JustifyMethod = "right" if name in right else "left"
         overflow: OverflowMethod = "fold" if wraps else "ellipsis"
-        table.add_column(styled(name.upper()), justify=justify, no_wrap=not wraps, overflow=overflow)
+        table.add_column(make_text(name.upper()), justify=justify, no_wrap=not wraps, overflow=overflow)
     for row in rows:
-        table.add_row(*(styled(cell) if isinstance(cell, str) else cell for cell in row))
+        table.add_row(*(make_text(cell) if isinstance(cell, str) else cell for cell in row))
     return table
 
 
-def styled(text: str, style: str = "") -> Text:
+def make_text(text: str, style: str = "") -> Text:
     return Text(clean(text), style=style)
 
 
@@ -100,11 +100,11 @@ def fail(message: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
 
 def ensure_confirmable(*, yes: bool) -> None:
     """Exit unless a question can be answered or need not be asked. Call this before anything is read or written."""
-    if not yes and not interactive():
+    if not yes and not is_interactive():
         fail("this command asks for confirmation, but there is no terminal; add --yes to confirm", ExitCode.USAGE)
 
 
-def interactive() -> bool:
+def is_interactive() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -127,7 +127,7 @@ def report(line: str) -> None:
 def report_in(live: "Live", line: str) -> None:
     """Show a message in a live view, or on stderr if nothing is redrawn, as in a pipe or on a dumb terminal."""
     if out.is_interactive:
-        live.update(styled(line, "yellow"), refresh=True)
+        live.update(make_text(line, "yellow"), refresh=True)
     else:
         report(line)
 

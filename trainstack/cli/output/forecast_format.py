@@ -9,7 +9,7 @@ from trainstack.reports.gantt import Gantt, Lane, Level, Piece
 
 HEAD = ("run", "queue", "start", "end", "wait", "takes", "gpus", "gpu-h", "cost", "flavors", "note")
 USE_HEAD = ("flavor", "resource", "quota", "peak", "mean", "of quota")
-LEFT = ("run", "queue", "flavors", "note", "flavor", "resource")
+TEXT_COLUMNS = ("run", "queue", "flavors", "note", "flavor", "resource")
 """Columns of text; the others are numbers."""
 _NO_FLAVOR = 6
 """The color of runs that Kueue does not manage: grey."""
@@ -20,10 +20,10 @@ def cells(row: Row) -> tuple[str, ...]:
     return (
         row.name,
         row.queue or _UNKNOWN,
-        _NEVER if row.start is None else at(row.start),
+        _NEVER if row.start is None else format_time(row.start),
         _end(row),
         _UNKNOWN if row.wait is None else duration(row.wait),
-        takes(row),
+        format_run_duration(row),
         f"{row.gpus:g}",
         _UNKNOWN if row.gpu_hours is None else f"{row.gpu_hours:.1f}",
         _UNKNOWN if row.cost is None else f"{row.cost:,.2f}",
@@ -34,29 +34,31 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def _note(row: Row) -> str:
     low, high = row.end_range or (0.0, 0.0)
-    return "; ".join(filter(None, [row.note, f"may end at {at(low)} to {at(high)}" if row.open else ""]))
+    return "; ".join(
+        filter(None, [row.note, f"may end at {format_time(low)} to {format_time(high)}" if row.open else ""])
+    )
 
 
-def on_page(made: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
-    notes = [f"{row.name}: {_note(row)}" for row in made.rows if _note(row)]
-    return HEAD[:-1], [cells(row)[:-1] for row in made.rows], [*notes, *made.notes]
+def page_table(report: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
+    notes = [f"{row.name}: {_note(row)}" for row in report.rows if _note(row)]
+    return HEAD[:-1], [cells(row)[:-1] for row in report.rows], [*notes, *report.notes]
 
 
-def at(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Format a time relative to the forecast's start: `now`, `+2h5m`, `-10m`."""
     if round(seconds) == 0:
         return "now"
     return f"+{duration(seconds)}" if seconds > 0 else f"-{duration(-seconds)}"
 
 
-def takes(row: Row) -> str:
+def format_run_duration(row: Row) -> str:
     """Format a run's duration, with a mark for a deadline or a measurement."""
     if row.duration is None:
         return "unbounded"
     return {"deadline": "\u2264 ", "measured": "~ "}.get(row.source, "") + duration(row.duration)
 
 
-def used(made: Report) -> list[tuple[str, ...]]:
+def use_cells(report: Report) -> list[tuple[str, ...]]:
     return [
         (
             use.flavor,
@@ -66,23 +68,23 @@ def used(made: Report) -> list[tuple[str, ...]]:
             f"{use.mean:.1f}",
             f"{use.mean / use.quota:.0%}" if use.quota else _UNKNOWN,
         )
-        for use in made.uses
+        for use in report.uses
     ]
 
 
-def sentences(made: Report) -> list[str]:
-    ended_count = sum(row.end is not None for row in made.rows)
-    if not made.rows:
+def sentences(report: Report) -> list[str]:
+    ended_count = sum(row.end is not None for row in report.rows)
+    if not report.rows:
         return ["There are no runs."]
     if not ended_count:
-        return [f"The end of {_count_runs(len(made.rows))} is unknown."]
-    endless_note = f"; the end of {_count_runs(made.endless)} is unknown" if made.endless else ""
-    hours = f", {made.gpu_hours:,.1f} GPU-hours" if made.gpu_hours else ""
-    price = "" if made.cost is None else f", {made.cost:,.2f} {made.currency}".rstrip()
-    summary = f"{_count_runs(ended_count)} in {duration(made.makespan)}{hours}{price}{endless_note}."
-    if not made.open:
+        return [f"The end of {_count_runs(len(report.rows))} is unknown."]
+    endless_note = f"; the end of {_count_runs(report.endless)} is unknown" if report.endless else ""
+    hours = f", {report.gpu_hours:,.1f} GPU-hours" if report.gpu_hours else ""
+    price = "" if report.cost is None else f", {report.cost:,.2f} {report.currency}".rstrip()
+    summary = f"{_count_runs(ended_count)} in {duration(report.makespan)}{hours}{price}{endless_note}."
+    if not report.open:
         return [summary]
-    return [summary, f"Small differences change the order: {_makespan_range(made)} if durations differ by 10%."]
+    return [summary, f"Small differences change the order: {_makespan_range(report)} if durations differ by 10%."]
 
 
 def _makespan_range(report: Report) -> str:
@@ -90,10 +92,10 @@ def _makespan_range(report: Report) -> str:
     return f"{duration(low)} to {duration(high)}"
 
 
-def compared(before: Report, made: Report) -> Iterator[str]:
+def comparison_sentences(unchanged_report: Report, report: Report) -> Iterator[str]:
     """Yield the effect of --set and --nodes."""
-    wait = (_mean_wait(before), _mean_wait(made))
-    yield f"Without the changes: {sentences(before)[0]}"
+    wait = (_mean_wait(unchanged_report), _mean_wait(report))
+    yield f"Without the changes: {sentences(unchanged_report)[0]}"
     if None not in wait:
         yield f"A run waits {duration(wait[1] or 0)} on average, and {duration(wait[0] or 0)} without the changes."
 
@@ -109,22 +111,22 @@ def _count_runs(count: int) -> str:
 
 def _end(row: Row) -> str:
     if row.end is not None:
-        return at(row.end)
+        return format_time(row.end)
     waits = row.start is None or bool(row.stretches[-1].evicted_by)
     return _NEVER if waits else "unbounded"
 
 
-def gantt_of(made: Report) -> Gantt:
-    flavors = sorted({flavor for row in made.rows for flavor in row.flavors})
+def gantt_of(report: Report) -> Gantt:
+    flavors = sorted({flavor for row in report.rows for flavor in row.flavors})
     colors = {name: index for index, name in enumerate(flavors)}
     # Leave room for runs without an end.
-    starts = (row.start for row in made.rows if row.start is not None)
-    until = 1.02 * max(made.makespan, *(1.1 * start for start in starts), 60.0)
+    starts = (row.start for row in report.rows if row.start is not None)
+    until = 1.02 * max(report.makespan, *(1.1 * start for start in starts), 60.0)
     return Gantt(
-        title=f"Forecast of {made.environment}{f' ({_makespan_range(made)})' if made.open else ''}",
+        title=f"Forecast of {report.environment}{f' ({_makespan_range(report)})' if report.open else ''}",
         until=until,
-        lanes=tuple(_lane(row, colors) for row in made.rows),
-        levels=tuple(_level(use, colors[use.flavor]) for use in _scarcest_uses(made)),
+        lanes=tuple(_lane(row, colors) for row in report.rows),
+        levels=tuple(_level(use, colors[use.flavor]) for use in _scarcest_uses(report)),
     )
 
 
@@ -133,7 +135,7 @@ def _lane(row: Row, colors: dict[str, int]) -> Lane:
     if row.start is None:
         texts = [row.note]
     else:
-        texts = [f"{row.gpus:g} GPU" if row.gpus else "", ", ".join(row.flavors), takes(row), wait]
+        texts = [f"{row.gpus:g} GPU" if row.gpus else "", ", ".join(row.flavors), format_run_duration(row), wait]
     return Lane(
         name=row.name,
         label=" \u00b7 ".join(filter(None, texts)),
@@ -145,13 +147,13 @@ def _lane(row: Row, colors: dict[str, int]) -> Lane:
 
 def _piece(stretch: Stretch, row: Row, colors: dict[str, int]) -> Piece:
     start, flavors = stretch.started or 0.0, ", ".join(stretch.flavors)
-    end = "an unknown end" if stretch.ended is None else at(stretch.ended)
+    end = "an unknown end" if stretch.ended is None else format_time(stretch.ended)
     preempted = f", preempted by {stretch.evicted_by}" if stretch.evicted_by else ""
     return Piece(
         start=start,
         end=stretch.ended,
         colors=tuple(colors[flavor] for flavor in stretch.flavors) or (_NO_FLAVOR,),
-        label=f"{row.name}: {at(start)} to {end}{f' on {flavors}' if flavors else ''}{preempted}",
+        label=f"{row.name}: {format_time(start)} to {end}{f' on {flavors}' if flavors else ''}{preempted}",
         uncertain=row.source == "deadline" and not stretch.evicted_by,
     )
 

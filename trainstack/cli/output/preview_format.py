@@ -16,7 +16,7 @@ _MISSING = object()
 _STATES = ("oldState", "newState")
 
 
-def lines(output: Mapping[str, Any]) -> Iterator[str]:
+def preview_lines(output: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for the output of `pulumi preview --json`; components and providers are left out."""
     steps = [step for step in _with_definitions(output.get("steps", ())) if _type(step).startswith("kubernetes:")]
     for op in _LISTED_OPERATIONS:
@@ -83,7 +83,7 @@ def _definitions_in_release(step: Mapping[str, Any], state: str) -> dict[str, Ma
     }
 
 
-def errors(output: Mapping[str, Any]) -> str:
+def preview_errors(output: Mapping[str, Any]) -> str:
     """Return the errors of a preview that failed."""
     messages = (entry["message"] for entry in output.get("diagnostics", ()) if entry["severity"] == "error")
     return "\n".join(message.removeprefix("error: ").strip() for message in messages)

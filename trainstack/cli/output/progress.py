@@ -29,10 +29,10 @@ Advance = Callable[[int], None]
 
 
 @contextmanager
-def bar(description: str, total: int, done: int = 0) -> Iterator[Advance]:
+def bar(description: str, total: int, completed_bytes: int = 0) -> Iterator[Advance]:
     """Show the bytes of `total` that are transferred, the rate and the time left; starts at `done` bytes."""
     columns = (DownloadColumn(), TransferSpeedColumn())
-    with _progress(description, total, done, columns, lambda number: decimal(int(number))) as advance:
+    with _progress(description, total, completed_bytes, columns, lambda number: decimal(int(number))) as advance:
         yield advance
 
 

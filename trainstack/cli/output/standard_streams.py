@@ -44,7 +44,7 @@ class _StandardStream(FileIO):
         return len(data)
 
 
-def end_with(command: Callable[[], object]) -> NoReturn:
+def run_and_exit(command: Callable[[], object]) -> NoReturn:
     """Run a command, and exit with its code, or with another than 0 if its output could not be written."""
     stdout_is_closed = 1 in _open_closed_descriptors()
     outputs = _StandardStream(1, is_required=True), _StandardStream(2, is_required=False)
