@@ -12,8 +12,6 @@ from pathlib import Path
 from tests.unit.sources import syntax
 
 ROOT = Path(__file__).resolve().parents[2]
-# The bytes of the wrapper are part of each run's pods: a new sentence there would change the pods of runs that exist.
-WRAPPER = ROOT / "trainstack" / "runs" / "wrapper"
 # The bytes of these files are part of image tags and cache keys of built tools; manifests.py imports places.py.
 DEV = ROOT / "trainstack" / "dev"
 KEYED = {DEV / "toolchain" / f"{name}.py" for name in ("manifests", "places", "provider_sources")} | {
@@ -62,7 +60,7 @@ def places(*folders: Path) -> list[str]:
     found = []
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):
-            if WRAPPER in path.parents or path in KEYED:
+            if path in KEYED:
                 continue
             name = path.relative_to(ROOT).as_posix()
             if path.stem in MODULES:
