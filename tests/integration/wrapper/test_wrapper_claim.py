@@ -88,7 +88,7 @@ def test_the_run_of_a_killed_holder_is_taken_over(tmp_path: Path) -> None:
             outputs = [process.communicate(timeout=DEADLINE_SECONDS)[0] for process in pods]
     assert [process.returncode for process in pods] == [0] * 3
     assert ran.read_text() == "x"
-    assert "silent for 0.6 s: taking the run over" in "".join(outputs)
+    assert "no heartbeat for 0.6 s: taking over the run" in "".join(outputs)
 
 
 def test_a_suspended_holder_stops_its_command_and_publishes_nothing(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_suspended_holder_stops_its_command_and_publishes_nothing(tmp_path: Pa
         first.send_signal(signal.SIGSTOP)
         assert run(tmp_path, python(WRITE_RESULT), name="second", **SOON)[0] == 0
         first.send_signal(signal.SIGCONT)
-        assert "another pod took this run over" in first.communicate(timeout=DEADLINE_SECONDS)[0]
+        assert "another pod took over this run" in first.communicate(timeout=DEADLINE_SECONDS)[0]
         assert first.returncode == 75
     assert read_json(tmp_path / RUN_ID / "run.json")["attempt"] == "second-1"
     assert read_json(tmp_path / RUN_ID / "attempts" / "first-1" / "failure.json")["exit_code"] == 143
@@ -109,7 +109,7 @@ def test_a_takeover_that_the_heartbeat_missed_is_noticed_before_publishing(tmp_p
     taken = f"{WRITE_RESULT}; open({str(tmp_path / RUN_ID / 'claims' / '000002')!r}, 'w').close()"
     code, output = run(tmp_path, python(taken), TRAINSTACK_HEARTBEAT_SECONDS="1000")
     assert code == 75
-    assert "nothing is published here" in output
+    assert "this pod publishes nothing" in output
     assert not (tmp_path / RUN_ID / "result").exists()
 
 
@@ -119,7 +119,7 @@ def test_a_result_is_never_replaced(tmp_path: Path) -> None:
     other = f"{WRITE_RESULT}; os.mkdir({str(result)!r}); open({str(result / 'theirs')!r}, 'w').close()"
     code, output = run(tmp_path, python(other))
     assert code == 75
-    assert "is there already" in output
+    assert "already exists" in output
     assert tree(result) == ["theirs"]
     assert not (tmp_path / RUN_ID / "_SUCCESS").exists()
 

@@ -182,9 +182,9 @@ def test_a_file_that_changes_while_it_is_hashed_is_hashed_again(
     output.mkdir()
     for name in ("quiet", "replaced", "touched"):
         (output / name).write_text("before")
-    real, calls = wrapper.digest, dict[str, int]()
+    real, calls = wrapper.hash_file, dict[str, int]()
 
-    def digest(path: Path) -> dict[str, Any]:
+    def hash_file(path: Path) -> dict[str, Any]:
         found = real(path)
         calls[path.name] = calls.get(path.name, 0) + 1
         if path.name == "touched" and calls[path.name] == 1:
@@ -196,9 +196,9 @@ def test_a_file_that_changes_while_it_is_hashed_is_hashed_again(
             path.write_text(str(calls[path.name]))
         return found
 
-    monkeypatch.setattr(wrapper, "digest", digest)
-    assert wrapper.digests(output)["replaced"] == {"sha256": hashlib.sha256(b"after").hexdigest(), "size": 5}
+    monkeypatch.setattr(wrapper, "hash_file", hash_file)
+    assert wrapper.hash_files(output)["replaced"] == {"sha256": hashlib.sha256(b"after").hexdigest(), "size": 5}
     assert (calls["quiet"], calls["touched"]) == (1, 2)
     (output / "endless").write_text("")
     with pytest.raises(wrapper.WrapperError, match=r"'endless'\] in .* is still being written"):
-        wrapper.digests(output)
+        wrapper.hash_files(output)

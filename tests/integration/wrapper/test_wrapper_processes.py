@@ -82,15 +82,15 @@ def test_what_the_command_left_running_is_ended_before_its_files_are_hashed(tmp_
 def test_a_process_that_does_not_end_fails_the_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may still write: a disk that does not answer holds it, for example. The failure has its name and number."""
     monkeypatch.setattr(wrapper, "adopt_orphans", lambda: None)  # of this test's process
-    monkeypatch.setattr(wrapper, "KILLED_SECONDS", 0)
-    monkeypatch.setattr(wrapper, "LEFT_OWN_SECONDS", 0)
-    monkeypatch.setattr(wrapper, "LEFT_SECONDS", 0)
-    monkeypatch.setattr(wrapper, "reap", lambda _=0: True)
+    monkeypatch.setattr(wrapper, "KILL_TIMEOUT_SECONDS", 0)
+    monkeypatch.setattr(wrapper, "LEFTOVER_EXIT_SECONDS", 0)
+    monkeypatch.setattr(wrapper, "LEFTOVER_GRACE_SECONDS", 0)
+    monkeypatch.setattr(wrapper, "reap_orphans", lambda _=0: True)
     monkeypatch.setattr(wrapper, "descendants", lambda: {2**22 + 1: "dd"})
-    settings = wrapper.Settings({"TRAINSTACK_RUN_ID": RUN_ID, "TRAINSTACK_RECORD": str(tmp_path), "PATH": ""})
+    settings = wrapper.WrapperSettings({"TRAINSTACK_RUN_ID": RUN_ID, "TRAINSTACK_RECORD": str(tmp_path), "PATH": ""})
     record = tmp_path / RUN_ID
     with pytest.raises(wrapper.WrapperError, match=r"do not end: 'dd' \(4194305\)") as caught:
-        wrapper.run_first(settings, record, python(WRITE_RESULT))
+        wrapper.run_rank_0(settings, record, python(WRITE_RESULT))
     assert caught.value.code == 65
     assert "'dd'" in read_json(next(record.glob("attempts/*/failure.json")))["last_lines"][-1]
     assert not (record / "result").exists()

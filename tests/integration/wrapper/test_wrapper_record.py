@@ -158,7 +158,7 @@ def test_a_claim_that_is_no_text_is_taken_over(tmp_path: Path) -> None:
     claims.mkdir(parents=True)
     (claims / "000001").write_bytes(b"\xff\xfe")
     code, output = run(tmp_path, python(WRITE_RESULT), TRAINSTACK_STALE_SECONDS="0.3")
-    assert (code, "taking the run over" in output) == (0, True)
+    assert (code, "taking over the run" in output) == (0, True)
 
 
 def test_a_failed_attempt_is_recorded_and_the_next_resumes(tmp_path: Path) -> None:
@@ -211,7 +211,11 @@ def test_tokens_in_the_command_are_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "command", "message"),
     [
-        ({}, ["x", "$TRAINSTACK_OUTPTU"], "unknown in the command: $TRAINSTACK_OUTPTU; known are $TRAINSTACK_OUTPUT,"),
+        (
+            {},
+            ["x", "$TRAINSTACK_OUTPTU"],
+            "unknown variables in the command: $TRAINSTACK_OUTPTU; valid are $TRAINSTACK_OUTPUT,",
+        ),
         ({"TRAINSTACK_RUN_ID": ""}, ["x"], "TRAINSTACK_RUN_ID is not set"),
         ({"TRAINSTACK_RUN_ID": "../x"}, ["x"], "TRAINSTACK_RUN_ID is '../x'"),
         ({"TRAINSTACK_RECORD": ""}, ["x"], "TRAINSTACK_RECORD is not set"),

@@ -113,7 +113,7 @@ def test_the_metrics_of_a_trial_decide_whether_the_target_is_reached(
     file = make_file(tmp_path / "sweep", {**TARGET, **objective})
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text("".join(f"{line}\n" for line in lines))
-    assert run_py.Trial("digits", file, 1).judge(metrics) == code
+    assert run_py.IndexedTrial("digits", file, 1).exit_code_of_metrics(metrics) == code
 
 
 @pytest.mark.parametrize(("value", "code"), [(0.9, 0), (0.89, 79)])

@@ -349,8 +349,9 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             make_settings(make_run(args=("--output=$TRAINSTACK_OUTPTU",))),
             "workloads.runs[train].args",
-            "unknown in the command: $TRAINSTACK_OUTPTU; known are $TRAINSTACK_OUTPUT, $TRAINSTACK_CHECKPOINT, "
-            "$TRAINSTACK_RESUME, $TRAINSTACK_RUN_ID and $TRAINSTACK_SEED, which only a workload with a seed has",
+            "unknown variables in the command: $TRAINSTACK_OUTPTU; valid are $TRAINSTACK_OUTPUT, "
+            "$TRAINSTACK_CHECKPOINT, $TRAINSTACK_RESUME, $TRAINSTACK_RUN_ID, and $TRAINSTACK_SEED if the workload has "
+            "a seed",
             "correct the name. `$TRAINSTACK_SEED` requires `seed`",
         ),
         Case(

@@ -13,7 +13,7 @@ from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_template import MOST_BYTES_OF_A_VARIABLE
 from trainstack.runs.manifests.variable_expansion import environment, program
-from trainstack.runs.wrapper.run import Settings
+from trainstack.runs.wrapper.run import WrapperSettings
 from trainstack.settings.sections.workloads import Role, Workload
 
 
@@ -24,7 +24,9 @@ def definitions(run: Workload) -> list[dict[str, Any]]:
         variables = {name: value or "" for name, value in environment(pods.spec["containers"][0]).items()}
         for name, value in variables.items():
             assert len(f"{name}={value}".encode()) <= MOST_BYTES_OF_A_VARIABLE, name
-        found.append(Settings({**variables, "TRAINSTACK_POD": "a"}, program(pods.spec["containers"][0])[3:]).definition)
+        found.append(
+            WrapperSettings({**variables, "TRAINSTACK_POD": "a"}, program(pods.spec["containers"][0])[3:]).definition
+        )
     return found
 
 

@@ -15,8 +15,7 @@ from trainstack.runs.manifests.trial_names import overrides_of
 from trainstack.runs.manifests.trial_pod import NUMBER
 from trainstack.runs.manifests.variable_expansion import environment, program
 from trainstack.runs.names import indexed
-from trainstack.runs.wrapper.run import Settings as WrapperSettings
-from trainstack.runs.wrapper.run import WrapperError, checked_command, unknown_variables
+from trainstack.runs.wrapper.run import WrapperError, WrapperSettings, parse_command, unknown_variables
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import PodOverrides, Workload
 from trainstack.settings.values.credentials import concealed
@@ -97,7 +96,7 @@ def _refusals(context: RuleContext, path: str, run: Workload) -> Iterator[Violat
             yield Violation(f"{path}.env", str(error), "correct or remove the variable")
             return
         try:
-            checked_command(arguments, variables)
+            parse_command(arguments, variables)
         except WrapperError as error:
             yield Violation(_place(path, run, unknown_variables(arguments, variables)), str(error))
             return

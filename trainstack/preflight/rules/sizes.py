@@ -25,7 +25,7 @@ from trainstack.runs.manifests.trial_names import overrides_of, trial_of
 from trainstack.runs.manifests.variable_expansion import environment, program
 from trainstack.runs.names import RUN_DIGITS, run_id
 from trainstack.runs.parameter_file import TooManySetsError, check_carried, check_size
-from trainstack.runs.wrapper.run import TOKEN
+from trainstack.runs.wrapper.run import VARIABLE_REFERENCE
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import Workload
 from trainstack.sweeps.launches import PlannedSweep
@@ -103,7 +103,7 @@ def _by_wrapper(text: str, variables: Mapping[str, str | None]) -> str:
     if record is None or "TRAINSTACK_" not in text:
         return text
     folder = f"{record}/{variables['TRAINSTACK_RUN_ID']}/99999"
-    return TOKEN.sub(lambda _: f"{folder}/attempts/{_LONGEST_NAME}-999/output", text)
+    return VARIABLE_REFERENCE.sub(lambda _: f"{folder}/attempts/{_LONGEST_NAME}-999/output", text)
 
 
 @Rule(

@@ -1,51 +1,55 @@
-"""Runs a training command as one attempt at a run, and keeps the run's record: `python3 run.py -- COMMAND…`.
+"""Run a training command as one attempt of a run, and keep the run's record: `python3 run.py -- COMMAND…`.
 
-The standard library of Python 3.8 is all it needs: it is mounted into images that people bring. It is one file,
-however long: one key of a ConfigMap named after this text, which a launch keeps, and which tests and people run alone.
+The program requires only Python 3.8 and its standard library, because it is mounted into users' images. It is a single
+file because it is one key of a ConfigMap, whose name is derived from this text, and which a launch keeps. Tests and
+users also run it directly.
 
-Record of a run, `$TRAINSTACK_RECORD/<run-id>/` (of an indexed Job: `<run-id>/<completion index>/`; of a sweep's, whose
-indices are runs of their own, see class Trial, `<run-id>/`):
+Record of a run, in `$TRAINSTACK_RECORD/<run-id>/`. Each index of an indexed Job has a record of its own, in
+`<run-id>/<completion index>/`. In the indexed Job of a sweep, each index is a run with its own run id (see
+IndexedTrial), and its record is in `<run-id>/`.
 
-    run.json       what runs; replaced at the end by the completed one (times, attempts, files with hashes)
-    result/        what the command wrote to $TRAINSTACK_OUTPUT (metrics.jsonl, model): all at once, on success, as
-                   regular files and folders: a link is replaced by a copy of what it points to
+    run.json       definition of the run; at the end replaced by the complete one (times, attempts, hashes of files)
+    result/        the content of $TRAINSTACK_OUTPUT (metrics.jsonl, model), published atomically on success as regular
+                   files and folders: each link is replaced by a copy of its target
     logs/          rank-<rank>.<pod>-<n>.log: the output of each attempt of each pod
-    checkpoints/   $TRAINSTACK_CHECKPOINT, the same for all attempts: the command writes there by rename
-    attempts/      <pod>-<n>/output: what is not published; <pod>-<n>/failure.json: exit code and last lines
-    claims/        who works, see class Claim
-    _SUCCESS       last of all: the run is finished; its JSON has the sha256 of run.json
+    checkpoints/   $TRAINSTACK_CHECKPOINT, shared by all attempts: the command must write files there by rename
+    attempts/      <pod>-<n>/output: output that is not published; <pod>-<n>/failure.json: exit code and last lines
+    claims/        which pod works on the run, see WorkClaim
+    _SUCCESS       written last: the run is finished; its JSON has the sha256 of run.json
 
-Only rank 0 (RANK, else PET_NODE_RANK, else 0) reads and writes the record. Other ranks write their log and see the
-checkpoints if they have the volume (TRAINSTACK_RECORD is set and can be written), else get folders of their own.
+Only rank 0 (RANK, else PET_NODE_RANK, else 0) reads and writes the record. Other ranks write their log and use the
+checkpoints if they have the volume (TRAINSTACK_RECORD is set and writable), else they get temporary folders.
 
-In COMMAND, $TRAINSTACK_OUTPUT, $TRAINSTACK_CHECKPOINT, $TRAINSTACK_RESUME, $TRAINSTACK_RUN_ID and, if there is one,
-$TRAINSTACK_SEED are replaced, also as ${...} and $(...) (Kubernetes expands no variable that comes to be in the pod);
-any other $TRAINSTACK_... is an error. The command has them in its environment too. TRAINSTACK_RESUME is 1 where
-checkpoints/ has a file, else 0.
+In COMMAND, $TRAINSTACK_OUTPUT, $TRAINSTACK_CHECKPOINT, $TRAINSTACK_RESUME, $TRAINSTACK_RUN_ID and, if it is set,
+$TRAINSTACK_SEED are replaced, also as ${...} and $(...), because Kubernetes cannot expand variables that are set inside
+the pod. Any other $TRAINSTACK_... is an error. The command also has these variables in its environment.
+TRAINSTACK_RESUME is 1 if checkpoints/ has a file, else 0.
 
-The image's STOPSIGNAL, which is sent to this process when the pod is deleted, may be any signal that ends a program.
-The command gets it if it catches it, else SIGTERM. Processes that the command leaves behind, daemons too, are ended
-before the record is completed: they have a second to end by themselves, then get SIGTERM, and later SIGKILL.
+When the pod is deleted, this process gets the image's STOPSIGNAL, which may be any signal that terminates a program.
+The command gets the same signal if it has a handler for it, else SIGTERM. Processes that the command leaves running,
+including daemons, are terminated before the record is completed: they have one second to exit, then get SIGTERM, and
+later SIGKILL.
 
 Environment:
     TRAINSTACK_RUN_ID, TRAINSTACK_LAUNCH, TRAINSTACK_RECORD
-    TRAINSTACK_RUN                JSON object, copied into run.json as "definition"; null in its "command", "args" and
-                                  "env" is what the pod has there
-    TRAINSTACK_RUN_PART_2, ...    the rest of it, if it is too long for one variable
+    TRAINSTACK_RUN                JSON object that is copied to run.json as "definition"; each null in its "command",
+                                  "args" and "env" is replaced by the pod's value
+    TRAINSTACK_RUN_PART_2, ...    its continuation, if it is too long for one variable
     TRAINSTACK_SEED               the workload's seed, if it has one
-    TRAINSTACK_POD                name of the attempt folders; default: the host name
-    TRAINSTACK_DATA               JSON {"path": folder, "manifest": sha256 of its manifest.json}: wait for that data,
-    TRAINSTACK_DATA_TIMEOUT       this many seconds at most; default 1800
-    TRAINSTACK_HEARTBEAT_SECONDS  between two signs of life of the holder; default 5
-    TRAINSTACK_STALE_SECONDS      of silence until another pod takes over; default 60
-    TRAINSTACK_TRIALS             of a sweep's indexed Job: the file that tells which run each index is, see class Trial
-    TRAINSTACK_SWEEP              with it: the sweep's name
-    JOB_COMPLETION_INDEX          set by indexed Jobs; counts where there is no rank
+    TRAINSTACK_POD                prefix of the names of attempt folders; default: the host name
+    TRAINSTACK_DATA               JSON {"path": folder, "manifest": sha256 of its manifest.json}: wait for this data set
+    TRAINSTACK_DATA_TIMEOUT       maximum wait for the data set in seconds; default 1800
+    TRAINSTACK_HEARTBEAT_SECONDS  interval between heartbeats of the claim's holder; default 5
+    TRAINSTACK_STALE_SECONDS      time without a heartbeat until another pod takes over; default 60
+    TRAINSTACK_TRIALS             in the indexed Job of a sweep: the file with the run of each index, see IndexedTrial
+    TRAINSTACK_SWEEP              set with TRAINSTACK_TRIALS: the sweep's name
+    JOB_COMPLETION_INDEX          set by indexed Jobs; ignored if there is a rank
 
-Exit code: the command's (128+n for signal n; 127 if it cannot be started); 0 if the run was finished before; 143 if
-a stop signal came before the command ran; 64 wrong environment or arguments; 65 the output cannot be published; 66 data
-did not come; 73 the record cannot be written; 75 another pod took the run over; 79 the trial is finished and has not
-reached its sweep's target. A trial that is withdrawn ends with 0, or with 79 where its sweep has a target.
+Exit codes: the command's (128+n for signal n; 127 if it cannot be started); 0 if the run was finished before; 143 if a
+stop signal arrived before the command started; 64 invalid environment or arguments; 65 the output cannot be published;
+66 the data set is not available; 73 the record cannot be written; 75 another pod took over the run; 79 the trial is
+finished and has not reached the target of its sweep. A withdrawn trial exits with 0, or with 79 if its sweep has a
+target.
 """
 
 from __future__ import annotations  # Python 3.8 cannot evaluate list[str]
@@ -71,71 +75,79 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-TOKENS = ("TRAINSTACK_OUTPUT", "TRAINSTACK_CHECKPOINT", "TRAINSTACK_RESUME", "TRAINSTACK_RUN_ID")
-SEED = "TRAINSTACK_SEED"
-TOKEN = re.compile(r"\$(?:\{(TRAINSTACK_\w*)\}|\((TRAINSTACK_\w*)\)|(TRAINSTACK_\w*))", re.ASCII)
-"""A variable of ours as a shell or Kubernetes spells it; with an operator of a shell it is left to the shell."""
-USAGE, BAD_OUTPUT, NO_DATA, NO_RECORD, TAKEN_OVER, NOT_REACHED, STOPPED = 64, 65, 66, 73, 75, 79, 128 + signal.SIGTERM
-LOST = "another pod took this run over while this one was silent: nothing is published here"
-WITHDRAWN = "this run is withdrawn, and the change that did so names it to be stopped"
-LAST_LINES, LINE_BYTES = 50, 4096
+VARIABLES = ("TRAINSTACK_OUTPUT", "TRAINSTACK_CHECKPOINT", "TRAINSTACK_RESUME", "TRAINSTACK_RUN_ID")
+SEED_VARIABLE = "TRAINSTACK_SEED"
+VARIABLE_REFERENCE = re.compile(r"\$(?:\{(TRAINSTACK_\w*)\}|\((TRAINSTACK_\w*)\)|(TRAINSTACK_\w*))", re.ASCII)
+"""A reference in the syntax of a shell or of Kubernetes. References with shell operators are left to the shell."""
+EXIT_USAGE = 64
+EXIT_BAD_OUTPUT = 65
+EXIT_NO_DATA = 66
+EXIT_NO_RECORD = 73
+EXIT_TAKEN_OVER = 75
+EXIT_TARGET_MISSED = 79
+EXIT_STOPPED = 128 + signal.SIGTERM
+TAKEN_OVER_MESSAGE = "another pod took over this run, because this pod sent no heartbeat: this pod publishes nothing"
+WITHDRAWN_MESSAGE = "this run is withdrawn, and the change that withdrew it also requested that it be stopped"
+LAST_LINE_COUNT, MAX_LINE_BYTES = 50, 4096
 PR_SET_CHILD_SUBREAPER = 36
-SAY_EVERY_SECONDS = 30
+PROGRESS_INTERVAL_SECONDS = 30
 GRACE_SECONDS = 30
-"""From SIGTERM to SIGKILL for a command whose run another pod took over, and for what a stopped command leaves running,
-which may be writing a checkpoint. (Of the command of a deleted pod the kubelet takes care.)"""
-LEFT_OWN_SECONDS, LEFT_SECONDS, KILLED_SECONDS = 1, 5, 20
-"""How long what an ended command leaves running has to end by itself; then after SIGTERM; then after SIGKILL."""
-MOST_FAULTS = 10
-"""Of those that one message names."""
-HASH_ROUNDS = 5
-"""How often files that change while they are hashed are hashed again."""
-NO_STOP_SIGNALS = {
-    *("SIGKILL", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT"),  # not to be caught, or of job control
-    *("SIGCHLD", "SIGURG", "SIGWINCH"),  # end no program
+"""Time from SIGTERM to SIGKILL for a command whose run another pod took over, and for processes that a stopped command
+leaves running, which may be writing a checkpoint. (The kubelet kills the command of a deleted pod.)"""
+LEFTOVER_EXIT_SECONDS, LEFTOVER_GRACE_SECONDS, KILL_TIMEOUT_SECONDS = 1, 5, 20
+"""Time limits for processes that a command leaves running: to exit without a signal, after SIGTERM, after SIGKILL."""
+MAX_LISTED_FAULTS = 10
+"""The maximum number of faults in one message."""
+MAX_HASH_ROUNDS = 5
+"""The maximum number of times that the files are hashed while some of them change."""
+NON_STOP_SIGNALS = {
+    *("SIGKILL", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT"),  # cannot be caught, or are for job control
+    *("SIGCHLD", "SIGURG", "SIGWINCH"),  # do not terminate a program
     *("SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"),  # faults of this program
 }
 
-terminated = threading.Event()
-"""Set by a stop signal: SIGTERM, or another one that ends a program, which an image may have as its STOPSIGNAL."""
-stop_signals: collections.deque[int] = collections.deque()
-"""The stop signals that are not passed on yet."""
+stop_requested = threading.Event()
+"""Set by a stop signal: SIGTERM, or another signal that terminates a program and may be the image's STOPSIGNAL."""
+pending_stop_signals: collections.deque[int] = collections.deque()
+"""The stop signals that have not been forwarded to the command yet."""
 
 
 class WrapperError(Exception):
-    """Ends the wrapper with an exit code and a message that says what, where and how to put it right."""
+    """An error that ends the wrapper, with the exit code and a message with the problem, the place and the remedy."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-def say(message: str) -> None:
+def print_message(message: str) -> None:
     print(f"trainstack: {message}", flush=True)
 
 
-def now() -> str:
+def utc_timestamp() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def pause(seconds: float) -> None:
-    """Waits; raises WrapperError when a stop signal comes meanwhile."""
-    reap()  # Process 1 gets the orphans of `kubectl exec` too.
-    if terminated.wait(seconds):
-        raise WrapperError(STOPPED, f"stopped by {signal_name(stop_signals[0])} before the command ran")
+def sleep_unless_stopped(seconds: float) -> None:
+    """Sleep. Raise WrapperError if a stop signal arrives."""
+    reap_orphans()  # Process 1 also gets the orphans of `kubectl exec`.
+    if stop_requested.wait(seconds):
+        raise WrapperError(
+            EXIT_STOPPED, f"stopped by {signal_name(pending_stop_signals[0])} before the command started"
+        )
 
 
-def handle_signals() -> None:
-    """Notes stop signals instead of ending. One that is ignored, as SIGHUP under nohup, stays so."""
+def install_signal_handlers() -> None:
+    """Record stop signals instead of ending. An ignored signal, such as SIGHUP under nohup, stays ignored."""
 
-    def note(number: int, _: object) -> None:
-        stop_signals.append(number)
-        terminated.set()
+    def record_signal(number: int, _: object) -> None:
+        pending_stop_signals.append(number)
+        stop_requested.set()
 
     for number in signal.valid_signals():
-        if signal_name(number) not in NO_STOP_SIGNALS and signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, note)
-    # Where it is ignored, the kernel discards exit codes, and subprocess takes every command for a successful one.
+        if signal_name(number) not in NON_STOP_SIGNALS and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, record_signal)
+    # If SIGCHLD is ignored, the kernel discards exit codes, and subprocess reports success for every command.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
@@ -146,15 +158,15 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-class Trial:
-    """One run of a sweep's indexed Job: the entry that has this pod's completion index in $TRAINSTACK_TRIALS.
+class IndexedTrial:
+    """A run in the indexed Job of a sweep: the entry in $TRAINSTACK_TRIALS at this pod's completion index.
 
     {"objective": {"metric", "direction", "epoch", "target"} or null,
      "trials": [{"run_id", "number", "id", "parameters", "args", "env"}, ...]}
 
-    The entry's args come after the command, its env and JOB_ID, the number, into the command's environment. Beside that
-    file may come, while the Job runs, lists of run ids: withdrawn.json, of those that train no more, and stopped.json,
-    of those among them whose command is to end.
+    The entry's args are appended to the command. Its env, and its number as JOB_ID, are added to the command's
+    environment. While the Job runs, two lists of run ids may appear in the folder of that file: withdrawn.json has the
+    runs that must not start, and stopped.json those of them whose command must be stopped.
     """
 
     def __init__(self, sweep: str, file: Path, index: int | None) -> None:
@@ -164,57 +176,65 @@ class Trial:
             content = json.loads(file.read_bytes())
             entries, self.objective = content["trials"], content["objective"]
             if index is None or index >= len(entries):
-                raise WrapperError(USAGE, f"JOB_COMPLETION_INDEX is {index}, and {file} has {len(entries)} trials")
+                raise WrapperError(EXIT_USAGE, f"JOB_COMPLETION_INDEX is {index}, and {file} has {len(entries)} trials")
             entry = entries[index]
             self.run_id, self.args = str(entry["run_id"]), list(entry["args"])
             self.env = {**entry["env"], "JOB_ID": str(entry["number"])}
-            known = {"number": entry["number"], "id": entry["id"], "parameters": entry["parameters"]}
+            identity = {"number": entry["number"], "id": entry["id"], "parameters": entry["parameters"]}
         except OSError as error:
-            raise WrapperError(USAGE, f"TRAINSTACK_TRIALS: {error.strerror}: {file}; the stack mounts it") from None
+            raise WrapperError(
+                EXIT_USAGE, f"TRAINSTACK_TRIALS: {error.strerror}: {file}; the stack must mount this file"
+            ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise WrapperError(USAGE, f"TRAINSTACK_TRIALS: {file} is not as the stack makes it: {error!r}") from None
-        self.definition = {"name": sweep, **known}
+            raise WrapperError(
+                EXIT_USAGE, f"TRAINSTACK_TRIALS: {file} is not in the stack's format: {error!r}"
+            ) from None
+        self.definition = {"name": sweep, **identity}
 
-    def define(self, shared: dict[str, Any]) -> dict[str, Any]:
-        """What ran, from what all indices of the Job share."""
+    def extend_definition(self, shared: dict[str, Any]) -> dict[str, Any]:
+        """Return the definition of this run, based on the definition that all indices of the Job share."""
         env = {name: value for name, value in self.env.items() if name != "JOB_ID"}
-        whole = {"args": [*shared.get("args", ()), *self.args], "env": {**shared.get("env", {}), **env}}
-        return {**shared, **whole, "sweep": self.definition}
+        extended = {"args": [*shared.get("args", ()), *self.args], "env": {**shared.get("env", {}), **env}}
+        return {**shared, **extended, "sweep": self.definition}
 
-    def is_in(self, name: str) -> bool:
-        """Whether a list beside the file names this run."""
+    def is_listed_in(self, name: str) -> bool:
+        """Return whether a list in the folder of the trials' file contains this run."""
         try:
             return self.run_id in json.loads((self.file.parent / name).read_bytes())
         except (OSError, ValueError, TypeError):
             return False
 
-    def watch(self, seconds: float) -> None:
-        """Have `stopped` set once the run is to end, looked for this often."""
+    def watch_for_stop(self, interval_seconds: float) -> None:
+        """Start a thread that sets `stopped` once the run must stop; the list is polled at this interval."""
 
-        def look() -> None:
-            while not self.is_in("stopped.json"):
-                time.sleep(seconds)
+        def poll() -> None:
+            while not self.is_listed_in("stopped.json"):
+                time.sleep(interval_seconds)
             self.stopped.set()
 
-        threading.Thread(target=look, daemon=True).start()
+        threading.Thread(target=poll, daemon=True).start()
 
     @property
-    def aimless(self) -> int:
-        """The exit code of a run that trained nothing: the one that reaches a target stops the others."""
-        return 0 if self._target is None else NOT_REACHED
+    def exit_code_without_training(self) -> int:
+        """The exit code of a run that did not train. With a target, an exit code of 0 would stop the other trials."""
+        return 0 if self._target is None else EXIT_TARGET_MISSED
 
-    def judge(self, metrics: Path) -> int:
-        """The exit code of a finished run, by what it wrote: 79 if it has not reached the target."""
+    def exit_code_of_metrics(self, metrics: Path) -> int:
+        """Return the exit code of a finished run, by its metrics: 79 if it has not reached the target."""
         if self._target is None:
             return 0
         value = objective_value(metrics, self.objective)
         sign = 1 if self.objective["direction"] == "maximize" else -1
         if value is not None and sign * value >= sign * self._target:
-            say(f"{self.objective['metric']} {value:g} reaches the target {self._target:g}: no other trial is needed")
+            print_message(
+                f"{self.objective['metric']} {value:g} reaches the target {self._target:g}: no other trial is needed"
+            )
             return 0
-        reached = "is not told" if value is None else f"{value:g}"
-        say(f"{self.objective['metric']} {reached}: not the target {self._target:g}, so others are tried")
-        return NOT_REACHED
+        shown_value = "has no value" if value is None else f"{value:g}"
+        print_message(
+            f"{self.objective['metric']} {shown_value}: the target {self._target:g} is not reached, so other trials run"
+        )
+        return EXIT_TARGET_MISSED
 
     @property
     def _target(self) -> float | None:
@@ -222,27 +242,27 @@ class Trial:
 
 
 def objective_value(metrics: Path, objective: Mapping[str, Any]) -> float | None:
-    """What a metrics.jsonl tells of the objective; None where it tells nothing. NaN and infinities are nothing."""
-    told = []
+    """Return the objective's value from metrics.jsonl, or None if it has none. NaN and infinities do not count."""
+    values_by_epoch = []
     try:
         lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, ValueError, RecursionError) as error:
-        say(f"cannot read {metrics}: {error}")
+        print_message(f"cannot read {metrics}: {error}")
         lines = []
     for line in lines:
-        value = as_finite(line.get(objective["metric"])) if isinstance(line, dict) else None
+        value = finite_float(line.get(objective["metric"])) if isinstance(line, dict) else None
         if value is not None:
-            told.append((line.get("epoch"), value))
+            values_by_epoch.append((line.get("epoch"), value))
     if objective["epoch"] == "best":
         best = max if objective["direction"] == "maximize" else min
-        return best((value for _, value in told), default=None)
+        return best((value for _, value in values_by_epoch), default=None)
     if objective["epoch"] == "last":
-        return told[-1][1] if told else None
-    return next((value for epoch, value in told if epoch == objective["epoch"]), None)
+        return values_by_epoch[-1][1] if values_by_epoch else None
+    return next((value for epoch, value in values_by_epoch if epoch == objective["epoch"]), None)
 
 
-def as_finite(value: Any) -> float | None:
-    """The value as a float; None for NaN, infinities, whole numbers beyond a float, and what is no number."""
+def finite_float(value: Any) -> float | None:
+    """Return the value as a float, or None if it is not a number, not finite, or too large for a float."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     try:
@@ -251,112 +271,118 @@ def as_finite(value: Any) -> float | None:
         return None
 
 
-class Settings:
-    """The environment, read and checked."""
+class WrapperSettings:
+    """The validated settings from the environment."""
 
     def __init__(self, environment: Mapping[str, str], command: Sequence[str] = ()) -> None:
         self.environment = environment
         self.launch = environment.get("TRAINSTACK_LAUNCH", "")
         self.pod = environment.get("TRAINSTACK_POD") or socket.gethostname()
         rank = environment.get("RANK") or environment.get("PET_NODE_RANK")
-        self.rank = self._index("the rank", rank or "0")
-        # A TrainJob's pods have an index too, but are ranks of one run: an index counts only where there is no rank.
+        self.rank = self._parse_index("the rank", rank or "0")
+        # The pods of a TrainJob have an index and a rank, and are one run: an index counts only without a rank.
         index = "" if rank else environment.get("JOB_COMPLETION_INDEX", "")
-        self.index = self._index("JOB_COMPLETION_INDEX", index) if index else None
+        self.index = self._parse_index("JOB_COMPLETION_INDEX", index) if index else None
         trials = environment.get("TRAINSTACK_TRIALS")
-        self.trial = Trial(self._text("TRAINSTACK_SWEEP"), Path(trials), self.index) if trials else None
-        self.run_id = self.trial.run_id if self.trial else self._text("TRAINSTACK_RUN_ID")
+        self.trial = IndexedTrial(self._require("TRAINSTACK_SWEEP"), Path(trials), self.index) if trials else None
+        self.run_id = self.trial.run_id if self.trial else self._require("TRAINSTACK_RUN_ID")
         names = {"TRAINSTACK_RUN_ID": self.run_id, "TRAINSTACK_POD": self.pod, "JOB_COMPLETION_INDEX": index or "0"}
         for name, value in names.items():
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
-                raise WrapperError(USAGE, f"{name} is {value!r}: it names a folder, of letters, digits, '.', '_', '-'")
-        root = environment.get("TRAINSTACK_RECORD") or (None if self.rank else self._text("TRAINSTACK_RECORD"))
+                raise WrapperError(
+                    EXIT_USAGE,
+                    f"{name} is {value!r}: as a folder name it may have letters, digits, '.', '_' and '-' only, and "
+                    "must start with a letter or digit",
+                )
+        root = environment.get("TRAINSTACK_RECORD") or (None if self.rank else self._require("TRAINSTACK_RECORD"))
         self.record = Path(root) / self.run_id / ("" if self.trial else index) if root else None
         try:
-            self.definition = completed(self._json("TRAINSTACK_RUN", {}), command, environment)
+            self.definition = fill_omitted_texts(self._parse_object("TRAINSTACK_RUN", {}), command, environment)
         except (TypeError, AttributeError) as error:
-            raise WrapperError(USAGE, f"TRAINSTACK_RUN is not as the stack makes it: {error!r}") from None
+            raise WrapperError(EXIT_USAGE, f"TRAINSTACK_RUN is not in the stack's format: {error!r}") from None
         if self.trial:
-            self.definition = self.trial.define(self.definition)
+            self.definition = self.trial.extend_definition(self.definition)
             self.environment = {**environment, **self.trial.env}
-            self.index = None  # The run is a run like any other: its record tells nothing of the index.
-        self.data = self._json("TRAINSTACK_DATA", None)
+            self.index = None  # A trial is an independent run, so its record has no index.
+        self.data = self._parse_object("TRAINSTACK_DATA", None)
         if self.data is not None and not all(isinstance(self.data.get(key), str) for key in ("path", "manifest")):
             raise WrapperError(
-                USAGE, 'TRAINSTACK_DATA must be {"path": folder, "manifest": sha256 of its manifest.json}'
+                EXIT_USAGE, 'TRAINSTACK_DATA must be {"path": folder, "manifest": sha256 of its manifest.json}'
             )
-        self.data_timeout = self._seconds("TRAINSTACK_DATA_TIMEOUT", "1800")
-        self.heartbeat = self._seconds("TRAINSTACK_HEARTBEAT_SECONDS", "5")
-        self.stale = self._seconds("TRAINSTACK_STALE_SECONDS", "60")
+        self.data_timeout_seconds = self._parse_seconds("TRAINSTACK_DATA_TIMEOUT", "1800")
+        self.heartbeat_seconds = self._parse_seconds("TRAINSTACK_HEARTBEAT_SECONDS", "5")
+        self.stale_seconds = self._parse_seconds("TRAINSTACK_STALE_SECONDS", "60")
 
-    def _text(self, name: str) -> str:
+    def _require(self, name: str) -> str:
         if not self.environment.get(name):
-            raise WrapperError(USAGE, f"the variable {name} is not set: the stack sets it for managed workloads")
+            raise WrapperError(EXIT_USAGE, f"the variable {name} is not set: the stack sets it for managed workloads")
         return self.environment[name]
 
-    def _index(self, name: str, text: str) -> int:
+    def _parse_index(self, name: str, text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,9}", text):
-            raise WrapperError(USAGE, f"{name} is {text!a}: it must be a whole number of at most 9 digits")
+            raise WrapperError(EXIT_USAGE, f"{name} is {text!a}: it must be a whole number of at most 9 digits")
         return int(text)
 
-    def _seconds(self, name: str, unset: str) -> float:
-        text = self.environment.get(name) or unset
+    def _parse_seconds(self, name: str, default: str) -> float:
+        text = self.environment.get(name) or default
         try:
             seconds = float(text)
         except ValueError:
             seconds = math.nan
-        # Waiting longer than a year at a time overflows.
+        # Python's waits overflow for very long times; a year is far below that.
         if not 0 <= seconds <= 365 * 86400:
-            raise WrapperError(USAGE, f"{name} is {text!a}: it must be a number of seconds, of a year at most")
+            raise WrapperError(EXIT_USAGE, f"{name} is {text!a}: it must be a number of seconds between 0 and one year")
         return seconds
 
-    def _json(self, name: str, unset: Any) -> Any:
+    def _parse_object(self, name: str, default: Any) -> Any:
         text, part = self.environment.get(name, ""), 2
         while f"{name}_PART_{part}" in self.environment:
             text, part = text + self.environment[f"{name}_PART_{part}"], part + 1
         try:
-            value = json.loads(text) if text else unset
+            value = json.loads(text) if text else default
         except (ValueError, RecursionError) as error:
-            raise WrapperError(USAGE, f"the variable {name} is not JSON: {error}") from None
+            raise WrapperError(EXIT_USAGE, f"the variable {name} is not JSON: {error}") from None
         if value is not None and not isinstance(value, dict):
-            raise WrapperError(USAGE, f"the variable {name} must be a JSON object")
+            raise WrapperError(EXIT_USAGE, f"the variable {name} must be a JSON object")
         return value
 
 
-def completed(definition: dict[str, Any], command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
-    """The definition with the texts that it leaves out, because the pod has them as they were declared."""
+def fill_omitted_texts(
+    definition: dict[str, Any], command: Sequence[str], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the definition with the texts that it omits, because the pod has the same texts."""
 
-    def text(declared: str | None, own: str) -> str:
-        # Whatever the locale, they are UTF-8.
-        return os.fsencode(own).decode(errors="replace") if declared is None else declared
+    def text(defined: str | None, in_pod: str) -> str:
+        # The pod's texts are UTF-8, whatever the locale is.
+        return os.fsencode(in_pod).decode(errors="replace") if defined is None else defined
 
     count = len(definition.get("command", ()))
     parts = {"command": command[:count], "args": command[count:]}
-    listed = {key: list(map(text, definition[key], parts[key])) for key in parts if None in definition.get(key, ())}
+    filled = {key: list(map(text, definition[key], parts[key])) for key in parts if None in definition.get(key, ())}
     env = {name: text(value, environment.get(name, "")) for name, value in definition.get("env", {}).items()}
-    return {**definition, **listed, **({"env": env} if env else {})}
+    return {**definition, **filled, **({"env": env} if env else {})}
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Writes a file that appears whole or not at all, over an existing one."""
+    """Write a file atomically, replacing an existing one."""
     with temporary_file(path, content) as temporary:
         temporary.replace(path)
 
 
 def create_file(path: Path, content: bytes) -> bool:
-    """Like write_file, but False when the file exists: of many callers, on any node, one creates it."""
+    """Create a file atomically and return True, or False if it exists. Of many callers, on any node, one creates it."""
     with temporary_file(path, content) as temporary:
         try:
             os.link(str(temporary), str(path))
         except FileExistsError:
-            # Over NFS a link may be made and the answer lost; the repeated call finds it. Two names: it is ours.
+            # NFS may create a link and lose the response; the retry then fails. A second link means that it succeeded.
             return temporary.stat().st_nlink > 1
     return True
 
 
 @contextlib.contextmanager
 def temporary_file(path: Path, content: bytes) -> Iterator[Path]:
-    """A file beside `path` with the content, on the disk for good; gone afterwards if it was not renamed."""
+    """Yield a synced file with the content in the folder of `path`, and delete it unless the caller renames it."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=str(path.parent))
     temporary = Path(name)
     try:
@@ -371,14 +397,14 @@ def temporary_file(path: Path, content: bytes) -> Iterator[Path]:
             temporary.unlink()
 
 
-def as_json(value: Any) -> bytes:
+def json_bytes(value: Any) -> bytes:
     return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises OSError, and ValueError with the reason."""
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file. Raise OSError, or ValueError with the reason."""
     if not path.is_file():
-        raise FileNotFoundError(errno.ENOENT, "there is no file", str(path))
+        raise FileNotFoundError(errno.ENOENT, "not a file", str(path))
     try:
         value = json.loads(path.read_bytes())
     except RecursionError:
@@ -388,67 +414,73 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-class Claim:
-    """Who works on a run: files claims/<generation>, of which the highest counts.
+class WorkClaim:
+    """The claim of the pod that works on a run: files claims/<generation>, of which the highest counts.
 
-    A generation is created exclusively and never deleted, so of many that see a dead holder one gets the next. The
-    holder touches its file every few seconds; one whose file did not change for the stale time, by the observer's own
-    clock, counts as dead. `<generation>.released` gives it back. A holder that was taken over notices by the next
-    generation; `renew`, before it publishes, takes the next generation itself, which fails if another has it.
+    A generation is created exclusively and never deleted, so only one of several pods that observe a dead holder gets
+    the next generation. The holder touches its file as a heartbeat. It counts as dead if its file has not changed for
+    the stale time, by the observer's own clock. `<generation>.released` releases the claim. A holder detects that
+    another pod took over by the next generation. `renew`, before publication, creates the next generation itself, which
+    fails if another pod has created it.
     """
 
-    def __init__(self, settings: Settings, record: Path) -> None:
+    def __init__(self, settings: WrapperSettings, record: Path) -> None:
         self.settings = settings
         self.record = record
         self.folder = record / "claims"
         self.generation = 0
         self.lost = threading.Event()
-        self._closed = threading.Event()
+        self._released = threading.Event()
         self._lock = threading.Lock()
 
     def acquire(self) -> bool:
-        """Waits until the run is ours (True) or finished by another (False)."""
-        said = seen_since = 0.0
-        seen: Any = None
+        """Wait until this pod holds the claim (return True) or another pod has finished the run (return False)."""
+        message_time = state_time = 0.0
+        last_state: Any = None
         self.folder.mkdir(exist_ok=True)
         while not (self.record / "_SUCCESS").exists():
             latest = max((int(entry.name) for entry in self.folder.iterdir() if entry.name.isdecimal()), default=0)
             path = self._path(latest)
             if latest and not (path.parent / f"{path.name}.released").exists():
-                # Opened, because NFS keeps what a plain stat returns for up to a minute.
+                # Open the file: NFS caches the result of a plain stat for up to a minute.
                 with path.open(errors="replace") as file:
                     state = (latest, os.fstat(file.fileno()).st_mtime_ns)
                     holder = file.read().strip()
-                if state != seen:
-                    seen, seen_since = state, time.monotonic()
-                if time.monotonic() - seen_since < self.settings.stale:
-                    if time.monotonic() - said > SAY_EVERY_SECONDS or not said:
-                        said = time.monotonic()
-                        say(f"{holder} works on this run: waiting for its end, or {self.settings.stale:g} s of silence")
-                    pause(min(1.0, self.settings.heartbeat))
+                if state != last_state:
+                    last_state, state_time = state, time.monotonic()
+                if time.monotonic() - state_time < self.settings.stale_seconds:
+                    if time.monotonic() - message_time > PROGRESS_INTERVAL_SECONDS or not message_time:
+                        message_time = time.monotonic()
+                        print_message(
+                            f"{holder} works on this run: waiting until it ends or sends no heartbeat for "
+                            f"{self.settings.stale_seconds:g} s"
+                        )
+                    sleep_unless_stopped(min(1.0, self.settings.heartbeat_seconds))
                     continue
-                say(f"{holder} has been silent for {self.settings.stale:g} s: taking the run over")
-            if self._take(latest + 1):
-                threading.Thread(target=self._beat, daemon=True).start()
+                print_message(
+                    f"{holder} has sent no heartbeat for {self.settings.stale_seconds:g} s: taking over the run"
+                )
+            if self._create_generation(latest + 1):
+                threading.Thread(target=self._send_heartbeats, daemon=True).start()
                 return True
         return False
 
     def renew(self) -> None:
-        """Makes sure that the run is still ours. Raises WrapperError if not."""
+        """Ensure that this pod still holds the claim. Raise WrapperError if it does not."""
         with self._lock:
-            if self.lost.is_set() or not self._take(self.generation + 1):
+            if self.lost.is_set() or not self._create_generation(self.generation + 1):
                 self.lost.set()
-                raise WrapperError(TAKEN_OVER, LOST)
+                raise WrapperError(EXIT_TAKEN_OVER, TAKEN_OVER_MESSAGE)
 
     def release(self) -> None:
-        """Gives the run back, so that the next attempt need not wait for the stale time."""
-        self._closed.set()
+        """Release the claim, so that the next attempt need not wait for the stale time."""
+        self._released.set()
         with self._lock, contextlib.suppress(OSError):
             path = self._path(self.generation)
             (path.parent / f"{path.name}.released").touch()
 
-    def _take(self, generation: int) -> bool:
-        holder = f"{self.settings.pod} (launch {self.settings.launch or 'unknown'}, since {now()})\n"
+    def _create_generation(self, generation: int) -> bool:
+        holder = f"{self.settings.pod} (launch {self.settings.launch or 'unknown'}, since {utc_timestamp()})\n"
         if not create_file(self._path(generation), holder.encode()):
             return False
         self.generation = generation
@@ -457,36 +489,36 @@ class Claim:
     def _path(self, generation: int) -> Path:
         return self.folder / f"{generation:06d}"
 
-    def _beat(self) -> None:
-        while not self._closed.wait(self.settings.heartbeat):
+    def _send_heartbeats(self) -> None:
+        while not self._released.wait(self.settings.heartbeat_seconds):
             with self._lock:
                 try:
                     os.utime(str(self._path(self.generation)))
-                    taken = self._path(self.generation + 1).exists()
+                    is_lost = self._path(self.generation + 1).exists()
                 except FileNotFoundError:
-                    taken = True  # The record was deleted under us.
+                    is_lost = True  # The record was deleted during the run.
                 except OSError as error:
-                    say(f"cannot refresh the claim in {self.folder}: {error}; trying on")
+                    print_message(f"cannot send a heartbeat to {self.folder}: {error}; retrying")
                     continue
-                if taken:
+                if is_lost:
                     self.lost.set()
                     return
 
 
-def reap(command: int = 0) -> bool:
-    """Collects ended orphans of the command, but not the command itself. Whether this process has children left."""
+def reap_orphans(command: int = 0) -> bool:
+    """Reap orphans of the command, but not the command itself. Return whether this process still has children."""
     while True:
         try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            exited = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return False
-        if ended is None or ended.si_pid == command:
+        if exited is None or exited.si_pid == command:
             return True
-        os.waitpid(ended.si_pid, 0)
+        os.waitpid(exited.si_pid, 0)
 
 
 def adopt_orphans() -> None:
-    """Has the kernel make orphans of the command children of this process, as they are of process 1."""
+    """Make this process the parent of the command's orphans, as process 1 is by default."""
     if os.getpid() == 1:
         return
     try:
@@ -496,73 +528,78 @@ def adopt_orphans() -> None:
     except (ImportError, OSError, AttributeError):
         failed = True
     if failed:
-        say("this is not process 1, and this system gives it no orphans: daemons of the command are not ended with it")
+        print_message(
+            "the wrapper is not process 1 and cannot become a child subreaper: daemons that the command starts are not "
+            "terminated with it"
+        )
 
 
 def descendants() -> dict[int, str]:
-    """The names of the processes below this one, by their numbers."""
+    """Return the names of all descendants of this process, by process id."""
     parents, names = {}, {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             number, _, text = file.read_text(errors="replace").partition(" (")
-        except OSError:  # It has ended.
+        except OSError:  # The process has exited.
             continue
-        name, _, rest = text.rpartition(") ")
-        state, parent = rest.split()[:2]
+        name, _, fields = text.rpartition(") ")
+        state, parent = fields.split()[:2]
         if state != "Z":
             parents[int(number)], names[int(number)] = int(parent), name
-    found: set[int] = set()
-    above = {os.getpid()}
-    while above:
-        above = {process for process, parent in parents.items() if parent in above} - found
-        found |= above
-    return {process: names[process] for process in sorted(found)}
+    processes: set[int] = set()
+    generation = {os.getpid()}
+    while generation:
+        generation = {process for process, parent in parents.items() if parent in generation} - processes
+        processes |= generation
+    return {process: names[process] for process in sorted(processes)}
 
 
-def end_descendants(own: float, grace: float) -> dict[int, str]:
-    """Ends all processes below this one; returns those that do not end.
+def terminate_descendants(exit_seconds: float, grace_seconds: float) -> dict[int, str]:
+    """Terminate all descendants of this process, and return those that remain.
 
-    `own`: the seconds that they have to end by themselves. `grace`: those from SIGTERM to SIGKILL.
+    They have `exit_seconds` to exit without a signal, and `grace_seconds` from SIGTERM to SIGKILL.
     """
-    began = time.monotonic()
-    told: set[int] = set()
-    while reap():
-        left, late = descendants(), time.monotonic() - began - own
-        if late > grace + KILLED_SECONDS:
-            return left or {0: "a process that /proc does not show"}
-        if late > 0 and not told:
-            say(f"the command has left processes running, which are ended now: {listed(left)}")
-        for process in left:
-            number = signal.SIGKILL if late > grace else signal.SIGTERM
-            if late > grace or (late > 0 and process not in told):
-                told.add(process)
+    start_time = time.monotonic()
+    signaled: set[int] = set()
+    while reap_orphans():
+        remaining, overdue_seconds = descendants(), time.monotonic() - start_time - exit_seconds
+        if overdue_seconds > grace_seconds + KILL_TIMEOUT_SECONDS:
+            return remaining or {0: "a process that /proc does not show"}
+        if overdue_seconds > 0 and not signaled:
+            print_message(
+                f"the command has left processes running, which are terminated now: {format_processes(remaining)}"
+            )
+        for process in remaining:
+            number = signal.SIGKILL if overdue_seconds > grace_seconds else signal.SIGTERM
+            if overdue_seconds > grace_seconds or (overdue_seconds > 0 and process not in signaled):
+                signaled.add(process)
                 with contextlib.suppress(OSError):
                     os.kill(process, number)
         time.sleep(0.02)
     return {}
 
 
-def listed(processes: Mapping[int, str]) -> str:
+def format_processes(processes: Mapping[int, str]) -> str:
     return ", ".join(f"{name!a} ({process})" for process, name in processes.items())
 
 
-def catches(process: int, number: int) -> bool:
-    """Whether a process has a handler for a signal."""
+def has_handler(process: int, number: int) -> bool:
+    """Return whether a process has a handler for a signal."""
     try:
         status = Path(f"/proc/{process}/status").read_text(errors="replace")
     except OSError:
         return False
-    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
-    return bool(caught and int(caught.group(1), 16) >> (number - 1) & 1)
+    match = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return bool(match and int(match.group(1), 16) >> (number - 1) & 1)
 
 
-class Child:
-    """The command: its output goes to our own output at once and to the log; stop signals are passed on to it."""
+class CommandProcess:
+    """The process of the command, whose output is copied to the wrapper's output and to the log without delay."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path | None) -> None:
-        self.tail: collections.deque[bytes] = collections.deque([b""], maxlen=LAST_LINES)
-        self.left: dict[int, str] = {}
-        """Processes that could not be ended after the command."""
+        self.tail: collections.deque[bytes] = collections.deque([b""], maxlen=LAST_LINE_COUNT)
+        self.leftover_processes: dict[int, str] = {}
+        """Processes that the command left running and that could not be terminated."""
         self.log: Any = None
         self._log_lock = threading.Lock()
         if log:
@@ -570,72 +607,77 @@ class Child:
                 log.parent.mkdir(parents=True, exist_ok=True)
                 self.log = log.open("xb", buffering=0)
             except OSError as error:
-                say(f"cannot write {log}: {error}; the log is in the pod's output only")
+                print_message(f"cannot write {log}: {error}; the log is only in the pod's output")
         adopt_orphans()
         self.process = subprocess.Popen(
             command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         self.pipe: int = self.process.stdout.fileno() if self.process.stdout else -1
-        self.reader = threading.Thread(target=self._copy, daemon=True)
+        self.reader = threading.Thread(target=self._copy_output, daemon=True)
         self.reader.start()
 
-    def wait(self, *ends: tuple[threading.Event, str]) -> int:
-        """The exit code as a shell gives it, once all processes of the command have ended and its log is complete.
+    def wait(self, *stop_conditions: tuple[threading.Event, str]) -> int:
+        """Return the exit code as a shell does, once all processes of the command have ended and its log is complete.
 
-        `ends`: events, with what they mean, that end the command as SIGTERM does. A command that was told to stop has
-        not finished, even if it ends with 0 once its checkpoint is written.
+        Each stop condition is an event and the reason for the stop. If the event is set, the command is stopped
+        with SIGTERM. A stopped command has not finished, even if it writes its checkpoint and exits with 0.
         """
-        told_at = 0.0
+        stop_time = 0.0
         while self.process.poll() is None:
-            reap(self.process.pid)
-            reason = next((meaning for event, meaning in ends if event.is_set()), "")
-            if told_at and reason and time.monotonic() - told_at > GRACE_SECONDS:
+            reap_orphans(self.process.pid)
+            stop_reason = next((reason for event, reason in stop_conditions if event.is_set()), "")
+            # There is no SIGKILL after a stop signal: the kubelet kills the command of a deleted pod.
+            if stop_time and stop_reason and time.monotonic() - stop_time > GRACE_SECONDS:
                 self.process.kill()
-            if reason and not told_at:
-                say(f"{reason}; stopping the command")
+            if stop_reason and not stop_time:
+                print_message(f"{stop_reason}; stopping the command")
                 self.process.terminate()
-            if stop_signals:
-                self._pass_on(stop_signals.popleft())
-            if reason or terminated.is_set():
-                told_at = told_at or time.monotonic()
+            if pending_stop_signals:
+                self._forward_signal(pending_stop_signals.popleft())
+            if stop_reason or stop_requested.is_set():
+                stop_time = stop_time or time.monotonic()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.1)
-        self.left = end_descendants(0, GRACE_SECONDS) if told_at else end_descendants(LEFT_OWN_SECONDS, LEFT_SECONDS)
-        self.reader.join(5)  # Not for ever: a process of another container may hold the pipe.
+        self.leftover_processes = (
+            terminate_descendants(0, GRACE_SECONDS)
+            if stop_time
+            else terminate_descendants(LEFTOVER_EXIT_SECONDS, LEFTOVER_GRACE_SECONDS)
+        )
+        self.reader.join(5)  # With a timeout, because a process of another container may hold the pipe open.
         self._close_log()
         code = self.process.returncode
-        if told_at and code == 0:
-            return STOPPED
+        if stop_time and code == 0:
+            return EXIT_STOPPED
         return code if code >= 0 else 128 - code
 
     def last_lines(self) -> list[str]:
         return [line.decode(errors="replace") for line in list(self.tail) if line]
 
-    def _pass_on(self, number: int) -> None:
-        # Python catches SIGINT in every program, so that says less than a handler of SIGTERM.
-        by_default = number == signal.SIGINT and catches(self.process.pid, signal.SIGTERM)
-        sent = number if catches(self.process.pid, number) and not by_default else signal.SIGTERM
-        came = "" if sent == number else f" for {signal_name(number)}"
-        say(f"passing {signal_name(sent)} on{came}")
-        self.process.send_signal(sent)
+    def _forward_signal(self, number: int) -> None:
+        # Every Python program has a handler for SIGINT, so a handler for SIGTERM is the more specific one.
+        is_default = number == signal.SIGINT and has_handler(self.process.pid, signal.SIGTERM)
+        forwarded = number if has_handler(self.process.pid, number) and not is_default else signal.SIGTERM
+        suffix = "" if forwarded == number else f" in place of {signal_name(number)}"
+        print_message(f"sending {signal_name(forwarded)} to the command{suffix}")
+        self.process.send_signal(forwarded)
 
-    def _copy(self) -> None:
+    def _copy_output(self) -> None:
         while chunk := os.read(self.pipe, 65536):
             with contextlib.suppress(OSError):
                 os.write(1, chunk)
-            first, *rest = chunk.split(b"\n")
-            self.tail[-1] = (self.tail[-1] + first)[-LINE_BYTES:]
-            self.tail.extend(rest)
+            first_part, *next_parts = chunk.split(b"\n")
+            self.tail[-1] = (self.tail[-1] + first_part)[-MAX_LINE_BYTES:]
+            self.tail.extend(next_parts)
             try:
                 with self._log_lock:
                     if self.log:
                         self.log.write(chunk)
             except OSError as error:
-                say(f"cannot write the log any more: {error}; the rest is in the pod's output only")
+                print_message(f"cannot write to the log: {error}; later output is only in the pod's output")
                 self.log = None
 
     def _close_log(self) -> None:
-        """Puts the log on the disk for good; whatever comes later is in the pod's output only."""
+        """Sync and close the log; later output is only in the pod's output."""
         with self._log_lock, contextlib.suppress(OSError):
             log, self.log = self.log, None
             if log:
@@ -643,30 +685,41 @@ class Child:
                 log.close()
 
 
-def wait_for_data(settings: Settings) -> None:
-    """Returns once the data set is there: its manifest with the hash asked for, and every file with its size."""
+def wait_for_data(settings: WrapperSettings) -> None:
+    """Wait until the data set is complete: its manifest has the expected hash, and every file its size."""
     if not settings.data:
         return
-    folder, deadline, said = Path(settings.data["path"]), time.monotonic() + settings.data_timeout, ""
-    began = said_at = time.monotonic()
+    folder, deadline, last_problem = (
+        Path(settings.data["path"]),
+        time.monotonic() + settings.data_timeout_seconds,
+        "",
+    )
+    start_time = message_time = time.monotonic()
     while problem := data_problem(folder, settings.data["manifest"]):
         if time.monotonic() > deadline:
             raise WrapperError(
-                NO_DATA, f"no data after {settings.data_timeout:g} s: {problem}; did the data loader succeed?"
+                EXIT_NO_DATA,
+                f"no data after {settings.data_timeout_seconds:g} s: {problem}; did the data loader succeed?",
             )
-        if problem != said or time.monotonic() - said_at > SAY_EVERY_SECONDS:
-            said, said_at = problem, time.monotonic()
-            say(f"waiting for data ({time.monotonic() - began:.0f} of {settings.data_timeout:g} s): {problem}")
-        pause(min(1.0, settings.heartbeat))
+        if problem != last_problem or time.monotonic() - message_time > PROGRESS_INTERVAL_SECONDS:
+            last_problem, message_time = problem, time.monotonic()
+            print_message(
+                f"waiting for data ({time.monotonic() - start_time:.0f} of {settings.data_timeout_seconds:g} s): "
+                f"{problem}"
+            )
+        sleep_unless_stopped(min(1.0, settings.heartbeat_seconds))
 
 
-def data_problem(folder: Path, digest: str) -> str:
-    """What is wrong with a data set; empty when it is complete."""
+def data_problem(folder: Path, manifest_sha256: str) -> str:
+    """Return why a data set is not complete, or an empty string if it is."""
     manifest = folder / "manifest.json"
     try:
         content = manifest.read_bytes()
-        if hashlib.sha256(content).hexdigest() != digest:
-            return f"{manifest} has sha256 {hashlib.sha256(content).hexdigest()[:12]}…, this run needs {digest[:12]}…"
+        if hashlib.sha256(content).hexdigest() != manifest_sha256:
+            return (
+                f"{manifest} has sha256 {hashlib.sha256(content).hexdigest()[:12]}…, this run needs "
+                f"{manifest_sha256[:12]}…"
+            )
         for name, entry in json.loads(content)["files"].items():
             size = (folder / name).stat().st_size
             if size != entry["size"]:
@@ -674,15 +727,15 @@ def data_problem(folder: Path, digest: str) -> str:
     except OSError as error:
         return f"{error.strerror}: {error.filename}"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        return f"{manifest} is no manifest: {error!r}"
+        return f"{manifest} is not a valid manifest: {error!r}"
     return ""
 
 
 class Attempt:
-    """Rank 0's work in one attempt folder, from the claim to the finished record."""
+    """An attempt of rank 0 with its folder, from the claim to the publication."""
 
-    def __init__(self, settings: Settings, record: Path, claim: Claim) -> None:
-        self.settings, self.record, self.claim, self.started = settings, record, claim, now()
+    def __init__(self, settings: WrapperSettings, record: Path, claim: WorkClaim) -> None:
+        self.settings, self.record, self.claim, self.started = settings, record, claim, utc_timestamp()
         attempts = record / "attempts"
         attempts.mkdir(exist_ok=True)
         number = 1
@@ -697,66 +750,79 @@ class Attempt:
         self.output = self.folder / "output"
         self.output.mkdir()
         self.log = log_path(settings, record, self.name)
-        # Created once and not rewritten: a pod that wakes up late must not touch the record that another completed.
-        create_file(record / "run.json", as_json({**self._facts(), "state": "started", "started": self.started}))
-        self.first_started = self._first_started(record / "run.json")
+        # Create it only if it does not exist: a pod that was suspended must not change a record that another completed.
+        create_file(record / "run.json", json_bytes({**self._run_facts(), "state": "started", "started": self.started}))
+        self.run_started = self._read_run_started(record / "run.json")
 
-    def _first_started(self, run_json: Path) -> str:
-        """When the first attempt began, as run.json has it. It is read before the command runs: publishing needs it."""
+    def _read_run_started(self, run_json: Path) -> str:
+        """Return the start time of the first attempt from run.json. A later failure would lose the training."""
         try:
-            started = read_object(run_json).get("started")
+            started = read_json_object(run_json).get("started")
         except FileNotFoundError:
-            raise WrapperError(NO_RECORD, f"{run_json} is not a file: move it away and start again") from None
+            raise WrapperError(
+                EXIT_NO_RECORD, f"{run_json} is not a file: move it away and start the run again"
+            ) from None
         except ValueError as error:
-            say(f"{run_json} is damaged ({error}): it is replaced when the run succeeds")
+            print_message(f"{run_json} is damaged ({error}): it is replaced when the run succeeds")
             return self.started
         return started if isinstance(started, str) else self.started
 
-    def _facts(self) -> dict[str, Any]:
+    def _run_facts(self) -> dict[str, Any]:
         settings = self.settings
         facts = {"run_id": settings.run_id, "launch": settings.launch, "definition": settings.definition}
-        world = settings.environment.get("WORLD_SIZE")
+        world_size = settings.environment.get("WORLD_SIZE")
         index = {} if settings.index is None else {"index": settings.index}
-        return {**facts, **({"world_size": int(world)} if world and world.isdecimal() else {}), **index}
+        return {
+            **facts,
+            **({"world_size": int(world_size)} if world_size and world_size.isdecimal() else {}),
+            **index,
+        }
 
-    def fail(self, code: int, last_lines: Sequence[str]) -> None:
-        """Leaves failure.json in the attempt's folder."""
-        facts = {"exit_code": code, "started": self.started, "finished": now(), "last_lines": list(last_lines)}
-        signalled = {"stopped_by_sigterm": True} if terminated.is_set() else {}
+    def record_failure(self, code: int, last_lines: Sequence[str]) -> None:
+        """Write failure.json to the attempt's folder."""
+        facts = {
+            "exit_code": code,
+            "started": self.started,
+            "finished": utc_timestamp(),
+            "last_lines": list(last_lines),
+        }
+        stop_causes = {"stopped_by_sigterm": True} if stop_requested.is_set() else {}
         if self.settings.trial and self.settings.trial.stopped.is_set():
-            signalled["withdrawn"] = True
+            stop_causes["withdrawn"] = True
         launch = {"launch": self.settings.launch, "pod": self.settings.pod}
         path = self.folder / "failure.json"
         try:
-            write_file(path, as_json({**facts, **signalled, **launch}))
+            write_file(path, json_bytes({**facts, **stop_causes, **launch}))
         except OSError as error:
-            say(f"cannot write {path}: {error}")
+            print_message(f"cannot write {path}: {error}")
 
-    def publish(self, left: Mapping[int, str]) -> None:
-        """Makes the output the run's result, with the completed run.json inside, all by one rename.
+    def publish(self, leftover_processes: Mapping[int, str]) -> None:
+        """Make the output, including the complete run.json, the run's result by one rename.
 
-        The rename fails where there is a result: also a holder that fell asleep after `renew` cannot publish a second.
-        `left`: processes of the command that do not end. Raises WrapperError if there are any: they may still write.
+        The rename fails if there is a result, so a holder that was suspended after `renew` cannot publish a second one.
+        Raise WrapperError if processes of the command could not be terminated, because they may still write.
         """
-        record, finished = self.record, now()
-        if left:
+        record, finished = self.record, utc_timestamp()
+        if leftover_processes:
             raise WrapperError(
-                BAD_OUTPUT, f"nothing is published, because processes of the command do not end: {listed(left)}"
+                EXIT_BAD_OUTPUT,
+                "nothing is published, because processes of the command do not end: "
+                f"{format_processes(leftover_processes)}",
             )
-        make_regular(self.output)
+        replace_links(self.output)
         complete = {
-            **self._facts(),
+            **self._run_facts(),
             "state": "succeeded",
             "exit_code": 0,
-            "started": self.first_started,
+            "started": self.run_started,
             "finished": finished,
             "attempt": self.name,
             "attempt_started": self.started,
             "attempts": len(list((record / "attempts").iterdir())),
             "log": str(self.log.relative_to(record)),
-            "files": {f"result/{name}": entry for name, entry in digests(self.output).items()},
+            "files": {f"result/{name}": entry for name, entry in hash_files(self.output).items()},
         }
-        write_file(self.output / ".run.json", as_json(complete))
+        write_file(self.output / ".run.json", json_bytes(complete))
         self.claim.renew()
         try:
             self.output.rename(record / "result")
@@ -764,159 +830,163 @@ class Attempt:
             if not (record / "result").exists():
                 raise
             raise WrapperError(
-                TAKEN_OVER, f"{record / 'result'} is there already: another pod published this run"
+                EXIT_TAKEN_OVER, f"{record / 'result'} already exists: another pod published this run"
             ) from None
 
 
-def finish(record: Path) -> None:
-    """Completes the record of a published run. Every pod that does so writes the same bytes, so any number may."""
+def complete_record(record: Path) -> None:
+    """Complete the record of a published run. Several pods may do so, because all of them write the same bytes."""
     complete = record / "result" / ".run.json"
     try:
-        run_id = read_object(complete)["run_id"]
+        run_id = read_json_object(complete)["run_id"]
     except FileNotFoundError:
         raise WrapperError(
-            NO_RECORD, f"{record / 'result'} is not of this program: move it away and start again"
+            EXIT_NO_RECORD,
+            f"{record / 'result'} was not published by the wrapper: move it away and start the run again",
         ) from None
     except (ValueError, KeyError) as error:
         raise WrapperError(
-            NO_RECORD,
+            EXIT_NO_RECORD,
             f"{complete} is damaged ({error}): restore it, or move {record / 'result'} away to run the command again",
         ) from None
     content = complete.read_bytes()
     write_file(record / "run.json", content)
-    done = {"run_id": run_id, "run_json_sha256": hashlib.sha256(content).hexdigest()}
-    write_file(record / "_SUCCESS", as_json(done))
+    success = {"run_id": run_id, "run_json_sha256": hashlib.sha256(content).hexdigest()}
+    write_file(record / "_SUCCESS", json_bytes(success))
 
 
-class Entry(NamedTuple):
-    """Something that is to be in the output, at `path`, with the content of `source`."""
+class OutputEntry(NamedTuple):
+    """A file or folder of the published output, at `path`, with the content of `source`."""
 
     path: Path
     source: Path
-    """The same path, or where a link leads to: a real path, so that no copy takes a part of it away."""
-    above: Any
-    """The folders that it is in, the innermost first: (identity, the others), or None."""
+    """The same path, or the target of a link: resolved, so that replacing another link does not make it dangle."""
+    ancestors: Any
+    """The folders that contain it: (identity of the innermost, its own ancestors), or None."""
 
 
-class Copies:
-    """What must be copied so that an output has only regular files and folders, none of which others may change.
+class OutputCopies:
+    """The copies that make an output consist of regular files and folders, none of which has a hard link elsewhere.
 
-    Everything is looked at before anything is copied. `faults` says what cannot be published.
+    The whole output is inspected before anything is copied. `faults` describes what cannot be published.
     """
 
     def __init__(self, output: Path) -> None:
         self.output = output
         self.faults: list[str] = []
         self._folders: list[Path] = []
-        """Links to folders, and the folders below these, parents first."""
-        self._files: list[Entry] = []
-        """What links lead to."""
-        self._own: dict[tuple[int, int], tuple[int, list[Path]]] = {}
-        """Of each file that no link leads to: the number of its names, and those in the output."""
-        above: Any = None
+        """Links to folders, and the folders below their targets, parents first."""
+        self._linked_files: list[OutputEntry] = []
+        """Files that links lead to."""
+        self._regular_files: dict[tuple[int, int], tuple[int, list[Path]]] = {}
+        """Regular files by identity: the number of their hard links, and their paths in the output."""
+        ancestors: Any = None
         for folder in reversed(output.resolve().parents):
-            above = (identity(folder.stat()), above)
-        # Not recursive: folders may be deeper than Python's stack.
-        waiting = [Entry(output, output, above)]
-        while waiting:
-            waiting += self._look(waiting.pop())
+            ancestors = (file_identity(folder.stat()), ancestors)
+        # Not recursive: folders may be nested deeper than Python's recursion limit.
+        queue = [OutputEntry(output, output, ancestors)]
+        while queue:
+            queue += self._inspect(queue.pop())
         if os.path.lexists(str(output / ".run.json")):
-            self.faults.append("'.run.json': the wrapper writes a file of this name, so give yours another one")
+            self.faults.append("'.run.json': the wrapper writes a file of this name, so choose another name")
 
-    def make(self) -> None:
+    def create(self) -> None:
         for path in self._folders:
             if path.is_symlink():
                 path.unlink()
             path.mkdir()
-        # Later writes to a name outside of the output, as in the checkpoints, would change the result.
-        shared = {key: paths for key, (names, paths) in self._own.items() if names > len(paths)}
-        for entry in self._files:
-            key = identity(entry.source.stat())
-            if key not in self._own or key in shared or not link_file(entry.source, entry.path):
+        # A file may have a name outside the output, such as in the checkpoints: writes to it would change the result.
+        shared = {key: paths for key, (links, paths) in self._regular_files.items() if links > len(paths)}
+        for entry in self._linked_files:
+            key = file_identity(entry.source.stat())
+            if key not in self._regular_files or key in shared or not replace_by_hard_link(entry.source, entry.path):
                 copy_file(entry.source, entry.path)
         for path in (path for paths in shared.values() for path in paths):
             copy_file(path, path)
 
-    def _look(self, entry: Entry) -> list[Entry]:
-        """Looks at an entry; returns those in it."""
-        root, link = entry.path == self.output, ""
-        name = "the folder itself" if root else ascii(str(entry.path.relative_to(self.output)))
+    def _inspect(self, entry: OutputEntry) -> list[OutputEntry]:
+        """Inspect an entry and return its children."""
+        is_root, link = entry.path == self.output, ""
+        name = "the folder itself" if is_root else ascii(str(entry.path.relative_to(self.output)))
         try:
             if entry.source.is_symlink():
                 link = f"a link to {os.readlink(str(entry.source))!a}, "  # noqa: PTH115 (not in Python 3.8)
-            found = entry.source.stat()
-            kind = kind_of(found.st_mode) or ("a folder that contains it" if is_in(entry.above, found) else "")
-            if kind or (root and not stat.S_ISDIR(found.st_mode)):
+            status = entry.source.stat()
+            kind = unpublishable_kind(status.st_mode) or (
+                "a folder that contains it" if is_ancestor(entry.ancestors, status) else ""
+            )
+            if kind or (is_root and not stat.S_ISDIR(status.st_mode)):
                 self.faults.append(f"{name} is {link}{kind or 'a file'}")
                 return []
             if link:
                 entry = entry._replace(source=entry.source.resolve(strict=True))
-            if stat.S_ISREG(found.st_mode):
-                self._add_file(entry, found)
+            if stat.S_ISREG(status.st_mode):
+                self._add_file(entry, status)
                 return []
-            self._add_folder(entry, found)
-            above = (identity(found), entry.above)
-            return [Entry(entry.path / each.name, each, above) for each in entry.source.iterdir()]
+            self._add_folder(entry, status)
+            ancestors = (file_identity(status), entry.ancestors)
+            return [OutputEntry(entry.path / child.name, child, ancestors) for child in entry.source.iterdir()]
         except OSError as error:
             self.faults.append(f"{name} is {link or 'not readable: '}{error.strerror}")
             return []
 
-    def _add_file(self, entry: Entry, found: os.stat_result) -> None:
+    def _add_file(self, entry: OutputEntry, status: os.stat_result) -> None:
         if entry.source != entry.path:
-            self._files.append(entry)
+            self._linked_files.append(entry)
             return
-        allow(entry.path, found.st_mode, stat.S_IRUSR)
-        self._own.setdefault(identity(found), (found.st_nlink, []))[1].append(entry.path)
+        grant_to_owner(entry.path, status.st_mode, stat.S_IRUSR)
+        self._regular_files.setdefault(file_identity(status), (status.st_nlink, []))[1].append(entry.path)
 
-    def _add_folder(self, entry: Entry, found: os.stat_result) -> None:
+    def _add_folder(self, entry: OutputEntry, status: os.stat_result) -> None:
         if entry.source != entry.path:
             self._folders.append(entry.path)
         else:
-            allow(entry.path, found.st_mode, stat.S_IRWXU)
+            grant_to_owner(entry.path, status.st_mode, stat.S_IRWXU)
 
 
-def make_regular(output: Path) -> None:
-    """Replaces links in the output by copies. Raises WrapperError if something in it can be no file or folder."""
-    copies = Copies(output)
+def replace_links(output: Path) -> None:
+    """Replace links in the output by copies. Raise WrapperError if it has entries other than files and folders."""
+    copies = OutputCopies(output)
     if copies.faults:
-        shown = "; ".join(sorted(copies.faults)[:MOST_FAULTS])
+        shown_faults = "; ".join(sorted(copies.faults)[:MAX_LISTED_FAULTS])
         raise WrapperError(
-            BAD_OUTPUT,
-            f"nothing is published, because of {len(copies.faults)} entries of the output {output}: {shown}. Have the "
-            "command write files there, or links to files that exist when it ends; what it wrote is kept",
+            EXIT_BAD_OUTPUT,
+            f"nothing is published, because {len(copies.faults)} entries of the output {output} cannot be published: "
+            f"{shown_faults}. Have the command write files there, or links to files that exist when it ends; the "
+            "unpublished output is kept",
         )
-    copies.make()
+    copies.create()
 
 
-def identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def file_identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
-def is_in(above: Any, found: os.stat_result) -> bool:
-    """Whether a folder is one of those above an entry."""
-    while above:
-        folder, above = above
-        if folder == identity(found):
+def is_ancestor(ancestors: Any, status: os.stat_result) -> bool:
+    """Return whether a folder is one of the ancestors of an entry."""
+    while ancestors:
+        folder, ancestors = ancestors
+        if folder == file_identity(status):
             return True
     return False
 
 
-def kind_of(mode: int) -> str:
-    """What an entry is that cannot be published; empty for a file or a folder."""
+def unpublishable_kind(mode: int) -> str:
+    """Return the kind of an entry that cannot be published, or an empty string for a file or a folder."""
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return ""
     return "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
-def allow(path: Path, mode: int, needed: int) -> None:
-    """Gives the owner these rights to a file or folder, without which its content cannot be published."""
-    if mode & needed != needed:
+def grant_to_owner(path: Path, mode: int, permissions: int) -> None:
+    """Grant the owner of a file or folder the permissions that its publication requires."""
+    if mode & permissions != permissions:
         with contextlib.suppress(PermissionError):
-            path.chmod(stat.S_IMODE(mode) | needed)
+            path.chmod(stat.S_IMODE(mode) | permissions)
 
 
-def link_file(source: Path, path: Path) -> bool:
-    """Gives a file of the output a second name, in place of a link. False where the filesystem cannot."""
+def replace_by_hard_link(source: Path, path: Path) -> bool:
+    """Replace a link by a hard link to a file of the output. Return False if the filesystem does not support it."""
     if path.is_symlink():
         path.unlink()
     try:
@@ -927,206 +997,219 @@ def link_file(source: Path, path: Path) -> bool:
 
 
 def copy_file(source: Path, path: Path) -> None:
-    """Copies a file with its time and rights, over an existing one, which may be the same."""
+    """Copy a file with its times and permissions to a path, which may exist and may be the source itself."""
     descriptor, temporary = tempfile.mkstemp(prefix=".trainstack-", dir=str(path.parent))
     with source.open("rb") as content, os.fdopen(descriptor, "wb") as file:
         shutil.copyfileobj(content, file, 1 << 20)
-        found = os.fstat(content.fileno())
-        os.fchmod(file.fileno(), found.st_mode & 0o777 | 0o600)
-    os.utime(temporary, ns=(found.st_atime_ns, found.st_mtime_ns))
+        status = os.fstat(content.fileno())
+        os.fchmod(file.fileno(), status.st_mode & 0o777 | 0o600)
+    os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
     Path(temporary).replace(path)
 
 
-def digests(output: Path) -> dict[str, dict[str, Any]]:
-    """Size and sha256 of every file, by its path; of one that changes meanwhile, again. Raises WrapperError."""
+def hash_files(output: Path) -> dict[str, dict[str, Any]]:
+    """Return size and sha256 of every file by path. Raise WrapperError if a file does not stop changing."""
     states: dict[str, Any] = {}
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     changing: list[str] = []
-    for _ in range(HASH_ROUNDS):
-        before, states = states, file_states(output)
-        again = {name: digest(output / name) for name, state in states.items() if before.get(name) != state}
-        # A time alone may change later, because the server of a network filesystem sets it.
-        changing = [name for name in again if found.get(name) != again[name]]
-        if not changing and before.keys() == states.keys():
-            return {os.fsencode(name).decode("utf-8", "surrogateescape"): found[name] for name in states}
-        found.update(again)
+    for _ in range(MAX_HASH_ROUNDS):
+        previous, states = states, file_states(output)
+        updates = {name: hash_file(output / name) for name, state in states.items() if previous.get(name) != state}
+        # Compare hashes, because the time alone may change later: the server of a network filesystem sets it.
+        changing = [name for name in updates if entries.get(name) != updates[name]]
+        if not changing and previous.keys() == states.keys():
+            return {os.fsencode(name).decode("utf-8", "surrogateescape"): entries[name] for name in states}
+        entries.update(updates)
     raise WrapperError(
-        BAD_OUTPUT,
-        f"nothing is published: {changing!a} in the output {output} is still being written, by a process that is not "
-        "of this container",
+        EXIT_BAD_OUTPUT,
+        f"nothing is published: {changing!a} in the output {output} is still being written, by a process outside this "
+        "container",
     )
 
 
 def file_states(folder: Path) -> dict[str, tuple[int, ...]]:
-    """What changes whenever a file does, by its path. Raises WrapperError for what is neither a file nor a folder."""
-    states, waiting = {}, [folder]
-    while waiting:
-        for path in waiting.pop().iterdir():
-            found, name = path.lstat(), str(path.relative_to(folder))
-            if stat.S_ISDIR(found.st_mode):
-                waiting.append(path)
-            elif stat.S_ISREG(found.st_mode):
-                states[name] = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    """Return, by path, a state of each file that differs after a change. Raise WrapperError for other entries."""
+    states, queue = {}, [folder]
+    while queue:
+        for path in queue.pop().iterdir():
+            status, name = path.lstat(), str(path.relative_to(folder))
+            if stat.S_ISDIR(status.st_mode):
+                queue.append(path)
+            elif stat.S_ISREG(status.st_mode):
+                states[name] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             else:
-                raise WrapperError(BAD_OUTPUT, f"nothing is published: {name!a} in the output is not a file")
+                raise WrapperError(EXIT_BAD_OUTPUT, f"nothing is published: {name!a} in the output is not a file")
     return dict(sorted(states.items()))
 
 
-def digest(path: Path) -> dict[str, Any]:
-    """Size and sha256 of a file, which is on the disk for good afterwards."""
-    total, size = hashlib.sha256(), 0
+def hash_file(path: Path) -> dict[str, Any]:
+    """Sync a file, and return its size and sha256."""
+    sha256, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         os.fsync(file.fileno())
         while chunk := file.read(1 << 20):
-            total.update(chunk)
+            sha256.update(chunk)
             size += len(chunk)
-    return {"sha256": total.hexdigest(), "size": size}
+    return {"sha256": sha256.hexdigest(), "size": size}
 
 
-def log_path(settings: Settings, record: Path, attempt: str) -> Path:
+def log_path(settings: WrapperSettings, record: Path, attempt: str) -> Path:
     return record / "logs" / f"rank-{settings.rank}.{attempt}.log"
 
 
-def prepare(
-    settings: Settings, command: Sequence[str], output: Path, checkpoint: Path
+def prepare_command(
+    settings: WrapperSettings, command: Sequence[str], output: Path, checkpoint: Path
 ) -> tuple[list[str], dict[str, str]]:
-    """The command with the tokens replaced, and its environment."""
-    resume = checkpoint.is_dir() and any(not entry.name.startswith(".") for entry in checkpoint.iterdir())
-    texts = (str(output), str(checkpoint), "1" if resume else "0", settings.run_id)
-    values = {name: texts[position] for position, name in enumerate(TOKENS)}
-    known = {SEED: settings.environment.get(SEED, ""), **values}
-    filled = [TOKEN.sub(lambda match: known[match.group(match.lastindex or 0)], argument) for argument in command]
-    return filled, {"PYTHONUNBUFFERED": "1", **settings.environment, **values}
+    """Return the command with its variables replaced, and its environment."""
+    has_checkpoint = checkpoint.is_dir() and any(not entry.name.startswith(".") for entry in checkpoint.iterdir())
+    texts = (str(output), str(checkpoint), "1" if has_checkpoint else "0", settings.run_id)
+    values = {name: texts[position] for position, name in enumerate(VARIABLES)}
+    replacements = {SEED_VARIABLE: settings.environment.get(SEED_VARIABLE, ""), **values}
+    prepared = [
+        VARIABLE_REFERENCE.sub(lambda match: replacements[match.group(match.lastindex or 0)], argument)
+        for argument in command
+    ]
+    return prepared, {"PYTHONUNBUFFERED": "1", **settings.environment, **values}
 
 
 def unknown_variables(command: Sequence[str], environment: Collection[str]) -> list[str]:
-    """The variables of ours in a command that do not exist; `environment`: the names of those of the pod."""
-    used = {match.group(match.lastindex or 0) for argument in command for match in TOKEN.finditer(argument)}
-    return sorted(used - {*TOKENS, *({SEED} & {*environment})})
+    """Return the unknown `TRAINSTACK_` variables in a command. `environment` has the names of the pod's variables."""
+    used = {
+        match.group(match.lastindex or 0) for argument in command for match in VARIABLE_REFERENCE.finditer(argument)
+    }
+    return sorted(used - {*VARIABLES, *({SEED_VARIABLE} & {*environment})})
 
 
-def checked_command(arguments: Sequence[str], environment: Collection[str] = ()) -> Sequence[str]:
-    """The command of our command line. Raises WrapperError for a missing one and for unknown variables."""
+def parse_command(arguments: Sequence[str], environment: Collection[str] = ()) -> Sequence[str]:
+    """Return the command in the wrapper's arguments. Raise WrapperError if it is missing or has unknown variables."""
     command = arguments[1:]
     if not command or arguments[0] != "--":
-        raise WrapperError(USAGE, "usage: run.py -- COMMAND [ARGUMENT...]")
+        raise WrapperError(EXIT_USAGE, "usage: run.py -- COMMAND [ARGUMENT...]")
     if unknown := unknown_variables(command, environment):
-        seed = f" and ${SEED}, which only a workload with a seed has"
+        seed = f", and ${SEED_VARIABLE} if the workload has a seed"
         raise WrapperError(
-            USAGE, f"unknown in the command: ${', $'.join(unknown)}; known are ${', $'.join(TOKENS)}{seed}"
+            EXIT_USAGE,
+            f"unknown variables in the command: ${', $'.join(unknown)}; valid are ${', $'.join(VARIABLES)}{seed}",
         )
     return command
 
 
-def start(command: Sequence[str], environment: Mapping[str, str], log: Path | None) -> Child | None:
+def start_command(command: Sequence[str], environment: Mapping[str, str], log: Path | None) -> CommandProcess | None:
     try:
-        return Child(command, environment, log)
+        return CommandProcess(command, environment, log)
     except OSError as error:
-        say(f"cannot start {command[0]!r}: {error}; is it in the image?")
+        print_message(f"cannot start {command[0]!r}: {error}; is it in the image?")
         return None
 
 
-def run_first(settings: Settings, record: Path, command: Sequence[str]) -> int:
-    """Rank 0: checks, claims, runs, publishes, finishes."""
+def run_rank_0(settings: WrapperSettings, record: Path, command: Sequence[str]) -> int:
+    """Run rank 0 and return the exit code: claim the run, run the command, publish, and complete the record."""
     record.mkdir(parents=True, exist_ok=True)
-    finished = f"run {settings.run_id} is finished (record {record}): nothing to do"
+    finished_message = f"run {settings.run_id} is finished (record {record}): nothing to do"
     if (record / "_SUCCESS").exists():
-        say(finished)
-        return outcome(settings, record)
+        print_message(finished_message)
+        return exit_code_of_finished_run(settings, record)
     trial = settings.trial
-    if trial and trial.is_in("withdrawn.json"):
-        say(f"run {settings.run_id} is withdrawn: its set was removed before it began")
-        return trial.aimless
+    if trial and trial.is_listed_in("withdrawn.json"):
+        print_message(f"run {settings.run_id} is withdrawn: its parameter set was removed before the run started")
+        return trial.exit_code_without_training
     wait_for_data(settings)
-    claim = Claim(settings, record)
+    claim = WorkClaim(settings, record)
     if not claim.acquire():
-        say(finished)
-        return outcome(settings, record)
+        print_message(finished_message)
+        return exit_code_of_finished_run(settings, record)
     try:
+        # A pod that published the result may have ended before it completed the record.
         if not (record / "result").exists():
-            code = attempt_run(settings, record, claim, command)
+            code = run_attempt(settings, record, claim, command)
             if code:
-                return trial.aimless if trial and trial.stopped.is_set() else code
-        finish(record)
-        say(f"run {settings.run_id} succeeded: its record is {record}")
-        return outcome(settings, record)
+                return trial.exit_code_without_training if trial and trial.stopped.is_set() else code
+        complete_record(record)
+        print_message(f"run {settings.run_id} succeeded: its record is {record}")
+        return exit_code_of_finished_run(settings, record)
     finally:
         claim.release()
 
 
-def outcome(settings: Settings, record: Path) -> int:
-    """The exit code of a finished run."""
-    return settings.trial.judge(record / "result" / "metrics.jsonl") if settings.trial else 0
+def exit_code_of_finished_run(settings: WrapperSettings, record: Path) -> int:
+    return settings.trial.exit_code_of_metrics(record / "result" / "metrics.jsonl") if settings.trial else 0
 
 
-def attempt_run(settings: Settings, record: Path, claim: Claim, command: Sequence[str]) -> int:
-    """One attempt of rank 0 that holds the claim; published if the exit code is 0."""
+def run_attempt(settings: WrapperSettings, record: Path, claim: WorkClaim, command: Sequence[str]) -> int:
+    """Run one attempt while holding the claim, publish it if the command succeeds, and return the exit code."""
     attempt = Attempt(settings, record, claim)
     checkpoint = record / "checkpoints"
     checkpoint.mkdir(exist_ok=True)
-    filled, environment = prepare(settings, command, attempt.output, checkpoint)
-    say(f"run {settings.run_id} attempt {attempt.name} resume {environment['TRAINSTACK_RESUME']}: {' '.join(filled)}")
-    child = start(filled, environment, attempt.log)
-    ends = [(claim.lost, LOST)]
+    prepared, environment = prepare_command(settings, command, attempt.output, checkpoint)
+    print_message(
+        f"run {settings.run_id} attempt {attempt.name} resume {environment['TRAINSTACK_RESUME']}: {' '.join(prepared)}"
+    )
+    process = start_command(prepared, environment, attempt.log)
+    stop_conditions = [(claim.lost, TAKEN_OVER_MESSAGE)]
     if settings.trial:
-        settings.trial.watch(settings.heartbeat)
-        ends.append((settings.trial.stopped, WITHDRAWN))
-    code = child.wait(*ends) if child else 127
-    lines = child.last_lines() if child else []
-    if child and code == 0:
-        publish(attempt, child.left, lines)
+        settings.trial.watch_for_stop(settings.heartbeat_seconds)
+        stop_conditions.append((settings.trial.stopped, WITHDRAWN_MESSAGE))
+    code = process.wait(*stop_conditions) if process else 127
+    lines = process.last_lines() if process else []
+    if process and code == 0:
+        publish_attempt(attempt, process.leftover_processes, lines)
         return 0
-    attempt.fail(code, lines)
+    attempt.record_failure(code, lines)
     if claim.lost.is_set():
-        raise WrapperError(TAKEN_OVER, LOST)
-    say(f"attempt {attempt.name} ended with exit code {code}: see {attempt.folder / 'failure.json'} and {attempt.log}")
+        raise WrapperError(EXIT_TAKEN_OVER, TAKEN_OVER_MESSAGE)
+    print_message(
+        f"attempt {attempt.name} ended with exit code {code}: see {attempt.folder / 'failure.json'} and {attempt.log}"
+    )
     return code
 
 
-def publish(attempt: Attempt, left: Mapping[int, str], lines: Sequence[str]) -> None:
-    """Publishes an attempt, or leaves its failure and raises WrapperError or OSError."""
+def publish_attempt(attempt: Attempt, leftover_processes: Mapping[int, str], lines: Sequence[str]) -> None:
+    """Publish an attempt. If that fails, record the failure and raise WrapperError or OSError."""
     try:
-        attempt.publish(left)
+        attempt.publish(leftover_processes)
     except WrapperError as error:
-        if error.code == BAD_OUTPUT:
-            attempt.fail(BAD_OUTPUT, [*lines, str(error)])
+        if error.code == EXIT_BAD_OUTPUT:
+            attempt.record_failure(EXIT_BAD_OUTPUT, [*lines, str(error)])
         raise
     except OSError as error:
-        attempt.fail(NO_RECORD, [*lines, str(error)])
+        attempt.record_failure(EXIT_NO_RECORD, [*lines, str(error)])
         raise
 
 
-def run_other(settings: Settings, command: Sequence[str]) -> int:
-    """A rank other than 0: runs the command; the volume may be missing."""
+def run_other_rank(settings: WrapperSettings, command: Sequence[str]) -> int:
+    """Run the command of a rank other than 0, which may not have the volume, and return the exit code."""
     wait_for_data(settings)
     scratch = tempfile.mkdtemp(prefix="trainstack-")
     try:
-        return run_beside(settings, command, Path(scratch))
+        return run_with_scratch(settings, command, Path(scratch))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def run_beside(settings: Settings, command: Sequence[str], scratch: Path) -> int:
-    """The command, with folders in `scratch` for what the record has no place for."""
+def run_with_scratch(settings: WrapperSettings, command: Sequence[str], scratch: Path) -> int:
+    """Run the command with its output, and without the volume also its checkpoints, in a scratch folder."""
     output, checkpoint, log = scratch / "output", scratch / "checkpoints", None
     output.mkdir()
     try:
         if settings.record:
-            log = own_log(settings, settings.record)
+            log = create_log_folder(settings, settings.record)
             checkpoint = settings.record / "checkpoints"
         checkpoint.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        say(f"no volume here ({error.strerror}: {error.filename}): the log is in the pod's output only")
+        print_message(
+            f"the record's volume is not available ({error.strerror}: {error.filename}): the log is only in the pod's "
+            "output"
+        )
         log, checkpoint = None, scratch / "checkpoints"
         checkpoint.mkdir(exist_ok=True)
-    filled, environment = prepare(settings, command, output, checkpoint)
-    say(f"run {settings.run_id} rank {settings.rank}: {' '.join(filled)}")
-    child = start(filled, environment, log)
-    return child.wait() if child else 127
+    prepared, environment = prepare_command(settings, command, output, checkpoint)
+    print_message(f"run {settings.run_id} rank {settings.rank}: {' '.join(prepared)}")
+    process = start_command(prepared, environment, log)
+    return process.wait() if process else 127
 
 
-def own_log(settings: Settings, record: Path) -> Path:
-    """A log of this pod that does not exist yet. Makes its folder."""
+def create_log_folder(settings: WrapperSettings, record: Path) -> Path:
+    """Create the folder of the logs, and return the path of a log that does not exist yet."""
     number = 1
     while True:
         path = log_path(settings, record, f"{settings.pod}-{number}")
@@ -1136,29 +1219,29 @@ def own_log(settings: Settings, record: Path) -> Path:
         number += 1
 
 
-def fail(code: int, message: str) -> NoReturn:
+def exit_with_error(code: int, message: str) -> NoReturn:
     print(f"trainstack: error: {message}", file=sys.stderr, flush=True)
     sys.exit(code)
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """See the top of this file."""
-    handle_signals()
-    # Names of files may be no text.
+    """Run the wrapper and return the exit code."""
+    install_signal_handlers()
+    # File names in messages may not be valid text.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        settings = Settings(environment, arguments[1:])
-        command = checked_command([*arguments, *(settings.trial.args if settings.trial else ())], environment)
+        settings = WrapperSettings(environment, arguments[1:])
+        command = parse_command([*arguments, *(settings.trial.args if settings.trial else ())], environment)
         if settings.rank or not settings.record:
-            return run_other(settings, command)
-        return run_first(settings, settings.record, command)
+            return run_other_rank(settings, command)
+        return run_rank_0(settings, settings.record, command)
     except WrapperError as error:
-        fail(error.code, str(error))
+        exit_with_error(error.code, str(error))
     except OSError as error:
-        where = error.filename or environment.get("TRAINSTACK_RECORD", "")
-        fail(
-            NO_RECORD,
-            f"cannot write the run's record: {error.strerror or error}: {where}; is the volume mounted, "
+        path = error.filename or environment.get("TRAINSTACK_RECORD", "")
+        exit_with_error(
+            EXIT_NO_RECORD,
+            f"cannot write the run's record: {error.strerror or error}: {path}; is the volume mounted, "
             "writable for this pod's user (fsGroup), not full, and on a filesystem with hard links?",
         )
 

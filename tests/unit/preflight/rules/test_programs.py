@@ -20,7 +20,7 @@ from trainstack.preflight import preflight
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import check
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.runs.wrapper.run import WrapperError, checked_command
+from trainstack.runs.wrapper.run import WrapperError, parse_command
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
@@ -74,7 +74,7 @@ def test_what_the_wrapper_does_not_know_is_refused(spelling: str, name: str) -> 
     roles = {"Master": Role(), "Worker": Role(replicas=2, args=(text,))}
     assert places(make_distributed(roles=roles)) == refused("roles.Worker.args")
     (finding,) = found(make_settings(make_run(args=(text,))))
-    assert finding.message.startswith(f"unknown in the command: ${name}; known are $TRAINSTACK_OUTPUT")
+    assert finding.message.startswith(f"unknown variables in the command: ${name}; valid are $TRAINSTACK_OUTPUT")
 
 
 def test_a_reference_that_kubernetes_makes_counts() -> None:
@@ -263,7 +263,7 @@ def test_the_check_refuses_what_the_wrapper_refuses(seed: int) -> None:
         for name, value in environment(run).items():
             by_kubernetes = by_kubernetes.replace(f"$({name})", value) if "$$(" not in text else by_kubernetes
         try:
-            checked_command(["--", by_kubernetes], environment(run))
+            parse_command(["--", by_kubernetes], environment(run))
             refusal = False
         except WrapperError:
             refusal = True
