@@ -156,13 +156,13 @@ _FIELDS_16: FieldChanges = {
         "tls": _OPERATION,
     }
 }
-_GATED = "it counts with feature gate MultiKueueOrchestratedPreemption alone"
+_GATED_FIELD = "it counts with feature gate MultiKueueOrchestratedPreemption alone"
 _FIELDS_17: FieldChanges = {
     "Configuration": {"visibilityServer": _OPERATION},
     "Workload": {
         "spec.podSets[].topologyRequest.podsetSliceRequiredTopologyConstraints": UNKNOWN,
-        "spec.preemptionGates": _GATED,
-        "status.preemptionGates": _GATED,
+        "spec.preemptionGates": _GATED_FIELD,
+        "status.preemptionGates": _GATED_FIELD,
     },
 }
 
@@ -214,7 +214,7 @@ RELEASES: Mapping[str, Release] = {
     )
 }
 """The releases that the simulator models, by minor release."""
-_OTHER_PATCHES: Mapping[str, Mapping[Disputed, Callable[[int], bool]]] = {
+_DEVIATING_PATCHES: Mapping[str, Mapping[Disputed, Callable[[int], bool]]] = {
     "v0.15": {"fair sharing": lambda patch: patch >= 5, "topology": lambda patch: patch >= 6},
     "v0.16": {
         "fair sharing": lambda patch: patch != 2,
@@ -230,8 +230,8 @@ v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Source:
 
 def minor_of(release: str) -> str:
     """Return the minor release of a release, such as `v0.15` of `0.15.2`."""
-    major, _, rest = release.removeprefix("v").partition(".")
-    return f"v{major}.{rest.partition('.')[0]}"
+    major, _, minor_and_patch = release.removeprefix("v").partition(".")
+    return f"v{major}.{minor_and_patch.partition('.')[0]}"
 
 
 def release_of(release: str) -> Release:
@@ -239,8 +239,14 @@ def release_of(release: str) -> Release:
     if not release:
         return UNKNOWN_RELEASE
     minor = minor_of(release)
-    found, patch = RELEASES.get(minor, PINNED), re.match(r"\.(\d+)", f"v{release.removeprefix('v')}"[len(minor) :])
+    modelled_release, patch = (
+        RELEASES.get(minor, PINNED),
+        re.match(r"\.(\d+)", f"v{release.removeprefix('v')}"[len(minor) :]),
+    )
     if patch is None:
-        return found
-    others = _OTHER_PATCHES.get(minor, {})
-    return replace(found, disputed=frozenset(what for what, differs in others.items() if differs(int(patch[1]))))
+        return modelled_release
+    patches_by_feature = _DEVIATING_PATCHES.get(minor, {})
+    return replace(
+        modelled_release,
+        disputed=frozenset(feature for feature, deviates in patches_by_feature.items() if deviates(int(patch[1]))),
+    )

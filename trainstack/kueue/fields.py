@@ -179,17 +179,17 @@ def unmodelled_fields(kind: str, body: Body, fields: Mapping[str, Mapping[str, s
     table = {**fields[kind], **(OLDER if kind == "Configuration" else {})}
     for key, value in body.items():
         if kind == "Configuration" or key in ("spec", "status"):
-            yield from _unmodelled(table, key, value)
+            yield from _unmodelled_paths(table, key, value)
 
 
-def _unmodelled(table: Mapping[str, str], path: str, value: object) -> Iterator[str]:
+def _unmodelled_paths(table: Mapping[str, str], path: str, value: object) -> Iterator[str]:
     if table.get(path, UNKNOWN) != UNKNOWN:
         return
-    if isinstance(value, Mapping) and any(known.startswith(f"{path}.") for known in table):
-        for key, inner in value.items():
-            yield from _unmodelled(table, f"{path}.{key}", inner)
-    elif isinstance(value, (list, tuple)) and any(known.startswith(f"{path}[]") for known in table):
-        for inner in value:
-            yield from _unmodelled(table, f"{path}[]", inner)
+    if isinstance(value, Mapping) and any(field.startswith(f"{path}.") for field in table):
+        for key, inner_value in value.items():
+            yield from _unmodelled_paths(table, f"{path}.{key}", inner_value)
+    elif isinstance(value, (list, tuple)) and any(field.startswith(f"{path}[]") for field in table):
+        for inner_value in value:
+            yield from _unmodelled_paths(table, f"{path}[]", inner_value)
     elif value not in (None, "", False, {}, []):
         yield f"{path}: the verdict does not know this field"

@@ -41,15 +41,15 @@ class Context:
 
         Source: fillBackWorkloads.
         """
-        left = list(targets)
-        for index in range(len(left) - 2, -1, -1):
-            snapshot.add(left[index])
+        remaining_targets = list(targets)
+        for index in range(len(remaining_targets) - 2, -1, -1):
+            snapshot.add(remaining_targets[index])
             if self.fits(borrowing=borrowing):
-                left[index] = left[-1]
-                left.pop()
+                remaining_targets[index] = remaining_targets[-1]
+                remaining_targets.pop()
             else:
-                snapshot.remove(left[index])
-        return left
+                snapshot.remove(remaining_targets[index])
+        return remaining_targets
 
 
 def preemption_order(candidate: Admitted, group: int) -> tuple[bool, int, int, float, str, str]:
