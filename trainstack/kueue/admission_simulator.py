@@ -17,7 +17,7 @@ _MAX_NAMES = 3
 _NEVER_HEAD_CAUSES = {"backoff", "queue-closed", "queue-stopped", "namespace-unmanaged", "pod-sets"}
 """Causes for which Kueue does not keep a workload at the head of its queue."""
 _TEMPORARY_CAUSES: tuple[Cause, ...] = ("backoff", "check-retry", "queue-stopped")
-"""Reasons other than quota with which a workload waits."""
+"""Causes other than quota for which a workload waits."""
 _DISPATCH_MESSAGE = (
     "the quota is available in this cluster; MultiKueue then dispatches the run to a worker cluster, whose quota is "
     "not known here"
@@ -31,6 +31,8 @@ def simulate(workload: Workload, model: Model, *, admitted: Sequence[Admitted] =
 
 
 class AdmissionSimulator:
+    """The verdicts on workloads with one model and one usage of its quota."""
+
     def __init__(
         self,
         model: Model,
@@ -41,7 +43,7 @@ class AdmissionSimulator:
         """`admitted`: the workloads with reserved quota; empty: an idle cluster.
 
         `pending`: the workloads that wait, in the order of submission; one that cannot be admitted holds up all
-        workloads behind it in a StrictFIFO queue. `judged`: verdicts of Kueue's own code, by the workload's key.
+        workloads behind it in a StrictFIFO queue. `judge_verdicts`: of Kueue's own code, by the workload's key.
         """
         self.model = model
         admitted_workloads = tuple(admitted)
@@ -99,6 +101,7 @@ class AdmissionSimulator:
         reasons = list(inadmissible(model, workload, queue, self.idle_snapshot))
         temporary_reasons = [reason for reason in reasons if reason.cause in _TEMPORARY_CAUSES]
         snapshot.undecided = ""
+        # What never fits is decided on an idle cluster; the attempt there is only needed if the one with usage fails.
         attempt = _last_attempt(snapshot, cq, workload)
         idle_attempt = (
             attempt
@@ -223,7 +226,10 @@ def _unread_overheads(model: Model, workload: Workload) -> Iterator[Reason]:
 
 
 def _first_refusals(workload: Workload) -> list[Reason]:
-    """A StrictFIFO queue tries its head again at once; in others, the next attempt follows a release of quota."""
+    """Return why Kueue refuses the first attempts of a workload whose queue is not StrictFIFO.
+
+    A StrictFIFO queue tries its head again at once; in others, the next attempt follows a release of quota.
+    """
     text = "Kueue refuses its first attempts, and admits the run when other workloads of the queue or cohort end"
     return [
         Reason("pod-refused", f"{fault}: {text}", pods.resources_path, pods.name)
@@ -233,7 +239,7 @@ def _first_refusals(workload: Workload) -> list[Reason]:
 
 
 def _queue_order(workload: Workload) -> tuple[int, float]:
-    """Order workloads as in their queue."""
+    """Return the order of a workload in its queue."""
     return -workload.priority, workload.created
 
 
@@ -260,7 +266,7 @@ def _preemption_uncertainty(model: Model, snapshot: Snapshot, cq: QueueSnapshot,
 
 
 def _joint_quota_reason(workload: Workload) -> Reason:
-    """Every pod set has a flavor with enough quota, but Kueue does not find one for all."""
+    """Return the reason if every pod set has a flavor with enough quota, but Kueue finds no flavors for all."""
     behavior = (
         "the same flavors to all pod sets of a group, and no flavor has enough quota for all of them"
         if any(pods.group for pods in workload.pod_sets)

@@ -27,7 +27,7 @@ class Backoff:
         """The earliest time of the next cycle, from which its pause counts even if the queues are empty."""
         self._instant = instant
         self._pause = 0.0
-        """After the next cycle, whatever its outcome."""
+        """The pause after the next cycle, whatever its outcome, in seconds."""
 
     def advance_to(self, now: float) -> None:
         self.time = max(self.time, now)

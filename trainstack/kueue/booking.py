@@ -1,4 +1,4 @@
-"""What Kueue books for a run and gives its pods, where it is not what the run's author would expect."""
+"""Quota that Kueue books for a run and settings of its pods that the run's author would not expect."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ def amounts_booked_otherwise(spec: Body, namespace: str, model: Model) -> Iterat
 
 
 def contradictory_flavors(model: Model, verdict: Verdict) -> Iterator[tuple[frozenset[str], str]]:
-    """Yield the flavors that a pod set gets together and whose nodes have different values of a label, with a message.
+    """Yield the flavors of a pod set whose nodes have different values of a label, with a message.
 
     Source: FromAssignment in Kueue's pkg/podset/podset.go, where the labels of one flavor overwrite those of another in
     no particular order.

@@ -75,6 +75,7 @@ def _affinity_edits(flavor: Flavor, keys: Collection[str], affinity: Affinity | 
     terms = [_ComparedTerm(term, flavor.labels, keys) for term in node_selector.node_selector_terms]
     if not all(term.relevant_requirements for term in terms) or not all(term.mismatches for term in terms):
         return
+    # Kubernetes needs one matching term: the one with the fewest mismatches is the smallest change.
     index, term = min(enumerate(terms), key=lambda indexed_term: len(indexed_term[1].mismatches))
     new_term, mismatch_text = term.for_flavor(), " and ".join(map(_requirement_text, term.mismatches))
     if new_term is None:
@@ -132,7 +133,7 @@ class _ComparedTerm:
         ]
 
     def for_flavor(self) -> dict[str, object] | None:
-        """Return the term with the flavor's labels in place of what does not match them; None if nothing is left."""
+        """Return the term with the flavor's labels instead of the mismatches; None if nothing remains."""
         expressions: list[dict[str, object]] = []
         for requirement in self.term.match_expressions:
             body = requirement.model_dump(by_alias=True, exclude_unset=True)

@@ -16,10 +16,10 @@ from trainstack.settings.values.paths import elements
 
 @dataclass(frozen=True, slots=True)
 class QueueChanges:
-    """Of settings, or of the object if another environment declares the cluster queue, or none does."""
+    """Changes of settings, or of the object if the environment does not declare the cluster queue."""
 
     model: Model
-    """With `declared` if the environment declares the cluster queue."""
+    """With `is_declared` if the environment declares the cluster queue."""
     workload: Workload
     cq: QueueSnapshot
     declared: ClusterQueueSettings | None
@@ -38,7 +38,7 @@ class QueueChanges:
         return cls(replace(what_if.model, declared=queue_settings is not None), workload, cq, queue_settings)
 
     def more_quota(self, short: Sequence[Reason]) -> Iterator[Candidate]:
-        """Yield a quota that is raised by what is missing, and borrowing limits, if all have one."""
+        """Yield nominal quotas raised by the missing amounts, and raised borrowing limits, if all have one."""
         missing: dict[FlavorResource, int] = {}
         for reason in short:
             fr = (reason.flavor, reason.resource)

@@ -31,7 +31,7 @@ class _ContainerAmount:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Where the amount is to be changed: devices and huge pages have equal requests and limits."""
+        """The fields to change: devices and huge pages have equal requests and limits."""
         name = self.resource
         has_equal_limits = is_extended(name) or name.startswith(HUGE_PAGES)
         keys_with_resource = [key for key in ("requests", "limits") if name in getattr(self.resources, key)]
@@ -43,7 +43,7 @@ class _ContainerAmount:
         return text
 
     def lower_by(self, billionths: int) -> str | None:
-        """Return the amount lowered by at least this much; None if nothing is left."""
+        """Return the amount lowered by at least this much; None if nothing remains."""
         step = _step(self.resource)
         page = self.resource.removeprefix(HUGE_PAGES)
         if page != self.resource:
@@ -60,9 +60,9 @@ class _ContainerAmount:
 def smaller_pods(
     pod_sets: Pods, model: Model, short: Sequence[Reason], run_path: str, *, together: bool
 ) -> Candidate | None:
-    """Return the containers' requests, lowered to the available quota; None if nothing would be left of one.
+    """Return the containers' requests, lowered to the available quota; None if nothing of one would remain.
 
-    `together`: whether pod sets with the same setting are on the same flavor, so that each of them frees quota.
+    `on_same_flavor`: whether pod sets with the same setting are on one flavor, so that all of them free quota.
     """
     reductions: dict[tuple[str, str], tuple[_ContainerAmount, int]] = {}
     for reason in short:
@@ -97,7 +97,7 @@ def smaller_pods(
 
 
 def without(pod_sets: Pods, model: Model, uncovered: Sequence[Reason], run_path: str) -> Iterator[Candidate]:
-    """Yield the settings without what the cluster queue does not cover; something is left for it to count."""
+    """Yield the settings without the resources that the cluster queue does not cover, if others remain."""
     names = {reason.resource for reason in uncovered}
     removals: dict[str, Change] = {}
     for pods, pod_settings in pod_sets:
@@ -123,7 +123,7 @@ def _removal(amount: _ContainerAmount, key: str) -> Change:
 def _sources(pod_settings: PodSettings, model: Model, resource: str) -> Iterator[tuple[_ContainerAmount, int]]:
     """Yield the settings of which Kueue counts the resource: its own, and inputs of transformations.
 
-    With each of them, the counted amount for one unit, in billionths.
+    With the amount that Kueue counts for one unit of a setting, in billionths.
     """
     own_transformation = model.transformations.get(resource)
     counted_per_unit = {resource: WHOLE} if own_transformation is None or not own_transformation.replaces else {}

@@ -45,9 +45,9 @@ class RunChanges:
 
     def smaller_pods(self, short: Sequence[Reason]) -> Iterator[Candidate]:
         """Yield the smallest reduction of each container's requests that helps."""
-        for together in (True, False):
+        for on_same_flavor in (True, False):
             args = self.pod_sets, self.what_if.model, short, self.workload.path
-            candidate = smaller_pods(*args, together=together)
+            candidate = smaller_pods(*args, together=on_same_flavor)
             if candidate is not None and self._fits(candidate.changes):
                 yield candidate
                 return
@@ -126,7 +126,7 @@ class _PodCount:
     """The values by path."""
     minimum: int = 1
     removals: tuple[Change, ...] = ()
-    """What does not go with a smaller number."""
+    """Changes that remove settings which contradict a smaller number."""
 
     def changes(self, count: int) -> tuple[Change, ...]:
         return (*(Change(path, old_count, count) for path, old_count in self.settings.items()), *self.removals)

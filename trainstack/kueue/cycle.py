@@ -44,12 +44,12 @@ class CycleResult:
 
 
 def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
-    """Process the heads; quota that one takes or reserves is not available to later ones.
+    """Process the heads; quota that a head uses or reserves is not available to later heads.
 
     The snapshot is unchanged on return.
     """
     cycle_result = CycleResult()
-    preempted: dict[str, Admitted] = {}
+    preempted_workloads: dict[str, Admitted] = {}
     reservations: list[tuple[str, Usage]] = []
     remaining = len(heads)
     for head in _heads_in_order(snapshot, heads):
@@ -58,12 +58,12 @@ def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
         remaining -= 1
         if not head.is_nominated:
             usage = quota_to_reserve(head)
-        elif (reservations or attempt.skipped) and not still_fits(snapshot, head, preempted):
+        elif (reservations or attempt.skipped) and not still_fits(snapshot, head, preempted_workloads):
             # Skipped: the next attempt begins with the first flavor.
             head.entry.tried = ()
             continue
         elif attempt.targets:
-            preempted |= {target.workload.key: target for target in attempt.targets}
+            preempted_workloads |= {target.workload.key: target for target in attempt.targets}
             cycle_result.preempting.append(head)
         else:
             cycle_result.admitted.append(head)
@@ -154,7 +154,7 @@ def still_fits(snapshot: Snapshot, head: Head, preempted: Mapping[str, Admitted]
 
 
 def quota_to_reserve(head: Head) -> dict[FlavorResource, int]:
-    """Return the quota that a failed head keeps from later heads, because it may be unable to reclaim it.
+    """Return the quota that a failed head reserves against later heads, because it may be unable to reclaim it.
 
     Source: quotaResourcesToReserve.
     """

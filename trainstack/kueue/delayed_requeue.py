@@ -13,7 +13,7 @@ FINISH_DELAY = 0.05
 """Seconds after a workload finishes in which Kueue updates its status; each update requeues the cohort's workloads."""
 EVICTION_DELAY = 0.4
 """Seconds from an eviction to the release of its quota, as measured with Jobs that are suspended and whose pods end.
-Meanwhile the preempting workload is tried in vain, and others may take free quota."""
+Meanwhile the attempts of the preempting workload fail, and others may use free quota."""
 
 
 class DelayedRequeue:

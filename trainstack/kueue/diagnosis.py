@@ -100,6 +100,7 @@ def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: 
     A pod set without a flavor is counted on the one that has the most of what it requests, so that the requests of
     later pod sets are added to it. `now`: compare with the quota that is available now, not with an idle cluster's.
     """
+    # The first flavor with the smallest shortage counts as assigned, so that shortages of later pod sets add up.
     reasons: list[Reason] = []
     usage: dict[FlavorResource, int] = {}
     for pods in workload.pod_sets:

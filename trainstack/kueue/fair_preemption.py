@@ -16,8 +16,8 @@ from trainstack.kueue.snapshot import Snapshot
 def fair_preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
     """Return the workloads to preempt; empty if preemption does not make room.
 
-    The shares include the preemptor. Queues give way in the order of their shares, the largest first, as far as the
-    first strategy allows it, then the second one.
+    The shares include the preemptor. Queues lose workloads in the order of their shares, the largest first, as far as
+    the first strategy allows it, then the second one.
     """
     candidates = sorted(_candidates(snapshot, ctx), key=lambda candidate: _candidate_order(ctx, candidate))
     if not candidates:
@@ -147,7 +147,7 @@ class _QueueOrder:
         self._pruned.add(queue)
 
     def next_queues(self) -> Iterator[ResourceNode]:
-        """Yield the queue to take a candidate from; the caller pops one, or drops the queue, each time."""
+        """Yield the queue of the next candidate; each time, the caller pops a candidate or drops the queue."""
         own_node = self._ctx.cq.node
         if own_node.parent is None:
             while self.has_candidates(own_node):
@@ -181,7 +181,7 @@ class _QueueOrder:
                     and highest_cohort is not None
                     and self._both_have_candidates(highest_cohort, child)
                 ):
-                    # Kueue takes the one that the iteration over a set yields last.
+                    # Kueue chooses the cohort that the iteration over a set yields last.
                     self._snapshot.undecided = (
                         "two cohorts have equal shares in Kueue's fair sharing, which leaves to chance from which of"
                         " them workloads are preempted"
@@ -215,7 +215,7 @@ class _QueueOrder:
         return best_queue, largest_share
 
     def _is_exempt(self, node: ResourceNode, node_share: Share) -> bool:
-        """Whether nothing is preempted below a node, because it does not borrow. `found`: its share."""
+        """Whether nothing is preempted below a node, because it does not borrow. `node_share`: its share."""
         return node_share == NO_SHARE and not (self._snapshot.counts_unlendable and borrows(node))
 
     def _precedes(self, queue: ResourceNode, other_queue: ResourceNode) -> bool:

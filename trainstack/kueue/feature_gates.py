@@ -12,6 +12,8 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
+    """The default of a feature gate, and its effect on verdicts."""
+
     usual: Literal["on", "off"]
     """The default."""
     treatment: Literal["modelled", "irrelevant", "unknown"]
@@ -66,7 +68,7 @@ GATES: Mapping[str, Gate] = {
 
 
 LOCKED = ("ConfigurableResourceTransformations",)
-"""Kueue v0.15 does not start with another value than their default."""
+"""Gates that Kueue v0.15 requires to have their default value."""
 GROUPS_OF_GATES = ("AllAlpha", "AllBeta")
 """All gates of a stage."""
 
@@ -82,10 +84,10 @@ class FeatureGates:
     def read(cls, configuration: Body | None, table: Mapping[str, Gate] = GATES) -> "FeatureGates":
         """Read the gates of Kueue's Configuration; None: the defaults. `table`: the gates of its release."""
         gates = (configuration or {}).get("featureGates") or {}
-        changed = {
+        overrides = {
             name: is_on for name, is_on in gates.items() if name not in table or is_on is not table[name].default
         }
-        return cls(changed, table)
+        return cls(overrides, table)
 
     def on(self, name: str) -> bool:
         """Return a gate's value. A gate that the release does not have is as v0.15's default, or off."""

@@ -10,8 +10,8 @@ from typing import Any
 Body = Mapping[str, Any]
 
 MODELLED = "modelled"
-"""All other texts are reasons why a field is irrelevant to admission; a field that is not listed makes verdicts
-unknown."""
+"""A field that verdicts depend on. All other texts are reasons why a field is irrelevant to admission; a field that is
+not listed makes verdicts unknown."""
 UNKNOWN = "unknown"
 """A field that makes verdicts unknown, as one that is not listed."""
 _MESSAGE = "a message of Kueue"
@@ -171,7 +171,7 @@ OLDER: Mapping[str, str] = {
     "queueVisibility": _OPERATION,
     "waitForPodsReady.enable": MODELLED,
 }
-"""Further fields of a Configuration in version v1beta1, in which waitForPodsReady blocks admission by default."""
+"""Additional fields of a Configuration in version v1beta1, in which waitForPodsReady blocks admission by default."""
 
 
 def unmodelled_fields(kind: str, body: Body, fields: Mapping[str, Mapping[str, str]] = FIELDS) -> Iterator[str]:

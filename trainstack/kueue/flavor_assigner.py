@@ -68,7 +68,7 @@ class PodSetAssignment:
 @dataclass(slots=True)
 class Assignment:
     pod_sets: list[PodSetAssignment] = field(default_factory=list)
-    """Ends with the first pod set that gets no flavor."""
+    """Ends with the first pod set for which there is no flavor."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     level: int = 0
     """The borrowing level; 0: nothing is borrowed."""
@@ -87,7 +87,7 @@ class Assignment:
         return any(index != -1 for pods in self.pod_sets for index in pods.tried.values())
 
     def contested(self) -> set[FlavorResource]:
-        """Return what must be freed by preemption. Source: flavorResourcesNeedPreemption, preemption.go."""
+        """Return the resources to free by preemption. Source: flavorResourcesNeedPreemption, preemption.go."""
         return {
             (assignment.flavor, resource)
             for pods in self.pod_sets
@@ -110,7 +110,7 @@ def assign(
 ) -> Assignment:
     """Assign flavors of a cluster queue to a workload.
 
-    `counts`: reduced pod counts for partial admission. `tried`: `Assignment.tried` of the previous attempt.
+    `counts`: reduced pod counts for partial admission. `tried_flavors`: those of the previous attempt's assignment.
     """
     assignment = Assignment()
     for indexes in pod_set_groups(workload):
@@ -148,7 +148,7 @@ def pod_set_groups(workload: Workload) -> list[list[int]]:
 
 
 def _pod_set_without_flavors(pods: PodSet, cq: QueueSnapshot, reduced_count: int | None) -> PodSetAssignment:
-    """Return a pod set without flavors. `reduced`: its count in partial admission, unless it has no pods anyway."""
+    """Return a pod set without flavors. `reduced_count`: in partial admission; ignored if the pod set has no pods."""
     count = reduced_count if reduced_count is not None and pods.count else pods.count
     requests = scaled(pods, count)
     if "pods" in cq.group_of:
@@ -173,7 +173,7 @@ def _assign_group(
 ) -> None:
     """Assign the same flavors to all pod sets of a group, by the sum of their requests.
 
-    `tried`: of the group's first pod set.
+    `tried_flavors`: of the group's first pod set.
     """
     total_requests = Counter[str]()
     for pods in group_assignments:
@@ -181,6 +181,7 @@ def _assign_group(
     assignments: dict[str, FlavorAssignment] = {}
     last_tried: dict[str, int] = {}
     all_fit = True
+    # One flavor covers all resources of a group: the first requested resource decides for the others.
     for resource, number in total_requests.items():
         if resource in assignments or cq.ignores(resource, number):
             continue
@@ -212,7 +213,7 @@ class _FlavorSearch:
     group: GroupFlavors
     oracle: Oracle
     usage: Mapping[FlavorResource, int]
-    """Of the pod sets before these."""
+    """Of the earlier pod sets."""
 
     def run(self, requests: Mapping[str, int], start: int) -> tuple[dict[str, FlavorAssignment], int, bool]:
         """Return the flavor of each resource, the index of the last tried flavor, and whether the group fits."""
@@ -231,7 +232,7 @@ class _FlavorSearch:
                 best_assignments, best_mode = assignments, mode
         if last_index == len(self.group.names) - 1:
             last_index = -1
-        # As in Kueue, a group without flavors gives no reason against a fit.
+        # As in Kueue, a group without flavors is no reason against a fit.
         return best_assignments, last_index, best_mode.mode is Mode.FIT or not self.group.names
 
     def _matches(self, index: int, pods: PodSet) -> bool:

@@ -27,11 +27,11 @@ def snapshot(
     kueue: Body | None = None,
     release: str = "",
 ) -> QueueState:
-    """Return the queues that a run of the environment would find.
+    """Return the queues and workloads after `up` has applied the environment's objects.
 
-    The declared objects replace the live ones, since `up` creates or updates them. `without`: runs whose Workloads are
-    ignored, because a run does not compete with itself: namespace, and run id (from the pods' labels) or object name.
-    `grows`: whether an autoscaler adds nodes. `kueue`: the Configuration of the running Kueue; None if unknown.
+    The declared objects replace the live ones, since `up` creates or updates them. `ignored_runs`: runs whose Workloads
+    are ignored, because a run does not compete with itself: namespace, and run id (from pods' labels) or object name.
+    `has_autoscaler`: whether an autoscaler adds nodes. `kueue_configuration`: of the running Kueue, if known.
     `release`: its release, unless the environment installs Kueue; empty if unknown.
     """
     unread_kinds = {kind for kind, bodies in lists.items() if bodies is None} | (
@@ -46,7 +46,7 @@ def snapshot(
     queue_state = read_snapshot(merged_objects, unread=unread_kinds, kueue=kueue, release=release)
     checks = queue_state.model.active_checks
     if checks is not None:
-        # As for an environment alone: whether their controllers accept them is known only after `up`.
+        # As without a cluster: whether their controllers accept them is known only after `up`.
         checks = {**checks, **dict.fromkeys(_names_changed_by_up("AdmissionCheck", live_objects, merged_objects), True)}
     return replace(queue_state, model=replace(queue_state.model, grows=grows, active_checks=checks))
 

@@ -83,8 +83,8 @@ def read_model(
 ) -> Model:
     """Return the model of objects; kinds that admission does not depend on are ignored.
 
-    `unread`: kinds that could not be read. `declared`: whether the objects are declared by an environment's files.
-    `kueue`: the Configuration of the running Kueue, if known. `release`: its release; empty: unknown.
+    `unread_kinds`: kinds that could not be read. `is_declared`: whether an environment's files declare the objects.
+    `kueue_configuration`: of the running Kueue, if known. `release`: its release; empty: unknown.
     """
     kueue_release = release_of(release)
     resources: Body = (kueue or {}).get("resources") or {}
@@ -99,7 +99,7 @@ def read_model(
 
     nodes, topologies = read_kind("Node", _node, _name), read_kind("Topology", _levels, _name)
     calculated_reasons = _calculated_reasons(topologies)
-    # Several may be global defaults for a moment. Source: getDefaultPriorityClass in Kueue's pkg/util/priority.
+    # More than one may be a global default for a moment. Source: getDefaultPriorityClass in Kueue's pkg/util/priority.
     priority_classes = objects_by_kind["PriorityClass"].values()
     limits_by_namespace: dict[str, list[Body]] = defaultdict(list)
     for body in objects_by_kind["LimitRange"].values():
@@ -181,6 +181,7 @@ def limit_ranges(items: Iterable[Body]) -> tuple[LimitRange, ...]:
         default_limits: dict[str, int] = {}
         default_requests: dict[str, int] = {}
         ratios: dict[str, Fraction] = {}
+        # The tightest bounds and the first defaults apply; the API server adds defaults to each LimitRange.
         limits_of_kind = [limit for limit in items if limit["type"] == kind]
         for limit in limits_of_kind:
             highest, lowest = exactly(limit.get("max")), exactly(limit.get("min"))

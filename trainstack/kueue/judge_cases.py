@@ -22,14 +22,14 @@ _KINDS_WITH_SPEC = ("Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "Loc
 _METADATA_KEYS = ("name", "namespace", "uid", "creationTimestamp")
 _PREFIX = "kueue.x-k8s.io/"
 _NODE_OWNERS = ("DaemonSet", "Node")
-"""Owners whose pods are on their nodes whatever else runs."""
+"""Owners whose pods are always on their nodes."""
 
 
 def case(state: QueueState, pods: Iterable[Body], submit: Iterable[Body], *, idle: bool) -> Body:
-    """Return a case in which each workload is asked alone.
+    """Return a case in which each workload is judged alone.
 
-    `pods`: the pods that are bound to nodes. `idle`: without admitted workloads and with all nodes ready, where only
-    the pods that each node always has remain.
+    `pods`: the pods that are bound to nodes. `idle`: without admitted workloads, with all nodes ready, and only
+    with the pods that belong to a node.
     """
     nodes = [_node(body, ready=idle) for body in state.objects if body["kind"] == "Node" and _is_placeable(state, body)]
     names = {node["metadata"]["name"] for node in nodes}
@@ -58,7 +58,7 @@ def declared_submissions(declared: Declared, model: Model, workloads: Iterable[W
 
 
 def submission(workload: Workload, launch: Body, others: Iterable[Body] = ()) -> Body:
-    """Return the Workload that Kueue would create for a launch. `workload`: how the verdict reads it."""
+    """Return the Workload that Kueue would create for a launch. `workload`: as the simulator reads it."""
     pod_sets = []
     for pods, pod_set in zip(launched_pods(launch, others), workload.pod_sets, strict=True):
         template = {key: pods.template[key] for key in ("metadata", "spec") if key in pods.template}

@@ -37,7 +37,7 @@ def refusals(spec: Body, limits: Sequence[LimitRange]) -> Iterator[str]:
 
 
 def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple[Exact, Exact]:
-    """Return a container's requests and limits. Its own limit is a request before the default of a LimitRange is."""
+    """Return a container's requests and limits. Its limit is the default of its request, before a LimitRange's."""
     resources = container.get("resources") or {}
     own_limits = exactly(resources.get("limits"))
     own_requests = {**own_limits, **exactly(resources.get("requests"))}
@@ -64,7 +64,10 @@ def _whole_pod_amounts(spec: Body) -> tuple[Exact, Exact]:
 
 
 def _violations(name: str, requests: Exact, limits: Exact, bounds: LimitRange) -> Iterator[str]:
-    """Source: minConstraint, maxConstraint and limitRequestRatioConstraint."""
+    """Yield the bounds that the amounts violate.
+
+    Source: minConstraint, maxConstraint and limitRequestRatioConstraint.
+    """
     for resource, minimum in sorted(bounds.minimum.items()):
         if resource not in requests:
             yield f"{name} requests no {resource}, of which the namespace's LimitRange has a minimum"

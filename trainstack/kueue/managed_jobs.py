@@ -16,9 +16,9 @@ from trainstack.settings.sections.operators import KueueConfiguration
 
 Body = Mapping[str, Any]
 DEFAULT_QUEUE = "default"
-"""The LocalQueue of jobs that name none."""
+"""The LocalQueue of jobs without a queue."""
 _POD_FRAMEWORK = "pod"
-"""The framework whose webhook names no queue."""
+"""The framework whose webhook sets no queue."""
 
 
 def declared_configuration(declared: KueueConfiguration) -> Body:
@@ -27,11 +27,11 @@ def declared_configuration(declared: KueueConfiguration) -> Body:
 
 
 _INSTALLED_FIELDS = ("admissionFairSharing", "fairSharing", "featureGates", "resources", "waitForPodsReady")
-"""The fields for which an install writes what is declared, or nothing."""
+"""The fields that an installation replaces or removes."""
 
 
 def installed_configuration(live: Body | None, declared: KueueConfiguration) -> Body:
-    """Return the Configuration after `up` has installed Kueue, over the running one."""
+    """Return the running Configuration after `up` has installed Kueue with these settings."""
     other_fields = {key: value for key, value in (live or {}).items() if key not in _INSTALLED_FIELDS}
     return {**other_fields, **declared_configuration(declared)}
 
@@ -71,12 +71,12 @@ def manages_namespace(model: Model, namespace: str) -> bool:
 
 
 def labels_of(model: Model, namespace: str) -> Mapping[str, str]:
-    """Return the labels of a namespace; of an unknown one only its name is known."""
+    """Return the labels of a namespace; of an unknown namespace only its name."""
     return model.namespaces.get(namespace, {NAMESPACE_NAME: namespace})
 
 
 def adopting_queue(model: Model, namespace: str, framework: str) -> str:
-    """Return the queue that Kueue gives a job without one; empty if none. Source: ApplyDefaultLocalQueue."""
+    """Return the queue that Kueue sets on a job without one; empty if none. Source: ApplyDefaultLocalQueue."""
     managed_frameworks = model.frameworks
     is_managed = framework != _POD_FRAMEWORK and (managed_frameworks is None or framework in managed_frameworks)
     if not is_managed or not model.gates.on("LocalQueueDefaulting"):

@@ -42,7 +42,7 @@ class Attempt:
 def attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Attempt:
     """Make one attempt, with partial admission if not all pods fit; the snapshot is unchanged on return.
 
-    `tried`: `Assignment.tried` of the workload's previous attempt.
+    `tried_flavors`: those of the assignment in the workload's previous attempt.
     """
     full_attempt = _attempt_with_counts(snapshot, cq, workload, None, tried)
     if full_attempt.nominated:
@@ -51,7 +51,7 @@ def attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tr
 
 
 def attempts(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Iterator[Attempt]:
-    """Yield the attempts of consecutive cycles if nothing else changes; each continues after the flavors tried before.
+    """Yield the attempts of consecutive cycles if nothing else changes; each continues after the last tried flavors.
 
     Ends when no untried flavors are left, or when the attempts would repeat.
     """

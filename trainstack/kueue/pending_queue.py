@@ -166,7 +166,7 @@ class PendingQueue:
         return None if first_entry is None else bisect_left(self._entries, first_entry) - self._next_index
 
     def run_of(self, always: Collection[Shape], before: Collection[Shape], bound: Item) -> int:
-        """Return how many of the next workloads have a shape in `always`, or one in `before` and precede `bound`."""
+        """Return how many of the next workloads have a blocking shape, or a shape that blocks before `bound`."""
         head = self.head()
         if head is None or self._sticky_pending or self._late_entries:
             return 0

@@ -20,7 +20,7 @@ _NO_ASSIGNMENT = "couldn't assign flavors to pod set "
 
 
 class JudgeError(Exception):
-    """The program failed, or does not answer a case."""
+    """The failure of the program, also to answer a case."""
 
 
 class Judge(Protocol):
@@ -31,22 +31,22 @@ class Judge(Protocol):
         """The release of Kueue, such as `v0.15.2`."""
 
     def ask(self, cases: Sequence[Body]) -> Sequence[Body]:
-        """Return an answer for each case. Raises JudgeError."""
+        """Return an answer for each case. Raise JudgeError if the program fails."""
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """What the program needs besides the snapshot."""
+    """The inputs of the program besides the snapshot."""
 
     judge: Judge | str
-    """Or the reason why it is missing."""
+    """The program, or the reason why it is missing."""
     pods: Sequence[Body] | None
     """The pods that are bound to nodes; None: not readable."""
     release: str
     """The release of Kueue that admits the runs; empty if unknown."""
 
     def missing(self, model: Model) -> str:
-        """Return why the program cannot be asked; empty if it can."""
+        """Return why the program cannot run; empty if it can."""
         inputs = {"nodes": model.nodes, "topologies": model.topologies, "pods of all namespaces": self.pods}
         unread_inputs = [name for name, objects in inputs.items() if objects is None]
         if unread_inputs:
@@ -82,6 +82,7 @@ def judged(
         key: _keep_unknown(verdict, "its manifest cannot be built") for key, verdict in open_verdicts.items()
     }
     bodies = {key: submissions[key] for key in open_verdicts if key in submissions}
+    # Only a second case on an idle cluster separates what waits from what never fits.
     answers = _ask_judge(nodes.judge, state, nodes.pods, bodies, idle=False)
     refused_submissions = {
         key: bodies[key] for key, answer in answers.items() if not isinstance(answer, str) and _is_refused(answer)
@@ -128,7 +129,7 @@ def _keep_unknown(verdict: Verdict, problem: str) -> Verdict:
 
 
 def _refusal_verdict(verdict: Verdict, submission: Body, model: Model, answer: Body, idle_answer: Body) -> Verdict:
-    """`idle`: the answer on an idle cluster."""
+    """Return the verdict on a refused workload. `idle_answer`: the answer on an idle cluster."""
     fits_idle = not _is_refused(idle_answer)
     # An autoscaler may add the nodes that are missing.
     outcome: Outcome = "waits" if fits_idle or model.grows else "never fits"
@@ -203,6 +204,6 @@ def _shortage_text(submission: Body) -> str:
 
 
 def _scheduler_reason(text: str) -> str:
-    """Return the scheduler's reason without the words before it."""
+    """Return the scheduler's reason without its prefix."""
     reason = text.partition(_NO_ASSIGNMENT)[2].partition(": ")[2]
     return reason or text

@@ -129,7 +129,7 @@ def _transform_requests(pod_amounts: Exact, model: Model) -> Exact:
         if transformation is not None:
             units = -(-number // WHOLE)
             outputs = transformation.outputs.items()
-            # An input that is kept replaces what is put out under its own name.
+            # An input that is counted too replaces an output of the same name.
             total.update({output: n * units for output, n in outputs if transformation.replaces or output != name})
         if transformation is None or not transformation.replaces:
             total[name] += number
@@ -137,9 +137,9 @@ def _transform_requests(pod_amounts: Exact, model: Model) -> Exact:
 
 
 def _ambiguous_resources(pod_amounts: Exact, model: Model) -> tuple[str, ...]:
-    """Return the requested resources that transformations of others put out.
+    """Return the requested resources that are also outputs of transformations of others.
 
-    Kueue reads the requests in random order; the request replaces what was put out before it. Source:
+    Kueue reads the requests in random order; the request replaces an earlier output. Source:
     applyResourceTransformations in its pkg/workload/workload.go.
     """
     transformations = {

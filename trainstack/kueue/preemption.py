@@ -42,7 +42,7 @@ def preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
 
 
 def _classical_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
-    """Candidates are removed in order until the workload fits, then added back, latest first, while it still fits.
+    """Remove candidates in order until the workload fits, then add them back, latest first, while it still fits.
 
     Source: classicalPreemptions.
     """
@@ -202,6 +202,9 @@ def _borrowing_queues(
 def _fits_in_quota(
     node: ResourceNode, requests: Mapping[FlavorResource, int]
 ) -> tuple[bool, dict[FlavorResource, int]]:
-    """Whether the requests fit without borrowing, and the rest for the parent. Source: QuantitiesFitInQuota."""
+    """Return whether the requests fit without borrowing, and the remaining requests for the parent.
+
+    Source: QuantitiesFitInQuota.
+    """
     fits = not any(node.borrows_with(fr, number) for fr, number in requests.items())
     return fits, {fr: max(0, number - node.local_available(fr)) for fr, number in requests.items()}

@@ -1,4 +1,4 @@
-"""What classical preemption and fair sharing have in common: the preemptor, its candidates, and whether it fits.
+"""The common part of classical preemption and fair sharing: the preemptor, its candidates, and whether it fits.
 
 Source: pkg/scheduler/preemption/preemption.go and common/ of Kueue v0.15.2.
 """
@@ -15,7 +15,7 @@ class Context:
     workload: Workload
     cq: QueueSnapshot
     contested: Collection[FlavorResource]
-    """What must be freed by preemption."""
+    """The resources to free by preemption."""
     usage: Usage
     """The whole usage of the workload."""
 
@@ -53,7 +53,7 @@ class Context:
 
 
 def preemption_order(candidate: Admitted, group: int) -> tuple[bool, int, int, float, str, str]:
-    """Evicted workloads first, then by group, the lowest priority, the latest reservation and the UID.
+    """Return the order of a candidate: evicted workloads first, then by group, priority, latest reservation and UID.
 
     Source: CandidatesOrdering.
     """

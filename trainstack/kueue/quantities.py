@@ -30,14 +30,14 @@ def counted(resource: str, billionths: int) -> int:
 
 @lru_cache(maxsize=4096)
 def value(resource: str, text: object) -> int:
-    """Return a written quantity in Kueue's integers; above 64 bits as Kueue gets it: `10E` of memory is 0."""
+    """Return a written quantity in Kueue's integers; above 64 bits as in Kubernetes: `10E` of memory is 0."""
     written = str(text)
     number = counted(resource, exact(written))
     return number if -MAX <= number <= MAX else _overflow_value(resource, written)
 
 
 def _overflow_value(resource: str, text: str) -> int:
-    """Return what Kubernetes makes of an amount that exceeds 64 bits.
+    """Return the integer that Kubernetes calculates from an amount that exceeds 64 bits.
 
     Source: ParseQuantity and ScaledValue in k8s.io/apimachinery/pkg/api/resource.
     """

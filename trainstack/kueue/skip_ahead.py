@@ -1,4 +1,4 @@
-"""Skip cycles in which heads keep quota from each other in the same way.
+"""Skip cycles in which heads reserve quota against each other in the same way.
 
 A head that cannot be admitted reserves quota in its cycle, and a head that could be admitted is skipped. The next cycle
 repeats that with other heads of the same shapes. Which shape blocks which is calculated once for each usage of quota.
@@ -25,8 +25,8 @@ class SkipAhead:
         """Return the number of cycles that repeat this one, in which all nominated heads were skipped.
 
         0 with fair sharing, whose order of heads depends on the usage of all of them.
-        UNLIMITED if the head of a StrictFIFO queue blocks them. `others`: the queues that advanced to their next
-        workload.
+        UNLIMITED if the head of a StrictFIFO queue blocks them. `advancing_queues`: the queues that advanced to their
+        next workload.
         """
         skipped_heads = [head for head in heads if head.is_nominated]
         waiting_heads = [head for head in heads if not head.is_nominated and head.from_first_flavor]

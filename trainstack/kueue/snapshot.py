@@ -59,7 +59,7 @@ class QueueSnapshot:
         )
 
     def mismatch(self, flavor: Flavor, pods: PodSet, group: "GroupFlavors") -> Literal["none", "only", "level"] | None:
-        """Return why a pod set does not get a flavor of a group because of topologies; None if it may get it.
+        """Return why topologies exclude a flavor of a group for a pod set; None if they do not.
 
         `none`: the pods request a topology, and the flavor has none; `only`: the reverse; `level`: its topology does
         not have a level that they request. Source: checkPodSetAndFlavorMatchForTAS, tas_flavorassigner.go.

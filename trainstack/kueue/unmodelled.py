@@ -1,4 +1,4 @@
-"""What is set and not calculated, so that a verdict is unknown."""
+"""Features that are set and not calculated, so that a verdict is unknown."""
 
 from collections.abc import Iterator
 
@@ -49,7 +49,7 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
 
 
 def _disputed_features(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[Disputed | None, str]]:
-    """Yield what releases decide differently; first what also patch releases decide differently, or None."""
+    """Yield the decisions on which releases differ, with their feature if patch releases differ on it, or None."""
     if model.fair_sharing:
         yield "fair sharing", "preemption under fair sharing"
     zero_requests = {name for pods in workload.pod_sets for name, number in pods.requests.items() if number == 0}

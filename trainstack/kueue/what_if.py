@@ -26,7 +26,7 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Settings, with what their runs are judged by on an idle cluster."""
+    """Settings, with the model and the objects by which their runs are judged on an idle cluster."""
 
     settings: Settings
     model: Model

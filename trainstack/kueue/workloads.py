@@ -26,7 +26,7 @@ Body = Mapping[str, Any]
 def declared_workloads(declared: Declared, model: Model, *, queued: bool = True) -> tuple[Workload, ...]:
     """Return the runs, and one trial or the Job of each sweep; runs whose manifests cannot be built are left out.
 
-    `queued`: the runs with a queue, also one that Kueue gives them; otherwise the runs that it does not manage.
+    `is_queued`: the runs with a queue, also one that Kueue sets; otherwise the runs that it does not manage.
     """
     workloads = []
     for path, run in runs_of(declared.settings):
@@ -64,7 +64,7 @@ def read_workload(
 ) -> Workload:
     """Return the workload that Kueue would create for a launch and the objects that it refers to.
 
-    `name`: for messages; by default the object's name. `queue`: by default the one that the launch names. `path`: the
+    `name`: for messages; by default the object's name. `queue`: by default the queue of the launch. `path`: the
     run's path in the settings. `paths`: for each pod set, the paths of its setting and of its resources.
     """
     metadata = launch["metadata"]
@@ -96,7 +96,7 @@ def read_workload(
 
 
 def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
-    """Read a Workload of Kueue: Admitted with reserved quota; None if it is finished or deactivated.
+    """Return a Workload of Kueue, admitted if its quota is reserved; None if it is finished or deactivated.
 
     An evicted workload holds its quota, with the condition QuotaReserved, until its pods have ended.
     """
