@@ -14,7 +14,7 @@ from sys import maxsize
 
 UNLIMITED = maxsize
 """Cycles that repeat until something else happens."""
-_FIRST, _LONGEST = 0.001, 0.1
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
 """Pauses in seconds."""
 
 
@@ -27,7 +27,7 @@ class Backoff:
         """The earliest time of the next cycle, from which its pause counts even if the queues are empty."""
         self._instant = instant
         self._pause = 0.0
-        """After the next cycle, whatever its outcome."""
+        """The pause after the next cycle, whatever its outcome, in seconds."""
 
     def advance_to(self, now: float) -> None:
         self.time = max(self.time, now)
@@ -36,7 +36,7 @@ class Backoff:
         if self._instant:
             return
         self.time = self._since = max(self.time, self._since + self._pause)
-        self._pause = 0.0 if admitted else min(2 * self._pause or _FIRST, _LONGEST)
+        self._pause = 0.0 if admitted else min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
 
     def skip(self, cycles: int, until: float) -> int:
         """Skip at most this many cycles without an admission that begin before `until`; return how many.
@@ -47,14 +47,14 @@ class Backoff:
             return cycles
         skipped = 0
         while skipped < cycles and self.time < until:
-            if self._pause < _LONGEST or self._since < self.time:
+            if self._pause < _LONGEST_PAUSE or self._since < self.time:
                 self.cycle_ended(admitted=False)
                 skipped += 1
                 continue
-            more = cycles - skipped
+            remaining_cycles = cycles - skipped
             if until != inf:
-                more = min(more, ceil((until - self.time) / _LONGEST))
-            self.time += more * _LONGEST
+                remaining_cycles = min(remaining_cycles, ceil((until - self.time) / _LONGEST_PAUSE))
+            self.time += remaining_cycles * _LONGEST_PAUSE
             self._since = self.time
-            skipped += more
+            skipped += remaining_cycles
         return skipped

@@ -1,4 +1,4 @@
-"""What Kueue books for a run and gives its pods, where it is not what the run's author would expect."""
+"""Quota that Kueue books for a run and settings of its pods that the run's author would not expect."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,24 +14,26 @@ from trainstack.settings.values.quantities import MAX
 
 def unbooked(model: Model, workload: Workload) -> Iterator[tuple[PodSet, str]]:
     """Yield the pods for which Kueue books nothing, each with the reason."""
-    local = (model.local_queues or {}).get((workload.namespace, workload.queue))
-    queue = (model.cluster_queues or {}).get(local.cluster_queue) if local else None
+    local_queue = (model.local_queues or {}).get((workload.namespace, workload.queue))
+    queue = (model.cluster_queues or {}).get(local_queue.cluster_queue) if local_queue else None
     if queue is not None and any("pods" in group.covered for group in queue.groups):
         return
     for pods in workload.pod_sets:
         if pods.count and not any(pods.requests.values()):
             uncounted = sorted(pods.own_resources - pods.requests.keys())
             if pods.requests:
-                why = f"{_pods(pods)} only an amount of 0"
+                why = f"{_requests_phrase(pods)} only an amount of 0"
             elif uncounted:
-                why = f"{_pods(pods)} only {', '.join(uncounted)}, which Kueue's Configuration does not count"
+                why = (
+                    f"{_requests_phrase(pods)} only {', '.join(uncounted)}, which Kueue's Configuration does not count"
+                )
             else:
-                why = f"{_pods(pods)} nothing"
+                why = f"{_requests_phrase(pods)} nothing"
             flavor = "" if pods.requests else " and gets no flavor, so Kueue does not select its nodes"
             yield pods, f"{why}: it uses no quota{flavor}"
 
 
-def _pods(pods: PodSet) -> str:
+def _requests_phrase(pods: PodSet) -> str:
     name = "" if pods.name == "main" else f"{pods.name} "
     return f"each {name}pod requests"
 
@@ -54,8 +56,8 @@ def unsettled_requests(workload: Workload) -> Iterator[Reason]:
     for pods in workload.pod_sets:
         for resource in pods.unsettled:
             message = (
-                f"{_pods(pods)} {resource}, which a transformation of Kueue's Configuration puts out too: Kueue counts "
-                "both or the request alone, by chance"
+                f"{_requests_phrase(pods)} {resource}, which a transformation of Kueue's Configuration puts out too: "
+                "Kueue counts both or the request alone, by chance"
             )
             yield Reason("unmodelled", message, pods.resources_path, pods.name, resource=resource)
 
@@ -67,7 +69,7 @@ def amounts_booked_otherwise(spec: Body, namespace: str, model: Model) -> Iterat
     created, created_alone = (created_requests(spec, bounds) for bounds in (limits, ()))
     booked, booked_alone = (requests(without_overhead, bounds, {})[0] for bounds in (limits, ()))
     for resource in sorted(booked.keys() | created.keys()):
-        amounts = [found.get(resource, 0) for found in (booked, created, booked_alone)]
+        amounts = [amounts_by_resource.get(resource, 0) for amounts_by_resource in (booked, created, booked_alone)]
         of_kueue, of_pod, of_run = (f"{readable(resource, counted(resource, number))}" for number in amounts)
         books = f"Kueue books {of_kueue} {resource} for the containers of each pod, which"
         if resource.startswith(model.excluded):
@@ -87,7 +89,7 @@ def amounts_booked_otherwise(spec: Body, namespace: str, model: Model) -> Iterat
 
 
 def contradictory_flavors(model: Model, verdict: Verdict) -> Iterator[tuple[frozenset[str], str]]:
-    """Yield the flavors that a pod set gets together and whose nodes have different values of a label, with a message.
+    """Yield the flavors of a pod set whose nodes have different values of a label, with a message.
 
     Source: FromAssignment in Kueue's pkg/podset/podset.go, where the labels of one flavor overwrite those of another in
     no particular order.
@@ -96,14 +98,15 @@ def contradictory_flavors(model: Model, verdict: Verdict) -> Iterator[tuple[froz
         return  # The worker cluster has flavors of its own.
     flavors = model.flavors or {}
     for pods in verdict.assigned:
-        together = (flavors[name] for name in sorted({*pods.flavors.values()}) if name in flavors)
-        for one, other in combinations(together, 2):
-            for key in sorted(one.labels.keys() & other.labels.keys()):
-                if one.labels[key] != other.labels[key]:
+        pod_set_flavors = (flavors[name] for name in sorted({*pods.flavors.values()}) if name in flavors)
+        for flavor, other_flavor in combinations(pod_set_flavors, 2):
+            for key in sorted(flavor.labels.keys() & other_flavor.labels.keys()):
+                if flavor.labels[key] != other_flavor.labels[key]:
                     subject = "its pods get" if pods.pod_set == "main" else f"its {pods.pod_set} pods get"
-                    values = f"{key}={one.labels[key]} and {key}={other.labels[key]}"
+                    values = f"{key}={flavor.labels[key]} and {key}={other_flavor.labels[key]}"
                     message = (
-                        f"{subject} flavors {one.name} and {other.name} together, whose nodes have {values}: as Kueue "
-                        "sets either label, they run on nodes of one flavor with quota of both, or wait forever"
+                        f"{subject} flavors {flavor.name} and {other_flavor.name} together, whose nodes have {values}: "
+                        "as Kueue sets either label, they run on nodes of one flavor with quota of both, or wait "
+                        "forever"
                     )
-                    yield frozenset({one.name, other.name}), message
+                    yield frozenset({flavor.name, other_flavor.name}), message

@@ -11,7 +11,7 @@ from trainstack.settings.sections.affinity import Affinity, NodeAffinity, NodeRe
 from trainstack.settings.sections.workloads import Workload as Run
 from trainstack.settings.values.paths import child
 
-_AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+_AFFINITY_KEYS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
 Edit = tuple[str, Change]
 """A change with its text."""
@@ -23,9 +23,9 @@ def suited_to(flavor: Flavor, keys: Collection[str], run: Run, path: str, pods: 
     `keys`: the labels that Kueue compares. `path`: of the run.
     """
     edits = [
-        *_tolerating(flavor, run, path, pods),
-        *_selecting(flavor, keys, run, path),
-        *_with_affinity(flavor, keys, run.affinity, path),
+        *_toleration_edits(flavor, run, path, pods),
+        *_node_selector_edits(flavor, keys, run, path),
+        *_affinity_edits(flavor, keys, run.affinity, path),
     ]
     if not edits:
         return None
@@ -33,13 +33,13 @@ def suited_to(flavor: Flavor, keys: Collection[str], run: Run, path: str, pods: 
     return Candidate(ANOTHER_POD, text, tuple(change for _, change in edits))
 
 
-def _tolerating(flavor: Flavor, run: Run, path: str, pods: PodSet) -> Iterator[Edit]:
+def _toleration_edits(flavor: Flavor, run: Run, path: str, pods: PodSet) -> Iterator[Edit]:
     tolerations = (*pods.tolerations, *flavor.tolerations)
     taints = [taint for taint in flavor.taints if untolerated((taint,), tolerations) is not None]
     if not taints:
         return
-    before = tuple(one.model_dump(by_alias=True, exclude_unset=True) for one in run.tolerations)
-    added = tuple(
+    old_tolerations = tuple(toleration.model_dump(by_alias=True, exclude_unset=True) for toleration in run.tolerations)
+    new_tolerations = tuple(
         {
             "key": taint.key,
             "operator": "Equal",
@@ -48,54 +48,72 @@ def _tolerating(flavor: Flavor, run: Run, path: str, pods: PodSet) -> Iterator[E
         }
         for taint in taints
     )
-    listed = " and ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
-    yield f"add {listed} to tolerations", Change(f"{path}.tolerations", before or None, (*before, *added))
+    taints_text = " and ".join(
+        f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in taints
+    )
+    yield (
+        f"add {taints_text} to tolerations",
+        Change(f"{path}.tolerations", old_tolerations or None, (*old_tolerations, *new_tolerations)),
+    )
 
 
-def _selecting(flavor: Flavor, keys: Collection[str], run: Run, path: str) -> Iterator[Edit]:
+def _node_selector_edits(flavor: Flavor, keys: Collection[str], run: Run, path: str) -> Iterator[Edit]:
     for key, value in run.node_selector.items():
         label = flavor.labels.get(key)
         if key in keys and label != value:
-            place = child("nodeSelector", key)
-            text = f"remove {place} ({value})" if label is None else f"set {place} to {label} instead of {value}"
-            yield text, Change(f"{path}.{place}", value, label)
+            setting = child("nodeSelector", key)
+            text = f"remove {setting} ({value})" if label is None else f"set {setting} to {label} instead of {value}"
+            yield text, Change(f"{path}.{setting}", value, label)
 
 
-def _with_affinity(flavor: Flavor, keys: Collection[str], affinity: Affinity | None, path: str) -> Iterator[Edit]:
+def _affinity_edits(flavor: Flavor, keys: Collection[str], affinity: Affinity | None, path: str) -> Iterator[Edit]:
     """Yield the term of the required node affinity that needs the fewest changes, with them."""
-    nodes = affinity.node_affinity if affinity else None
-    required = nodes.required_during_scheduling_ignored_during_execution if nodes else None
-    if affinity is None or nodes is None or required is None:
+    node_affinity = affinity.node_affinity if affinity else None
+    node_selector = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    if affinity is None or node_affinity is None or node_selector is None:
         return
-    terms = [_Term(term, flavor.labels, keys) for term in required.node_selector_terms]
-    if not all(term.compared for term in terms) or not all(term.mismatched for term in terms):
+    terms = [_ComparedTerm(term, flavor.labels, keys) for term in node_selector.node_selector_terms]
+    if not all(term.relevant_requirements for term in terms) or not all(term.mismatches for term in terms):
         return
-    index, term = min(enumerate(terms), key=lambda item: len(item[1].mismatched))
-    changed, listed = term.matching(), " and ".join(map(_text, term.mismatched))
-    if changed is None:
-        yield _without_affinity(affinity, nodes, required, path, listed)
+    # Kubernetes needs one matching term: the one with the fewest mismatches is the smallest change.
+    index, term = min(enumerate(terms), key=lambda indexed_term: len(indexed_term[1].mismatches))
+    new_term, mismatch_text = term.for_flavor(), " and ".join(map(_requirement_text, term.mismatches))
+    if new_term is None:
+        yield _affinity_removal(affinity, node_affinity, node_selector, path, mismatch_text)
         return
-    place = ".".join(_AFFINITY)
-    before = tuple(one.model_dump(by_alias=True, exclude_unset=True) for one in required.node_selector_terms)
-    labels = [f"{one.key} In {flavor.labels[one.key]}" for one in term.mismatched if one.key in flavor.labels]
-    text = f"require {' and '.join(labels)} instead of {listed}" if labels else f"do not require {listed}"
-    after = (*before[:index], changed, *before[index + 1 :])
-    yield f"{text} in {place}[{index}]", Change(f"{path}.{place}", before, after)
+    setting = ".".join(_AFFINITY_KEYS)
+    old_terms = tuple(
+        node_term.model_dump(by_alias=True, exclude_unset=True) for node_term in node_selector.node_selector_terms
+    )
+    label_texts = [
+        f"{requirement.key} In {flavor.labels[requirement.key]}"
+        for requirement in term.mismatches
+        if requirement.key in flavor.labels
+    ]
+    text = (
+        f"require {' and '.join(label_texts)} instead of {mismatch_text}"
+        if label_texts
+        else f"do not require {mismatch_text}"
+    )
+    new_terms = (*old_terms[:index], new_term, *old_terms[index + 1 :])
+    yield f"{text} in {setting}[{index}]", Change(f"{path}.{setting}", old_terms, new_terms)
 
 
-def _without_affinity(affinity: Affinity, nodes: NodeAffinity, required: NodeSelector, path: str, listed: str) -> Edit:
+def _affinity_removal(
+    affinity: Affinity, node_affinity: NodeAffinity, node_selector: NodeSelector, path: str, mismatch_text: str
+) -> Edit:
     """Remove the requirement, with the maps around it that have nothing else: Kubernetes refuses an empty term."""
-    maps: tuple[Affinity | NodeAffinity | NodeSelector, ...] = (affinity, nodes, required)
+    maps: tuple[Affinity | NodeAffinity | NodeSelector, ...] = (affinity, node_affinity, node_selector)
     depth = 3
     while depth > 1 and len(maps[depth - 2].model_fields_set) == 1:
         depth -= 1
-    place = ".".join(_AFFINITY[:depth])
-    before = maps[depth - 1].model_dump(by_alias=True, exclude_unset=True)
-    return f"remove {place} ({listed})", Change(f"{path}.{place}", before, None)
+    setting = ".".join(_AFFINITY_KEYS[:depth])
+    old_value = maps[depth - 1].model_dump(by_alias=True, exclude_unset=True)
+    return f"remove {setting} ({mismatch_text})", Change(f"{path}.{setting}", old_value, None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Term:
+class _ComparedTerm:
     """A term of a required node affinity, compared with a flavor."""
 
     term: NodeTerm
@@ -103,27 +121,35 @@ class _Term:
     keys: Collection[str]
 
     @property
-    def compared(self) -> list[NodeRequirement]:
-        return [one for one in self.term.match_expressions if one.key in self.keys]
+    def relevant_requirements(self) -> list[NodeRequirement]:
+        return [requirement for requirement in self.term.match_expressions if requirement.key in self.keys]
 
     @property
-    def mismatched(self) -> list[NodeRequirement]:
+    def mismatches(self) -> list[NodeRequirement]:
         return [
-            one for one in self.compared if not matches(Requirement(one.key, one.operator, one.values), self.labels)
+            requirement
+            for requirement in self.relevant_requirements
+            if not matches(Requirement(requirement.key, requirement.operator, requirement.values), self.labels)
         ]
 
-    def matching(self) -> dict[str, object] | None:
-        """Return the term with the flavor's labels in place of what does not match them; None if nothing is left."""
+    def for_flavor(self) -> dict[str, object] | None:
+        """Return the term with the flavor's labels instead of the mismatches; None if nothing remains."""
         expressions: list[dict[str, object]] = []
-        for one in self.term.match_expressions:
-            body = one.model_dump(by_alias=True, exclude_unset=True)
-            if one in self.mismatched and one.key in self.labels:
-                body = {"key": one.key, "operator": "In", "values": (self.labels[one.key],)}
-            if (one not in self.mismatched or one.key in self.labels) and body not in expressions:
+        for requirement in self.term.match_expressions:
+            body = requirement.model_dump(by_alias=True, exclude_unset=True)
+            if requirement in self.mismatches and requirement.key in self.labels:
+                body = {"key": requirement.key, "operator": "In", "values": (self.labels[requirement.key],)}
+            if (requirement not in self.mismatches or requirement.key in self.labels) and body not in expressions:
                 expressions.append(body)
-        rest = self.term.model_dump(by_alias=True, exclude_unset=True, exclude={"match_expressions"})
-        return {"matchExpressions": tuple(expressions), **rest} if expressions or rest.get("matchFields") else None
+        other_fields = self.term.model_dump(by_alias=True, exclude_unset=True, exclude={"match_expressions"})
+        return (
+            {"matchExpressions": tuple(expressions), **other_fields}
+            if expressions or other_fields.get("matchFields")
+            else None
+        )
 
 
-def _text(one: NodeRequirement) -> str:
-    return " ".join([one.key, one.operator, *([", ".join(one.values)] if one.values else [])])
+def _requirement_text(requirement: NodeRequirement) -> str:
+    return " ".join(
+        [requirement.key, requirement.operator, *([", ".join(requirement.values)] if requirement.values else [])]
+    )

@@ -10,57 +10,75 @@ from trainstack.kueue.quantities import quantity
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.kueue.what_if import WhatIf
-from trainstack.settings.sections.queues import ClusterQueue as DeclaredQueue
+from trainstack.settings.sections.queues import ClusterQueue as ClusterQueueSettings
 from trainstack.settings.values.paths import elements
 
 
 @dataclass(frozen=True, slots=True)
 class QueueChanges:
-    """Of settings, or of the object if another environment declares the cluster queue, or none does."""
+    """Changes of settings, or of the object if the environment does not declare the cluster queue."""
 
     model: Model
-    """With `declared` if the environment declares the cluster queue."""
+    """With `is_declared` if the environment declares the cluster queue."""
     workload: Workload
     cq: QueueSnapshot
-    declared: DeclaredQueue | None
+    declared: ClusterQueueSettings | None
 
     @classmethod
     def of(cls, what_if: WhatIf, workload: Workload, cq: QueueSnapshot) -> "QueueChanges":
         """Return the changes of the cluster queue of a workload."""
-        declared = next((one for one in what_if.settings.queues.cluster_queues if one.name == cq.spec.name), None)
-        return cls(replace(what_if.model, declared=declared is not None), workload, cq, declared)
+        queue_settings = next(
+            (
+                cluster_queue
+                for cluster_queue in what_if.settings.queues.cluster_queues
+                if cluster_queue.name == cq.spec.name
+            ),
+            None,
+        )
+        return cls(replace(what_if.model, declared=queue_settings is not None), workload, cq, queue_settings)
 
     def more_quota(self, short: Sequence[Reason]) -> Iterator[Candidate]:
-        """Yield a quota that is raised by what is missing, and borrowing limits, if all have one."""
+        """Yield nominal quotas raised by the missing amounts, and raised borrowing limits, if all have one."""
         missing: dict[FlavorResource, int] = {}
         for reason in short:
             fr = (reason.flavor, reason.resource)
             missing[fr] = max(missing.get(fr, 0), reason.missing)
         quotas = {fr: self.cq.node.quota(fr) for fr in missing}
-        nominal = {fr: replace(quota, nominal=quota.nominal + missing[fr]) for fr, quota in quotas.items()}
-        yield self._raised("nominalQuota", {fr: quota.nominal for fr, quota in quotas.items()}, nominal, missing)
+        raised_quotas = {fr: replace(quota, nominal=quota.nominal + missing[fr]) for fr, quota in quotas.items()}
+        yield self._quota_raise(
+            "nominalQuota", {fr: quota.nominal for fr, quota in quotas.items()}, raised_quotas, missing
+        )
         limits = {fr: quota.borrowing_limit for fr, quota in quotas.items() if quota.borrowing_limit is not None}
         if len(limits) == len(quotas):
-            raised = {fr: replace(quotas[fr], borrowing_limit=limit + missing[fr]) for fr, limit in limits.items()}
-            yield self._raised("borrowingLimit", limits, raised, missing)
+            raised_limits = {
+                fr: replace(quotas[fr], borrowing_limit=limit + missing[fr]) for fr, limit in limits.items()
+            }
+            yield self._quota_raise("borrowingLimit", limits, raised_limits, missing)
 
-    def _raised(self, key: str, before: Usage, after: Mapping[FlavorResource, Quota], missing: Usage) -> Candidate:
+    def _quota_raise(
+        self, key: str, old_amounts: Usage, new_quotas: Mapping[FlavorResource, Quota], missing: Usage
+    ) -> Candidate:
         texts, changes, size = [], [], 0.0
-        for (flavor, resource), number in before.items():
-            old = self._written(flavor, resource, key) or quantity(resource, number)
+        for (flavor, resource), number in old_amounts.items():
+            old = self._quota_text(flavor, resource, key) or quantity(resource, number)
             new = quantity(resource, number + missing[flavor, resource])
             texts.append(f"raise {key} of {resource} on {flavor} from {old} to {new}")
             changes.append(Change(quota_path(self.model, self.cq.spec.name, flavor, resource, key), old, new))
-            requested = sum(pods.requests.get(resource, 0) for pods in self.workload.pod_sets)
-            size += missing[flavor, resource] / max(1, requested)
-        action, quotas = " and ".join(texts), {**self.cq.spec.quotas, **after}
+            total_requests = sum(pods.requests.get(resource, 0) for pods in self.workload.pod_sets)
+            size += missing[flavor, resource] / max(1, total_requests)
+        action, quotas = " and ".join(texts), {**self.cq.spec.quotas, **new_quotas}
         text = f"in cluster queue {self.cq.spec.name}, {action}"
         return self._candidate(size, text, action, changes, replace(self.cq.spec, quotas=quotas))
 
-    def _written(self, flavor: str, resource: str, key: str) -> str | None:
+    def _quota_text(self, flavor: str, resource: str, key: str) -> str | None:
         """Return a declared quota as the files have it."""
         for group in self.declared.resource_groups if self.declared else ():
-            for quota in (one for quotas in group.flavors if quotas.name == flavor for one in quotas.resources):
+            for quota in (
+                resource_quota
+                for flavor_quotas in group.flavors
+                if flavor_quotas.name == flavor
+                for resource_quota in flavor_quotas.resources
+            ):
                 if quota.name == resource:
                     return quota.nominal_quota if key == "nominalQuota" else quota.borrowing_limit
         return None
@@ -76,31 +94,31 @@ class QueueChanges:
         groups = (ResourceGroup(group.covered | set(names), group.flavors), *spec.groups[1:])
         amounts = {name: quantity(name, total) for name, total in totals.items()}
         action = f"cover {' and '.join(f'{name} (at least {amount})' for name, amount in amounts.items())}"
-        wider = replace(spec, groups=groups, quotas={**spec.quotas, **quotas})
+        wider_queue = replace(spec, groups=groups, quotas={**spec.quotas, **quotas})
         text = f"{action} in cluster queue {spec.name}"
-        yield self._candidate(ANOTHER_RESOURCE, text, action, list(self._covering(amounts)), wider)
+        yield self._candidate(ANOTHER_RESOURCE, text, action, list(self._coverage_changes(amounts)), wider_queue)
 
-    def _covering(self, amounts: Mapping[str, str]) -> Iterator[Change]:
+    def _coverage_changes(self, amounts: Mapping[str, str]) -> Iterator[Change]:
         """Yield the changes of settings that add resources to the first group: Kueue requires one order of them."""
         if self.declared is None:
             return
         group, path = self.declared.resource_groups[0], f"{self._path()}.resourceGroups[0]"
-        covered = group.covered_resources
-        yield Change(f"{path}.coveredResources", covered, (*covered, *amounts))
-        added = tuple({"name": name, "nominalQuota": amount} for name, amount in amounts.items())
+        covered_resources = group.covered_resources
+        yield Change(f"{path}.coveredResources", covered_resources, (*covered_resources, *amounts))
+        new_quotas = tuple({"name": name, "nominalQuota": amount} for name, amount in amounts.items())
         for flavor_path, flavor in zip(
-            elements(f"{path}.flavors", [one.name for one in group.flavors]), group.flavors, strict=True
+            elements(f"{path}.flavors", [flavor.name for flavor in group.flavors]), group.flavors, strict=True
         ):
             quotas = tuple(quota.model_dump(by_alias=True, exclude_unset=True) for quota in flavor.resources)
-            yield Change(f"{flavor_path}.resources", quotas, (*quotas, *added))
+            yield Change(f"{flavor_path}.resources", quotas, (*quotas, *new_quotas))
 
     def opened(self) -> Iterator[Candidate]:
         """Yield the cluster queue with the workload's namespace."""
         namespace, name = self.workload.namespace, self.cq.spec.name
         changes = []
         if self.declared is not None and self.declared.namespaces is not None:
-            before = self.declared.namespaces
-            changes = [Change(self._path("namespaces"), before, (*before, namespace))]
+            namespaces = self.declared.namespaces
+            changes = [Change(self._path("namespaces"), namespaces, (*namespaces, namespace))]
         text, action = f"add {namespace} to the namespaces of cluster queue {name}", f"admit namespace {namespace}"
         yield self._candidate(ANOTHER_QUEUE, text, action, changes, replace(self.cq.spec, namespaces=()))
 

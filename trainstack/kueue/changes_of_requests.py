@@ -11,17 +11,17 @@ from trainstack.kueue.candidate import ANOTHER_RESOURCE, Candidate
 from trainstack.kueue.model import Model, PodSet
 from trainstack.kueue.quantities import WHOLE, exact, quantity
 from trainstack.kueue.verdict import Change, Reason
-from trainstack.runs.manifests.kind import PodSet as DeclaredPods
+from trainstack.runs.manifests.kind import PodSet as PodSettings
 from trainstack.settings.sections.workloads import Resources
 from trainstack.settings.values.kubernetes import HUGE_PAGES, is_extended
 from trainstack.settings.values.paths import child
 
-Pods = Sequence[tuple[PodSet, DeclaredPods]]
+Pods = Sequence[tuple[PodSet, PodSettings]]
 """A workload's pod sets as Kueue counts them and as the settings have them."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Amount:
+class _ContainerAmount:
     """A container's amount of a resource."""
 
     path: str
@@ -31,48 +31,54 @@ class _Amount:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Where the amount is to be changed: devices and huge pages have equal requests and limits."""
+        """The fields to change: devices and huge pages have equal requests and limits."""
         name = self.resource
-        both = is_extended(name) or name.startswith(HUGE_PAGES)
-        listed = [key for key in ("requests", "limits") if name in getattr(self.resources, key)]
-        return tuple(listed if both else listed[:1])
+        has_equal_limits = is_extended(name) or name.startswith(HUGE_PAGES)
+        keys_with_resource = [key for key in ("requests", "limits") if name in getattr(self.resources, key)]
+        return tuple(keys_with_resource if has_equal_limits else keys_with_resource[:1])
 
     @property
     def text(self) -> str:
         text: str = getattr(self.resources, self.keys[0])[self.resource]
         return text
 
-    def lowered(self, billionths: int) -> str | None:
-        """Return the amount lowered by at least this much; None if nothing is left."""
+    def lower_by(self, billionths: int) -> str | None:
+        """Return the amount lowered by at least this much; None if nothing remains."""
         step = _step(self.resource)
         page = self.resource.removeprefix(HUGE_PAGES)
         if page != self.resource:
             step = exact(page)
-        rest = (exact(self.text) - billionths) // step * step
-        return quantity(self.resource, rest // _step(self.resource)) if rest > 0 else None
+        remaining = (exact(self.text) - billionths) // step * step
+        return quantity(self.resource, remaining // _step(self.resource)) if remaining > 0 else None
 
-    def changes(self, after: str | None) -> Iterator[Change]:
+    def changes(self, new_amount: str | None) -> Iterator[Change]:
         for key in self.keys:
-            before = getattr(self.resources, key)[self.resource]
-            yield Change(child(f"{self.path}.{key}", self.resource), before, after)
+            old_amount = getattr(self.resources, key)[self.resource]
+            yield Change(child(f"{self.path}.{key}", self.resource), old_amount, new_amount)
 
 
 def smaller_pods(
     pod_sets: Pods, model: Model, short: Sequence[Reason], run_path: str, *, together: bool
 ) -> Candidate | None:
-    """Return the containers' requests, lowered to the available quota; None if nothing would be left of one.
+    """Return the containers' requests, lowered to the available quota; None if nothing of one would remain.
 
-    `together`: whether pod sets with the same setting are on the same flavor, so that each of them frees quota.
+    `on_same_flavor`: whether pod sets with the same setting are on one flavor, so that all of them free quota.
     """
-    reductions: dict[tuple[str, str], tuple[_Amount, int]] = {}
+    reductions: dict[tuple[str, str], tuple[_ContainerAmount, int]] = {}
     for reason in short:
-        place, (pods, declared) = next(item for item in enumerate(pod_sets) if item[1][0].name == reason.pod_set)
-        sources = _sources(declared, model, reason.resource)
+        index, (pods, pod_settings) = next(
+            indexed_pair for indexed_pair in enumerate(pod_sets) if indexed_pair[1][0].name == reason.pod_set
+        )
+        sources = _sources(pod_settings, model, reason.resource)
         amount, per_unit = next((source for source in sources if source[1]), (None, 0))
         if amount is None:
             return None
-        sharing = [one.count for one, other in pod_sets[:place] if together and other.resources_path == amount.path]
-        missing = -(-reason.missing // max(1, pods.count + sum(sharing))) * _step(reason.resource)
+        shared_counts = [
+            earlier.count
+            for earlier, earlier_settings in pod_sets[:index]
+            if together and earlier_settings.resources_path == amount.path
+        ]
+        missing = -(-reason.missing // max(1, pods.count + sum(shared_counts))) * _step(reason.resource)
         if amount.resource != reason.resource:
             # Only whole units of the input are counted.
             missing = -(-missing // per_unit) * WHOLE
@@ -81,55 +87,55 @@ def smaller_pods(
     changes: list[Change] = []
     size = 0.0
     for amount, billionths in reductions.values():
-        after = amount.lowered(billionths)
-        if after is None:
+        new_amount = amount.lower_by(billionths)
+        if new_amount is None:
             return None
-        changes += amount.changes(after)
+        changes += amount.changes(new_amount)
         size += billionths / exact(amount.text)
     texts = [f"{change.path} from {change.before} to {change.after}" for change in changes]
-    return Candidate(size, f"lower {_relative(texts, run_path)}", tuple(changes))
+    return Candidate(size, f"lower {_join_settings(texts, run_path)}", tuple(changes))
 
 
 def without(pod_sets: Pods, model: Model, uncovered: Sequence[Reason], run_path: str) -> Iterator[Candidate]:
-    """Yield the settings without what the cluster queue does not cover; something is left for it to count."""
+    """Yield the settings without the resources that the cluster queue does not cover, if others remain."""
     names = {reason.resource for reason in uncovered}
-    removed: dict[str, Change] = {}
-    for pods, declared in pod_sets:
-        amounts = [amount for name in names for amount, _ in _sources(declared, model, name)]
+    removals: dict[str, Change] = {}
+    for pods, pod_settings in pod_sets:
+        amounts = [amount for name in names for amount, _ in _sources(pod_settings, model, name)]
         changes = [
             change
             for amount in amounts
             for key in ("requests", "limits")
-            if amount.resource in getattr(declared.resources, key)
+            if amount.resource in getattr(pod_settings.resources, key)
             for change in [_removal(amount, key)]
         ]
-        removed |= {change.path: change for change in changes}
+        removals |= {change.path: change for change in changes}
         if not pods.own_resources - {amount.resource for amount in amounts}:
             return
-    yield Candidate(ANOTHER_RESOURCE, f"remove {_relative(removed, run_path)}", tuple(removed.values()))
+    yield Candidate(ANOTHER_RESOURCE, f"remove {_join_settings(removals, run_path)}", tuple(removals.values()))
 
 
-def _removal(amount: _Amount, key: str) -> Change:
-    before = getattr(amount.resources, key)[amount.resource]
-    return Change(child(f"{amount.path}.{key}", amount.resource), before, None)
+def _removal(amount: _ContainerAmount, key: str) -> Change:
+    old_amount = getattr(amount.resources, key)[amount.resource]
+    return Change(child(f"{amount.path}.{key}", amount.resource), old_amount, None)
 
 
-def _sources(declared: DeclaredPods, model: Model, resource: str) -> Iterator[tuple[_Amount, int]]:
+def _sources(pod_settings: PodSettings, model: Model, resource: str) -> Iterator[tuple[_ContainerAmount, int]]:
     """Yield the settings of which Kueue counts the resource: its own, and inputs of transformations.
 
-    With each of them, the counted amount for one unit, in billionths.
+    With the amount that Kueue counts for one unit of a setting, in billionths.
     """
-    own = model.transformations.get(resource)
-    counted = {resource: WHOLE} if own is None or not own.replaces else {}
+    own_transformation = model.transformations.get(resource)
+    counted_per_unit = {resource: WHOLE} if own_transformation is None or not own_transformation.replaces else {}
     for name, transformation in model.transformations.items():
         if resource in transformation.outputs:
-            counted.setdefault(name, transformation.outputs[resource])
-    for name, per_unit in counted.items():
-        if name in declared.resources.requests or name in declared.resources.limits:
-            yield _Amount(declared.resources_path, name, declared.resources), per_unit
+            counted_per_unit.setdefault(name, transformation.outputs[resource])
+    for name, per_unit in counted_per_unit.items():
+        if name in pod_settings.resources.requests or name in pod_settings.resources.limits:
+            yield _ContainerAmount(pod_settings.resources_path, name, pod_settings.resources), per_unit
 
 
-def _relative(paths: Sequence[str] | Mapping[str, Change], run_path: str) -> str:
+def _join_settings(paths: Sequence[str] | Mapping[str, Change], run_path: str) -> str:
     """Join settings, those of the run without its path."""
     return " and ".join(path.removeprefix(f"{run_path}.") for path in paths)
 

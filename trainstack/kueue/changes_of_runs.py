@@ -11,7 +11,7 @@ from trainstack.kueue.model import Workload
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.kueue.what_if import WhatIf
-from trainstack.runs.manifests.kind import PodSet as DeclaredPods
+from trainstack.runs.manifests.kind import PodSet as PodSettings
 from trainstack.runs.status.run_pods import pod_sets
 from trainstack.settings.sections.workloads import Workload as Run
 from trainstack.settings.values.paths import child
@@ -28,15 +28,15 @@ class RunChanges:
     def of(cls, what_if: WhatIf, workload: Workload) -> "RunChanges":
         """Return the changes of a declared workload."""
         run = what_if.runs[workload.path]
-        declared = zip(workload.pod_sets, pod_sets(workload.path, run), strict=True)
-        return cls(what_if, workload, run, tuple(declared))
+        pairs = zip(workload.pod_sets, pod_sets(workload.path, run), strict=True)
+        return cls(what_if, workload, run, tuple(pairs))
 
     def other_queues(self) -> Iterator[Candidate]:
         """Yield the other queues of the workload's namespace."""
-        workload, idle = self.workload, self.what_if.idle.idle
+        workload, idle = self.workload, self.what_if.idle.idle_snapshot
         shrinks = any(pods.min_count is not None for pods in workload.pod_sets)
-        for (namespace, name), local in (self.what_if.model.local_queues or {}).items():
-            cq = idle.cluster_queues.get(local.cluster_queue)
+        for (namespace, name), local_queue in (self.what_if.model.local_queues or {}).items():
+            cq = idle.cluster_queues.get(local_queue.cluster_queue)
             if namespace != workload.namespace or name == workload.queue or cq is None:
                 continue
             if shrinks or cq.may_hold(workload):
@@ -45,9 +45,9 @@ class RunChanges:
 
     def smaller_pods(self, short: Sequence[Reason]) -> Iterator[Candidate]:
         """Yield the smallest reduction of each container's requests that helps."""
-        for together in (True, False):
+        for on_same_flavor in (True, False):
             args = self.pod_sets, self.what_if.model, short, self.workload.path
-            candidate = smaller_pods(*args, together=together)
+            candidate = smaller_pods(*args, together=on_same_flavor)
             if candidate is not None and self._fits(candidate.changes):
                 yield candidate
                 return
@@ -67,51 +67,51 @@ class RunChanges:
     def fewer_pods(self, short: Sequence[Reason]) -> Iterator[Candidate]:
         """Yield, for each pod set, the largest number of its pods that fits."""
         names = {reason.pod_set for reason in short}
-        for pods, declared in self.pod_sets:
+        for pods, pod_settings in self.pod_sets:
             if pods.name in names and pods.count > 1:
-                lowered = map(self._lowered, self._numbers(declared))
-                yield from filter(None, [next(filter(None, lowered), None)])
+                candidates = map(self._largest_fitting_count, self._pod_counts(pod_settings))
+                yield from filter(None, [next(filter(None, candidates), None)])
 
-    def _numbers(self, pods: DeclaredPods) -> Iterator["_Number"]:
+    def _pod_counts(self, pods: PodSettings) -> Iterator["_PodCount"]:
         """Yield the settings with the number of pods, each an alternative."""
         run, path = self.run, self.workload.path
         if run.replicated_jobs:
             job = next(job for job in run.replicated_jobs if job.name == pods.name)
-            yield _Number({f"{pods.path}.replicas": job.replicas})
+            yield _PodCount({f"{pods.path}.replicas": job.replicas})
             # The pods of one Job work together: those that would only start later are left out.
             keys = ("parallelism", "completions") if job.completions == job.parallelism else ("parallelism",)
-            yield _Number({f"{pods.path}.{key}": job.parallelism for key in keys})
+            yield _PodCount({f"{pods.path}.{key}": job.parallelism for key in keys})
         elif run.roles:
             # Kueue counts the nodes of a TrainJob together.
             role = "Worker" if run.kind == "TrainJob" else pods.name
-            least = run.elastic.min_replicas if run.elastic and role == "Worker" else 1
+            min_replicas = run.elastic.min_replicas if run.elastic and role == "Worker" else 1
             if role in run.roles:
-                yield _Number({f"{child(f'{path}.roles', role)}.replicas": run.roles[role].replicas}, least)
+                yield _PodCount({f"{child(f'{path}.roles', role)}.replicas": run.roles[role].replicas}, min_replicas)
         elif (sweep := self.what_if.sweeps.get(path)) is not None and sweep.form == "indexed":
-            yield _Number({f"{path.removesuffix('.run')}.parallelism": sweep.parallelism or 1})
+            yield _PodCount({f"{path.removesuffix('.run')}.parallelism": sweep.parallelism or 1})
         else:
             if run.min_parallelism is not None:
-                yield _Number({f"{path}.minParallelism": run.min_parallelism})
-            removed = (
+                yield _PodCount({f"{path}.minParallelism": run.min_parallelism})
+            removals = (
                 () if run.min_parallelism is None else (Change(f"{path}.minParallelism", run.min_parallelism, None),)
             )
-            yield _Number({f"{path}.parallelism": run.parallelism}, removed=removed)
+            yield _PodCount({f"{path}.parallelism": run.parallelism}, removals=removals)
 
-    def _lowered(self, number: "_Number") -> Candidate | None:
+    def _largest_fitting_count(self, pod_count: "_PodCount") -> Candidate | None:
         """Return the largest smaller number with which the run fits."""
-        current = max(number.settings.values())
-        fewer = range(current - 1, number.least - 1, -1)
-        place = bisect_left(fewer, x=True, key=lambda count: self._fits(number.changes(count)))
-        if place == len(fewer):
+        old_count = max(pod_count.settings.values())
+        smaller_counts = range(old_count - 1, pod_count.minimum - 1, -1)
+        index = bisect_left(smaller_counts, x=True, key=lambda count: self._fits(pod_count.changes(count)))
+        if index == len(smaller_counts):
             return None
-        count = fewer[place]
-        listed = [path.removeprefix(f"{self.workload.path}.") for path in number.settings]
-        text = f"lower {' and '.join(f'{path} from {current} to {count}' for path in listed)}"
-        if number.removed:
-            text += (
-                f" and remove {' and '.join(one.path.removeprefix(f'{self.workload.path}.') for one in number.removed)}"
+        count = smaller_counts[index]
+        setting_names = [path.removeprefix(f"{self.workload.path}.") for path in pod_count.settings]
+        text = f"lower {' and '.join(f'{path} from {old_count} to {count}' for path in setting_names)}"
+        if pod_count.removals:
+            text += " and remove " + " and ".join(
+                change.path.removeprefix(f"{self.workload.path}.") for change in pod_count.removals
             )
-        return Candidate((current - count) / current, text, number.changes(count))
+        return Candidate((old_count - count) / old_count, text, pod_count.changes(count))
 
     def _fits(self, changes: Iterable[Change]) -> bool:
         verdict = self.what_if.verdict(self.workload.path, changes)
@@ -119,14 +119,14 @@ class RunChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class _Number:
+class _PodCount:
     """Settings of one number of pods, which are changed together."""
 
     settings: Mapping[str, int]
     """The values by path."""
-    least: int = 1
-    removed: tuple[Change, ...] = ()
-    """What does not go with a smaller number."""
+    minimum: int = 1
+    removals: tuple[Change, ...] = ()
+    """Changes that remove settings which contradict a smaller number."""
 
     def changes(self, count: int) -> tuple[Change, ...]:
-        return (*(Change(path, before, count) for path, before in self.settings.items()), *self.removed)
+        return (*(Change(path, old_count, count) for path, old_count in self.settings.items()), *self.removals)

@@ -18,15 +18,15 @@ from trainstack.kueue.snapshot import Snapshot
 class Head:
     """The head of a queue with its attempt."""
 
-    def __init__(self, item: Item, pending: PendingQueue, attempt: Attempt, *, continues: bool = False) -> None:
+    def __init__(self, entry: Item, pending_queue: PendingQueue, attempt: Attempt, *, continues: bool = False) -> None:
         """`continues`: the next attempts begin where this one ended, and one of them succeeds."""
-        self.item = item
-        self.pending = pending
+        self.entry = entry
+        self.pending_queue = pending_queue
         self.attempt = attempt
         self.continues = continues
-        self.from_first_flavor = not item.tried
-        self.nominated = attempt.nominated
-        self.order = cohort_order(pending, item, attempt.assignment.level)
+        self.from_first_flavor = not entry.tried
+        self.is_nominated = attempt.nominated
+        self.order = cohort_order(pending_queue, entry, attempt.assignment.level)
 
 
 def cohort_order(pending: PendingQueue, item: Item, level: int) -> tuple[int, int, float, int]:
@@ -44,66 +44,66 @@ class CycleResult:
 
 
 def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
-    """Process the heads; quota that one takes or reserves is not available to later ones.
+    """Process the heads; quota that a head uses or reserves is not available to later heads.
 
     The snapshot is unchanged on return.
     """
-    result = CycleResult()
-    preempted: dict[str, Admitted] = {}
-    reserved: list[tuple[str, Usage]] = []
+    cycle_result = CycleResult()
+    preempted_workloads: dict[str, Admitted] = {}
+    reservations: list[tuple[str, Usage]] = []
     remaining = len(heads)
-    for head in _in_order(snapshot, heads):
-        queue, attempt = head.pending.cq.spec.name, head.attempt
+    for head in _heads_in_order(snapshot, heads):
+        queue, attempt = head.pending_queue.cq.spec.name, head.attempt
         usage: Usage = attempt.assignment.usage
         remaining -= 1
-        if not head.nominated:
+        if not head.is_nominated:
             usage = quota_to_reserve(head)
-        elif (reserved or attempt.skipped) and not still_fits(snapshot, head, preempted):
+        elif (reservations or attempt.skipped) and not still_fits(snapshot, head, preempted_workloads):
             # Skipped: the next attempt begins with the first flavor.
-            head.item.tried = ()
+            head.entry.tried = ()
             continue
         elif attempt.targets:
-            preempted |= {target.workload.key: target for target in attempt.targets}
-            result.preempting.append(head)
+            preempted_workloads |= {target.workload.key: target for target in attempt.targets}
+            cycle_result.preempting.append(head)
         else:
-            result.admitted.append(head)
+            cycle_result.admitted.append(head)
         if remaining and usage:
             snapshot.tree.add(queue, usage)
-            reserved.append((queue, usage))
-    for name, usage in reversed(reserved):
+            reservations.append((queue, usage))
+    for name, usage in reversed(reservations):
         snapshot.tree.remove(name, usage)
-    return result
+    return cycle_result
 
 
-def _in_order(snapshot: Snapshot, heads: Sequence[Head]) -> Iterable[Head]:
+def _heads_in_order(snapshot: Snapshot, heads: Sequence[Head]) -> Iterable[Head]:
     if len(heads) < 2:
         return heads
     if snapshot.fair_sharing:
-        return _fairest_first(snapshot, heads)
-    return sorted(heads, key=lambda one: one.order)
+        return _heads_by_fair_share(snapshot, heads)
+    return sorted(heads, key=lambda head: head.order)
 
 
-def _fairest_first(snapshot: Snapshot, heads: Iterable[Head]) -> Iterator[Head]:
+def _heads_by_fair_share(snapshot: Snapshot, heads: Iterable[Head]) -> Iterator[Head]:
     """Yield the heads in the order of fair sharing, each by the usage after the heads before it.
 
     At each level of a cohort tree the lowest share wins, with the head admitted. From v0.16 on, heads that do not
     borrow win over others. Source: fairSharingIterator and runTournament in pkg/scheduler/fair_sharing_iterator.go.
     """
-    remaining = {head.pending.cq.node: head for head in heads}
+    remaining = {head.pending_queue.cq.node: head for head in heads}
     while remaining:
-        first = next(iter(remaining))
-        if first.parent is None:
-            yield remaining.pop(first)
+        next_node = next(iter(remaining))
+        if next_node.parent is None:
+            yield remaining.pop(next_node)
             continue
-        root = first.root
+        root = next_node.root
         shares: dict[tuple[ResourceNode, ResourceNode], tuple[bool, Share]] = {}
         for node, head in remaining.items():
             if root in node.ancestors():
-                shares.update(_shares_after(snapshot, node, head.attempt.assignment))
-        yield remaining.pop(_winner(root, remaining, shares) or first)
+                shares.update(_shares_after_admission(snapshot, node, head.attempt.assignment))
+        yield remaining.pop(_winning_queue(root, remaining, shares) or next_node)
 
 
-def _shares_after(
+def _shares_after_admission(
     snapshot: Snapshot, queue: ResourceNode, assignment: Assignment
 ) -> Iterator[tuple[tuple[ResourceNode, ResourceNode], tuple[bool, Share]]]:
     """Yield whether a queue and its cohorts count as borrowing after an admission, and their shares.
@@ -111,16 +111,16 @@ def _shares_after(
     By parent cohort and queue.
     """
     snapshot.tree.add(queue.name, assignment.usage)
-    found = [
-        ((node.parent, queue), (_borrows_for(snapshot, node, assignment), share(node)))
+    shares = [
+        ((node.parent, queue), (_counts_as_borrowing(snapshot, node, assignment), share(node)))
         for node in (queue, *queue.ancestors())
         if node.parent is not None
     ]
     snapshot.tree.remove(queue.name, assignment.usage)
-    yield from found
+    yield from shares
 
 
-def _borrows_for(snapshot: Snapshot, node: ResourceNode, assignment: Assignment) -> bool:
+def _counts_as_borrowing(snapshot: Snapshot, node: ResourceNode, assignment: Assignment) -> bool:
     """Whether a node, with the admission, counts as borrowing in the order of fair sharing."""
     if snapshot.nominal_first == "by queue":
         return assignment.level > 0
@@ -129,14 +129,16 @@ def _borrows_for(snapshot: Snapshot, node: ResourceNode, assignment: Assignment)
     return False
 
 
-def _winner(
+def _winning_queue(
     cohort: ResourceNode,
     heads: Mapping[ResourceNode, Head],
     shares: Mapping[tuple[ResourceNode, ResourceNode], tuple[bool, Share]],
 ) -> ResourceNode | None:
     """Return the queue below a cohort whose head is next."""
-    winners = (_winner(child, heads, shares) for child in cohort.cohorts)
-    candidates = [node for node in winners if node is not None] + [node for node in cohort.queues if node in heads]
+    child_winners = (_winning_queue(child, heads, shares) for child in cohort.cohorts)
+    candidates = [node for node in child_winners if node is not None] + [
+        node for node in cohort.queues if node in heads
+    ]
     # Without the borrowing level.
     return min(candidates, key=lambda node: (shares[cohort, node], heads[node].order[1:]), default=None)
 
@@ -146,26 +148,30 @@ def still_fits(snapshot: Snapshot, head: Head, preempted: Mapping[str, Admitted]
     targets = head.attempt.targets
     if any(target.workload.key in preempted for target in targets):
         return False
-    cq = head.pending.cq
+    cq = head.pending_queue.cq
     with snapshot.tree.without([*preempted.values(), *targets]):
         return all(cq.available(fr) >= number for fr, number in head.attempt.assignment.usage.items())
 
 
 def quota_to_reserve(head: Head) -> dict[FlavorResource, int]:
-    """Return the quota that a failed head keeps from later heads, because it may be unable to reclaim it.
+    """Return the quota that a failed head reserves against later heads, because it may be unable to reclaim it.
 
     Source: quotaResourcesToReserve.
     """
-    node, assignment, preemption = head.pending.cq.node, head.attempt.assignment, head.pending.cq.spec.preemption
+    node, assignment, preemption = (
+        head.pending_queue.cq.node,
+        head.attempt.assignment,
+        head.pending_queue.cq.spec.preemption,
+    )
     if assignment.mode is Mode.NO_FIT or preemption.reclaim_within_cohort == "Any":
         return {}
-    reserved = {}
+    reservation = {}
     for fr, number in assignment.usage.items():
         quota, used = node.quota(fr), node.usage.get(fr, 0)
         if assignment.level == 0:
-            reserved[fr] = max(0, min(number, quota.nominal - used))
+            reservation[fr] = max(0, min(number, quota.nominal - used))
         elif quota.borrowing_limit is None:
-            reserved[fr] = number
+            reservation[fr] = number
         else:
-            reserved[fr] = max(0, min(number, quota.nominal + quota.borrowing_limit - used))
-    return reserved
+            reservation[fr] = max(0, min(number, quota.nominal + quota.borrowing_limit - used))
+    return reservation

@@ -13,16 +13,16 @@ FINISH_DELAY = 0.05
 """Seconds after a workload finishes in which Kueue updates its status; each update requeues the cohort's workloads."""
 EVICTION_DELAY = 0.4
 """Seconds from an eviction to the release of its quota, as measured with Jobs that are suspended and whose pods end.
-Meanwhile the preempting workload is tried in vain, and others may take free quota."""
+Meanwhile the attempts of the preempting workload fail, and others may use free quota."""
 
 
 class DelayedRequeue:
     def __init__(self, *, cycles: int | None) -> None:
         """`cycles`: for how many cycles an evicted workload holds its quota; None: EVICTION_DELAY."""
         self._cycles = cycles
-        self._evicted: dict[str, int] = {}
+        self._remaining_cycles: dict[str, int] = {}
         """The remaining cycles of evicted workloads."""
-        self._finished: dict[RootCohort, None] = {}
+        self._finished_cohorts: dict[RootCohort, None] = {}
         """Root cohorts of workloads that finished since the last `advance_to`."""
         self._queue: list[tuple[float, int, RootCohort | str]] = []
         self._order = count()
@@ -30,47 +30,47 @@ class DelayedRequeue:
     def finished(self, root_cohort: RootCohort) -> None:
         """Record a finished workload, at the time of the next `advance_to`."""
         if self._cycles is None:
-            self._finished[root_cohort] = None
+            self._finished_cohorts[root_cohort] = None
 
     def advance_to(self, now: float) -> None:
-        for root_cohort in self._finished:
+        for root_cohort in self._finished_cohorts:
             self._delay(root_cohort, now + FINISH_DELAY)
-        self._finished.clear()
+        self._finished_cohorts.clear()
 
     def evict(self, key: str, now: float) -> bool:
         """Begin the eviction of a workload; return False if it has begun before."""
-        if key in self._evicted:
+        if key in self._remaining_cycles:
             return False
-        self._evicted[key] = self._cycles or 0
+        self._remaining_cycles[key] = self._cycles or 0
         if self._cycles is None:
             self._delay(key, now + EVICTION_DELAY)
         return True
 
     def forget(self, key: str) -> None:
         """Remove a workload whose quota was released."""
-        self._evicted.pop(key, None)
+        self._remaining_cycles.pop(key, None)
 
     @property
     def evicting(self) -> bool:
-        return bool(self._evicted)
+        return bool(self._remaining_cycles)
 
     @property
     def counts_cycles(self) -> bool:
         """Whether quota is released after a number of cycles."""
-        return self._cycles is not None and bool(self._evicted)
+        return self._cycles is not None and bool(self._remaining_cycles)
 
     def released(self) -> list[str]:
         """Return the evicted workloads without remaining cycles, and count one cycle for the others."""
         if self._cycles is None:
             return []
-        released = [key for key, cycles in self._evicted.items() if cycles <= 0]
-        self._evicted = {key: cycles - 1 for key, cycles in self._evicted.items() if cycles > 0}
-        return released
+        released_keys = [key for key, cycles in self._remaining_cycles.items() if cycles <= 0]
+        self._remaining_cycles = {key: cycles - 1 for key, cycles in self._remaining_cycles.items() if cycles > 0}
+        return released_keys
 
     @property
     def next(self) -> float:
         """The time of the next delayed effect in seconds; infinity without one."""
-        while self._queue and isinstance(self._queue[0][2], str) and self._queue[0][2] not in self._evicted:
+        while self._queue and isinstance(self._queue[0][2], str) and self._queue[0][2] not in self._remaining_cycles:
             heappop(self._queue)
         return self._queue[0][0] if self._queue else inf
 
@@ -78,5 +78,5 @@ class DelayedRequeue:
         """Return the next root cohort to requeue, or the key of an evicted workload that releases its quota."""
         return heappop(self._queue)[2]
 
-    def _delay(self, effect: RootCohort | str, at: float) -> None:
-        heappush(self._queue, (at, next(self._order), effect))
+    def _delay(self, effect: RootCohort | str, time: float) -> None:
+        heappush(self._queue, (time, next(self._order), effect))

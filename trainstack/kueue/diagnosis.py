@@ -33,32 +33,36 @@ from trainstack.kueue.verdict import Cause, Reason
 
 def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot) -> Iterator[Reason]:
     """Yield the reasons that do not depend on quota: a rejected workload, other namespaces, an inactive queue."""
-    yield from _unmanaged(model, workload)
-    yield from _refused(workload)
-    of_queue = partial(_of_queue, model, queue.name)
+    yield from _management_reasons(model, workload)
+    yield from _rejection_reasons(workload)
+    queue_reason = partial(_queue_reason, model, queue.name)
     if not selected(queue.namespaces, labels_of(model, workload.namespace)):
-        yield of_queue("queue-closed", f"does not admit workloads of namespace {workload.namespace}", "namespaces")
+        yield queue_reason("queue-closed", f"does not admit workloads of namespace {workload.namespace}", "namespaces")
     for flavor in missing_flavors(model, queue):
-        yield of_queue("flavor-missing", f"is inactive: its flavor {flavor} does not exist", flavor=flavor)
+        yield queue_reason("flavor-missing", f"is inactive: its flavor {flavor} does not exist", flavor=flavor)
     for topology in missing_topologies(model, queue):
-        yield of_queue("topology-missing", f"is inactive: topology {topology} of its flavors does not exist")
+        yield queue_reason("topology-missing", f"is inactive: topology {topology} of its flavors does not exist")
     for check in inactive_checks(model, queue):
-        yield of_queue("check-inactive", f"is inactive: its admission check {check} is missing or inactive")
+        yield queue_reason("check-inactive", f"is inactive: its admission check {check} is missing or inactive")
     if queue.cohort is not None and snapshot.tree.cyclic(queue.cohort):
-        yield of_queue("cohort-cycle", f"is inactive: the parents of its cohort {queue.cohort} form a cycle", "cohort")
+        yield queue_reason(
+            "cohort-cycle", f"is inactive: the parents of its cohort {queue.cohort} form a cycle", "cohort"
+        )
     if queue.inactive:
-        yield of_queue("queue-inactive", f"is inactive: {queue.inactive}")
+        yield queue_reason("queue-inactive", f"is inactive: {queue.inactive}")
     elif model.release.dispatches_or_provisions and dispatches_and_provisions(model, queue):
-        yield of_queue("queue-inactive", "is inactive: it has checks of both MultiKueue and ProvisioningRequest")
-    local = (model.local_queues or {})[workload.namespace, workload.queue]
+        yield queue_reason("queue-inactive", "is inactive: it has checks of both MultiKueue and ProvisioningRequest")
+    local_queue = (model.local_queues or {})[workload.namespace, workload.queue]
     if queue.stop_policy != "None":
-        yield of_queue("queue-stopped", f"is stopped (stopPolicy: {queue.stop_policy})", "stopPolicy")
-    if local.stop_policy != "None":
-        message = f"queue {local.name} is stopped (stopPolicy: {local.stop_policy})"
-        yield Reason("queue-stopped", message, local_queue_path(model, local.namespace, local.name, "stopPolicy"))
+        yield queue_reason("queue-stopped", f"is stopped (stopPolicy: {queue.stop_policy})", "stopPolicy")
+    if local_queue.stop_policy != "None":
+        message = f"queue {local_queue.name} is stopped (stopPolicy: {local_queue.stop_policy})"
+        yield Reason(
+            "queue-stopped", message, local_queue_path(model, local_queue.namespace, local_queue.name, "stopPolicy")
+        )
 
 
-def _unmanaged(model: Model, workload: Workload) -> Iterator[Reason]:
+def _management_reasons(model: Model, workload: Workload) -> Iterator[Reason]:
     """Yield why Kueue creates no Workload for the run, which stays suspended."""
     count = len(workload.pod_sets)
     if count > MOST_POD_SETS:
@@ -72,11 +76,11 @@ def _unmanaged(model: Model, workload: Workload) -> Iterator[Reason]:
         yield Reason("namespace-unmanaged", message, f"{workload.path}.namespace")
 
 
-def _refused(workload: Workload) -> Iterator[Reason]:
+def _rejection_reasons(workload: Workload) -> Iterator[Reason]:
     """Yield the reasons in the workload itself."""
     if workload.held_until is not None:
-        ends = datetime.fromtimestamp(workload.held_until, UTC).isoformat()
-        yield Reason("backoff", f"Kueue queues it again at {ends}, after its eviction", workload.path)
+        requeue_time = datetime.fromtimestamp(workload.held_until, UTC).isoformat()
+        yield Reason("backoff", f"Kueue queues it again at {requeue_time}, after its eviction", workload.path)
     for check, state in workload.failed_checks.items():
         cause: Cause = "check-retry" if state == "Retry" else "check-failed"
         yield Reason(cause, f"its admission check {check} is in state {state}", workload.path)
@@ -85,7 +89,7 @@ def _refused(workload: Workload) -> Iterator[Reason]:
             yield Reason("pod-refused", fault, pods.resources_path, pods.name)
 
 
-def _of_queue(model: Model, queue: str, cause: Cause, problem: str, key: str = "", flavor: str = "") -> Reason:
+def _queue_reason(model: Model, queue: str, cause: Cause, problem: str, key: str = "", flavor: str = "") -> Reason:
     """Return a reason in the cluster queue. `key`: the settings key of its field."""
     return Reason(cause, f"cluster queue {queue} {problem}", queue_path(model, queue, key), flavor=flavor)
 
@@ -96,34 +100,37 @@ def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: 
     A pod set without a flavor is counted on the one that has the most of what it requests, so that the requests of
     later pod sets are added to it. `now`: compare with the quota that is available now, not with an idle cluster's.
     """
-    found: list[Reason] = []
+    # The first flavor with the smallest shortage counts as assigned, so that shortages of later pod sets add up.
+    reasons: list[Reason] = []
     usage: dict[FlavorResource, int] = {}
     for pods in workload.pod_sets:
         requests = scaled(pods, pods.count)
         if "pods" in cq.group_of:
             requests["pods"] = pods.count
         for resource in cq.uncovered(requests):
-            message = f"{_pod(pods)} requests {resource}, which cluster queue {cq.spec.name} does not cover"
-            found.append(Reason("uncovered", message, pods.resources_path, pods.name, resource=resource))
+            message = f"{_pod_phrase(pods)} requests {resource}, which cluster queue {cq.spec.name} does not cover"
+            reasons.append(Reason("uncovered", message, pods.resources_path, pods.name, resource=resource))
         groups = {id(group): group for name, group in cq.group_of.items() if name in requests}
         for group in groups.values():
-            covered = {name: number for name, number in requests.items() if name in group.covered}
+            covered_requests = {name: number for name, number in requests.items() if name in group.covered}
             mismatches: list[Reason] = []
-            short: dict[str, list[Reason]] = {}
+            shortages_by_flavor: dict[str, list[Reason]] = {}
             for flavor in group.flavors:
                 if flavor is not None and (mismatch := _mismatch(cq, pods, group, flavor)):
                     mismatches.append(mismatch)
                 elif flavor is not None:
-                    amounts = {(flavor.name, resource): number for resource, number in covered.items()}
-                    short[flavor.name] = _shortages(model, cq, pods, amounts, usage, now=now)
-            if not short:
-                found += _with_contradiction(mismatches, pods, group)
+                    amounts = {(flavor.name, resource): number for resource, number in covered_requests.items()}
+                    shortages_by_flavor[flavor.name] = _shortages(model, cq, pods, amounts, usage, now=now)
+            if not shortages_by_flavor:
+                reasons += _explain_contradiction(mismatches, pods, group)
                 continue
-            nearest = min(short, key=lambda name: _distance(short[name], covered))
-            found += short[nearest]
-            for resource, number in covered.items():
-                usage[nearest, resource] = usage.get((nearest, resource), 0) + number
-    return found
+            nearest_flavor = min(
+                shortages_by_flavor, key=lambda name: _distance(shortages_by_flavor[name], covered_requests)
+            )
+            reasons += shortages_by_flavor[nearest_flavor]
+            for resource, number in covered_requests.items():
+                usage[nearest_flavor, resource] = usage.get((nearest_flavor, resource), 0) + number
+    return reasons
 
 
 def _distance(shortages: list[Reason], requests: dict[str, int]) -> float:
@@ -135,49 +142,55 @@ def _distance(shortages: list[Reason], requests: dict[str, int]) -> float:
 
 
 def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flavor) -> Reason | None:
-    pod = _pod(pods)
+    pod_phrase = _pod_phrase(pods)
     match cq.mismatch(flavor, pods, group):
         case "none":
-            message = f"{pod} requests a topology, but flavor {flavor.name} has none"
+            message = f"{pod_phrase} requests a topology, but flavor {flavor.name} has none"
             return Reason("topology", message, pods.path, pods.name, flavor.name)
         case "only":
-            message = f"flavor {flavor.name} requires pods that request a topology; {pod} does not"
+            message = f"flavor {flavor.name} requires pods that request a topology; {pod_phrase} does not"
             return Reason("topology", message, pods.path, pods.name, flavor.name)
         case "level":
             return _missing_level(cq, pods, flavor)
     taint = untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
     if taint is not None:
         value = f"={taint.value}" if taint.value else ""
-        message = f"flavor {flavor.name} has the taint {taint.key}{value}:{taint.effect}, which {pod} does not tolerate"
+        message = (
+            f"flavor {flavor.name} has the taint {taint.key}{value}:{taint.effect}, which {pod_phrase} does not "
+            "tolerate"
+        )
         return Reason("taint", message, pods.path, pods.name, flavor.name)
     if not suits(pods.selector, pods.affinity, flavor.labels, group.keys):
-        message = f"the labels of flavor {flavor.name} do not match the node selector or affinity of {pod}"
+        message = f"the labels of flavor {flavor.name} do not match the node selector or affinity of {pod_phrase}"
         return Reason("affinity", message, pods.path, pods.name, flavor.name)
     return None
 
 
-def _with_contradiction(mismatches: list[Reason], pods: PodSet, group: GroupFlavors) -> list[Reason]:
+def _explain_contradiction(mismatches: list[Reason], pods: PodSet, group: GroupFlavors) -> list[Reason]:
     """Return the reasons, of which the first names the labels of several flavors that the pods select together."""
     if any(reason.cause != "affinity" for reason in mismatches):
         return mismatches
-    selected_by: dict[str, list[str]] = {}
+    flavors_by_label: dict[str, list[str]] = {}
     for key, value in pods.selector.items():
         names = [flavor.name for flavor in group.flavors if flavor is not None and flavor.labels.get(key) == value]
         if key in group.keys:
-            selected_by[f"{key}={value}"] = names
-    if len(selected_by) < 2 or not all(selected_by.values()):
+            flavors_by_label[f"{key}={value}"] = names
+    if len(flavors_by_label) < 2 or not all(flavors_by_label.values()):
         return mismatches
-    labels = " and ".join(f"{label} of flavor {' or '.join(names)}" for label, names in selected_by.items())
-    first, *rest = mismatches
-    return [replace(first, message=f"{_pod(pods)} selects {labels}, but no flavor has all"), *rest]
+    labels = " and ".join(f"{label} of flavor {' or '.join(names)}" for label, names in flavors_by_label.items())
+    first_mismatch, *further_mismatches = mismatches
+    return [
+        replace(first_mismatch, message=f"{_pod_phrase(pods)} selects {labels}, but no flavor has all"),
+        *further_mismatches,
+    ]
 
 
 def _missing_level(cq: QueueSnapshot, pods: PodSet, flavor: Flavor) -> Reason:
     levels = (cq.topologies or {})[flavor.topology or ""]
-    missing = " and ".join(level for level in pods.levels if level not in levels)
+    missing_levels = " and ".join(level for level in pods.levels if level not in levels)
     message = (
-        f"{_pod(pods)} requests level {missing}, which topology {flavor.topology} of flavor {flavor.name} does not have"
-        f" (its levels: {', '.join(levels)})"
+        f"{_pod_phrase(pods)} requests level {missing_levels}, which topology {flavor.topology} of flavor "
+        f"{flavor.name} does not have (its levels: {', '.join(levels)})"
     )
     return Reason("topology-level", message, pods.path, pods.name, flavor.name)
 
@@ -185,34 +198,34 @@ def _missing_level(cq: QueueSnapshot, pods: PodSet, flavor: Flavor) -> Reason:
 def _shortages(
     model: Model, cq: QueueSnapshot, pods: PodSet, amounts: Usage, usage: Usage, *, now: bool
 ) -> list[Reason]:
-    found = []
+    shortages = []
     queue, name = cq.spec.name, "" if pods.name == "main" else f"{pods.name} "
     needs = f"{pods.count} {name}{'pod needs' if pods.count == 1 else 'pods need'}"
     for fr, number in amounts.items():
         flavor, resource = fr
         available = cq.available(fr) if now else cq.node.potential_available(fr)
-        before = usage.get(fr, 0)
-        missing = before + number - available
+        earlier_usage = usage.get(fr, 0)
+        missing = earlier_usage + number - available
         if missing <= 0:
             continue
-        text = partial(readable, resource)
+        amount = partial(readable, resource)
         if not now and cq.node.overflows(fr):
             message = (
-                f"{needs} {text(number)} {resource}; the quotas of {resource} on flavor {flavor} that cluster queue "
+                f"{needs} {amount(number)} {resource}; the quotas of {resource} on flavor {flavor} that cluster queue "
                 f"{queue} depends on overflow: they add up to more than the 64 bits in which Kueue calculates"
             )
-            place = quota_path(model, queue, flavor, resource)
-            found.append(Reason("overflow", message, pods.path, pods.name, flavor, resource, quota_path=place))
+            field_path = quota_path(model, queue, flavor, resource)
+            shortages.append(Reason("overflow", message, pods.path, pods.name, flavor, resource, quota_path=field_path))
             continue
-        added = f", in addition to the {text(before)} of the pod sets before them" if before else ""
-        quota = (
-            f"has {text(max(0, available))} of flavor {flavor} available ({text(missing)} must be released)"
+        addition = f", in addition to the {amount(earlier_usage)} of the pod sets before them" if earlier_usage else ""
+        available_text = (
+            f"has {amount(max(0, available))} of flavor {flavor} available ({amount(missing)} must be released)"
             if now
-            else f"has at most {text(available)} of flavor {flavor} ({text(missing)} missing)"
+            else f"has at most {amount(available)} of flavor {flavor} ({amount(missing)} missing)"
         )
         reason = Reason(
             cause="in-use" if now else "quota",
-            message=f"{needs} {text(number)} {resource}{added}; cluster queue {queue} {quota}",
+            message=f"{needs} {amount(number)} {resource}{addition}; cluster queue {queue} {available_text}",
             path=pods.path,
             pod_set=pods.name,
             flavor=flavor,
@@ -220,9 +233,9 @@ def _shortages(
             missing=missing,
             quota_path=quota_path(model, queue, flavor, resource),
         )
-        found.append(reason)
-    return found
+        shortages.append(reason)
+    return shortages
 
 
-def _pod(pods: PodSet) -> str:
+def _pod_phrase(pods: PodSet) -> str:
     return "the pod" if pods.name == "main" and pods.count == 1 else f"the {pods.name} pod"

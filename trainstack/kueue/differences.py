@@ -1,4 +1,4 @@
-"""What differs between the minor releases of Kueue that the simulator models: all differences are here.
+"""All differences between the minor releases of Kueue that the simulator models.
 
 FIELDS and GATES describe v0.15, the release that environments install; other releases are described by their
 differences from it. Found by reading the modules and by comparing thousands of drawn cases with each release's own
@@ -36,7 +36,7 @@ class Release:
     serves_v1beta2: bool = True
     """Whether it serves the version of its API in which objects are declared and read."""
     disputed: frozenset["Disputed"] = frozenset()
-    """What the patch release decides differently from the modelled one."""
+    """What the patch release decides differently from the modeled one."""
     skips_zero_requests: bool = False
     """Whether a request of nothing is ignored if no resource group covers the resource. Source: assignFlavors in
     pkg/scheduler/flavorassigner/flavorassigner.go; issue 8079 of Kueue."""
@@ -58,7 +58,7 @@ class Release:
     updateQueueStatus in pkg/cache/scheduler/clusterqueue.go."""
     gates: Mapping[str, Gate] = field(default_factory=lambda: GATES)
     locked: tuple[str, ...] = LOCKED
-    """The gates with another value than whose default Kueue does not start."""
+    """The gates that Kueue requires to have their default value."""
     fields: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: FIELDS)
 
 
@@ -156,19 +156,19 @@ _FIELDS_16: FieldChanges = {
         "tls": _OPERATION,
     }
 }
-_GATED = "it counts with feature gate MultiKueueOrchestratedPreemption alone"
+_GATED_FIELD = "it counts with feature gate MultiKueueOrchestratedPreemption alone"
 _FIELDS_17: FieldChanges = {
     "Configuration": {"visibilityServer": _OPERATION},
     "Workload": {
         "spec.podSets[].topologyRequest.podsetSliceRequiredTopologyConstraints": UNKNOWN,
-        "spec.preemptionGates": _GATED,
-        "status.preemptionGates": _GATED,
+        "spec.preemptionGates": _GATED_FIELD,
+        "status.preemptionGates": _GATED_FIELD,
     },
 }
 
 PINNED = Release()
 UNKNOWN_RELEASE = Release("")
-"""As the pinned one; verdicts are unknown where the modelled releases differ."""
+"""As the pinned one; verdicts are unknown where the modeled releases differ."""
 _V16 = Release(
     "v0.16",
     skips_zero_requests=True,
@@ -214,7 +214,7 @@ RELEASES: Mapping[str, Release] = {
     )
 }
 """The releases that the simulator models, by minor release."""
-_OTHER_PATCHES: Mapping[str, Mapping[Disputed, Callable[[int], bool]]] = {
+_DEVIATING_PATCHES: Mapping[str, Mapping[Disputed, Callable[[int], bool]]] = {
     "v0.15": {"fair sharing": lambda patch: patch >= 5, "topology": lambda patch: patch >= 6},
     "v0.16": {
         "fair sharing": lambda patch: patch != 2,
@@ -222,7 +222,7 @@ _OTHER_PATCHES: Mapping[str, Mapping[Disputed, Callable[[int], bool]]] = {
         "topology": lambda patch: patch >= 3,
     },
 }
-"""The patch releases that do not decide as v0.15.2 and v0.16.2, which are modelled. Fair sharing admits first what does
+"""The patch releases that do not decide as v0.15.2 and v0.16.2, which are modeled. Fair sharing admits first what does
 not borrow since v0.15.5 and v0.16.2; queues preempt within their nominal quota, and flavors may have quota alone, since
 v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Source: CHANGELOG-0.15.md, CHANGELOG-0.16.md.
 """
@@ -230,17 +230,23 @@ v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Source:
 
 def minor_of(release: str) -> str:
     """Return the minor release of a release, such as `v0.15` of `0.15.2`."""
-    major, _, rest = release.removeprefix("v").partition(".")
-    return f"v{major}.{rest.partition('.')[0]}"
+    major, _, minor_and_patch = release.removeprefix("v").partition(".")
+    return f"v{major}.{minor_and_patch.partition('.')[0]}"
 
 
 def release_of(release: str) -> Release:
-    """Return what verdicts on a release depend on. One that is not modelled is taken as the pinned one."""
+    """Return what verdicts on a release depend on. One that is not modeled counts as the pinned one."""
     if not release:
         return UNKNOWN_RELEASE
     minor = minor_of(release)
-    found, patch = RELEASES.get(minor, PINNED), re.match(r"\.(\d+)", f"v{release.removeprefix('v')}"[len(minor) :])
+    modeled_release, patch = (
+        RELEASES.get(minor, PINNED),
+        re.match(r"\.(\d+)", f"v{release.removeprefix('v')}"[len(minor) :]),
+    )
     if patch is None:
-        return found
-    others = _OTHER_PATCHES.get(minor, {})
-    return replace(found, disputed=frozenset(what for what, differs in others.items() if differs(int(patch[1]))))
+        return modeled_release
+    patches_by_feature = _DEVIATING_PATCHES.get(minor, {})
+    return replace(
+        modeled_release,
+        disputed=frozenset(feature for feature, deviates in patches_by_feature.items() if deviates(int(patch[1]))),
+    )

@@ -16,18 +16,18 @@ from trainstack.kueue.snapshot import Snapshot
 def fair_preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
     """Return the workloads to preempt; empty if preemption does not make room.
 
-    The shares include the preemptor. Queues give way in the order of their shares, the largest first, as far as the
-    first strategy allows it, then the second one.
+    The shares include the preemptor. Queues lose workloads in the order of their shares, the largest first, as far as
+    the first strategy allows it, then the second one.
     """
-    candidates = sorted(_candidates(snapshot, ctx), key=lambda one: _order(ctx, one))
+    candidates = sorted(_candidates(snapshot, ctx), key=lambda candidate: _candidate_order(ctx, candidate))
     if not candidates:
         return []
-    search = _Search(snapshot, ctx)
+    search = _TargetSearch(snapshot, ctx)
     name = ctx.cq.spec.name
     snapshot.tree.add(name, ctx.usage)
-    fits, retry = search.first(candidates, snapshot.fair_sharing[0])
+    fits, retry_candidates = search.run_first_strategy(candidates, snapshot.fair_sharing[0])
     if not fits and len(snapshot.fair_sharing) > 1:
-        fits = search.second(retry)
+        fits = search.run_second_strategy(retry_candidates)
     snapshot.tree.remove(name, ctx.usage)
     targets = ctx.fill_back(snapshot, search.targets, borrowing=True) if fits else search.targets
     for target in targets:
@@ -37,22 +37,28 @@ def fair_preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
 
 def _candidates(snapshot: Snapshot, ctx: Context) -> Iterator[Admitted]:
     """Source: findCandidates."""
-    preemption, own = ctx.cq.spec.preemption, ctx.cq.node
+    preemption, own_node = ctx.cq.spec.preemption, ctx.cq.node
     if preemption.within_cluster_queue != "Never":
-        yield from (one for one in ctx.cq.admitted.values() if ctx.may_preempt(one, preemption.within_cluster_queue))
-    if own.parent is None or preemption.reclaim_within_cohort == "Never":
+        yield from (
+            candidate
+            for candidate in ctx.cq.admitted.values()
+            if ctx.may_preempt(candidate, preemption.within_cluster_queue)
+        )
+    if own_node.parent is None or preemption.reclaim_within_cohort == "Never":
         return
-    for node in own.root.all_queues():
-        if node is not own and node.active and any(node.borrows_with(fr) for fr in ctx.contested):
+    for node in own_node.root.all_queues():
+        if node is not own_node and node.active and any(node.borrows_with(fr) for fr in ctx.contested):
             admitted = snapshot.cluster_queue_of(node).admitted.values()
-            yield from (one for one in admitted if ctx.may_preempt(one, preemption.reclaim_within_cohort))
+            yield from (
+                candidate for candidate in admitted if ctx.may_preempt(candidate, preemption.reclaim_within_cohort)
+            )
 
 
-def _order(ctx: Context, candidate: Admitted) -> tuple[bool, int, int, float, str, str]:
+def _candidate_order(ctx: Context, candidate: Admitted) -> tuple[bool, int, int, float, str, str]:
     return preemption_order(candidate, int(candidate.cluster_queue == ctx.cq.spec.name))
 
 
-class _Search:
+class _TargetSearch:
     """The removal of candidates until the preemptor fits."""
 
     def __init__(self, snapshot: Snapshot, ctx: Context) -> None:
@@ -61,47 +67,47 @@ class _Search:
         self.targets: list[Admitted] = []
         """The removed candidates."""
 
-    def first(self, candidates: Iterable[Admitted], strategy: FairStrategy) -> tuple[bool, list[Admitted]]:
+    def run_first_strategy(self, candidates: Iterable[Admitted], strategy: FairStrategy) -> tuple[bool, list[Admitted]]:
         """Return whether the preemptor fits, and the candidates that the strategy protects.
 
         Source: runFirstFsStrategy.
         """
         queues = _QueueOrder(self._snapshot, self._ctx, candidates)
-        retry: list[Admitted] = []
-        own = self._ctx.cq.node
+        retry_candidates: list[Admitted] = []
+        own_node = self._ctx.cq.node
         # The usage includes the preemptor.
-        reclaims = self._snapshot.reclaims_nominal_quota and own.within_nominal(self._ctx.contested)
+        reclaims = self._snapshot.reclaims_nominal_quota and own_node.within_nominal(self._ctx.contested)
         for node in queues.next_queues():
-            if node is own or reclaims:
-                if self._removed(queues.pop(node)):
+            if node is own_node or reclaims:
+                if self._remove_candidate(queues.pop(node)):
                     return True, []
                 continue
-            preemptor, target = _below_common_cohort(own, node)
-            after_admission, before = share(preemptor), share(target)
+            preemptor, target = _children_of_common_cohort(own_node, node)
+            preemptor_share, target_share = share(preemptor), share(target)
             while queues.has_candidates(node):
                 candidate = queues.pop(node)
-                limit = before if strategy == "LessThanInitialShare" else self._share_without(candidate, target)
-                if after_admission < limit or (after_admission == limit and strategy != "LessThanInitialShare"):
-                    if self._removed(candidate):
+                limit = target_share if strategy == "LessThanInitialShare" else self._share_without(candidate, target)
+                if preemptor_share < limit or (preemptor_share == limit and strategy != "LessThanInitialShare"):
+                    if self._remove_candidate(candidate):
                         return True, []
                     break
-                retry.append(candidate)
-        return False, retry
+                retry_candidates.append(candidate)
+        return False, retry_candidates
 
-    def second(self, candidates: Iterable[Admitted]) -> bool:
+    def run_second_strategy(self, candidates: Iterable[Admitted]) -> bool:
         """Return whether the preemptor fits with at most one more candidate of each queue.
 
         Source: runSecondFsStrategy.
         """
         queues = _QueueOrder(self._snapshot, self._ctx, candidates)
         for node in queues.next_queues():
-            preemptor, target = _below_common_cohort(self._ctx.cq.node, node)
-            if share(preemptor) < share(target) and self._removed(queues.pop(node)):
+            preemptor, target = _children_of_common_cohort(self._ctx.cq.node, node)
+            if share(preemptor) < share(target) and self._remove_candidate(queues.pop(node)):
                 return True
             queues.drop(node)
         return False
 
-    def _removed(self, candidate: Admitted) -> bool:
+    def _remove_candidate(self, candidate: Admitted) -> bool:
         """Remove a candidate and return whether the preemptor fits. Source: workloadFitsForFairSharing."""
         ctx, tree = self._ctx, self._snapshot.tree
         self._snapshot.remove(candidate)
@@ -127,8 +133,8 @@ class _QueueOrder:
         self._ctx = ctx
         self._ancestors = {*ctx.cq.node.ancestors()}
         self._candidates: dict[ResourceNode, deque[Admitted]] = {}
-        for one in candidates:
-            self._candidates.setdefault(snapshot.tree.queues[one.cluster_queue], deque()).append(one)
+        for candidate in candidates:
+            self._candidates.setdefault(snapshot.tree.queues[candidate.cluster_queue], deque()).append(candidate)
         self._pruned: set[ResourceNode] = set()
 
     def has_candidates(self, queue: ResourceNode) -> bool:
@@ -141,82 +147,94 @@ class _QueueOrder:
         self._pruned.add(queue)
 
     def next_queues(self) -> Iterator[ResourceNode]:
-        """Yield the queue to take a candidate from; the caller pops one, or drops the queue, each time."""
-        own = self._ctx.cq.node
-        if own.parent is None:
-            while self.has_candidates(own):
-                yield own
+        """Yield the queue of the next candidate; each time, the caller pops a candidate or drops the queue."""
+        own_node = self._ctx.cq.node
+        if own_node.parent is None:
+            while self.has_candidates(own_node):
+                yield own_node
             # Iter in ordering.go reads the root of the missing cohort.
             self._snapshot.undecided = (
                 "Kueue's fair sharing crashes in a cluster queue without a cohort if preemption there does not make"
                 " enough room"
             )
             return
-        root = own.root
+        root = own_node.root
         while root not in self._pruned:
-            node = self._next(root)
+            node = self._next_queue(root)
             if node is not None:
                 yield node
 
-    def _next(self, cohort: ResourceNode) -> ResourceNode | None:
+    def _next_queue(self, cohort: ResourceNode) -> ResourceNode | None:
         """Return the next queue below a cohort; None if this call only pruned nodes. Source: nextTarget."""
-        queue, largest = self._next_child(cohort)
-        highest: ResourceNode | None = None
+        queue, largest_share = self._largest_queue(cohort)
+        highest_cohort: ResourceNode | None = None
         highest_share = LESS_THAN_ANY
         for child in cohort.cohorts:
             if child in self._pruned:
                 continue
-            found = share(child)
-            if self._gives_nothing(child, found) and child not in self._ancestors:
+            child_share = share(child)
+            if self._is_exempt(child, child_share) and child not in self._ancestors:
                 self._pruned.add(child)
-            elif found >= highest_share:
-                if found == highest_share and highest is not None and self._both_matter(highest, child):
-                    # Kueue takes the one that the iteration over a set yields last.
+            elif child_share >= highest_share:
+                if (
+                    child_share == highest_share
+                    and highest_cohort is not None
+                    and self._both_have_candidates(highest_cohort, child)
+                ):
+                    # Kueue chooses the cohort that the iteration over a set yields last.
                     self._snapshot.undecided = (
                         "two cohorts have equal shares in Kueue's fair sharing, which leaves to chance from which of"
                         " them workloads are preempted"
                     )
-                highest, highest_share = child, found
-        if queue is None and highest is None:
+                highest_cohort, highest_share = child, child_share
+        if queue is None and highest_cohort is None:
             self._pruned.add(cohort)
             return None
-        return self._next(highest) if highest is not None and highest_share >= largest else queue
+        return (
+            self._next_queue(highest_cohort) if highest_cohort is not None and highest_share >= largest_share else queue
+        )
 
-    def _next_child(self, cohort: ResourceNode) -> tuple[ResourceNode | None, Share]:
+    def _largest_queue(self, cohort: ResourceNode) -> tuple[ResourceNode | None, Share]:
         """Return the queue of a cohort with the largest share, and that share."""
-        best: ResourceNode | None = None
-        largest = LESS_THAN_ANY
+        best_queue: ResourceNode | None = None
+        largest_share = LESS_THAN_ANY
         for queue in cohort.queues:
             if queue in self._pruned or not queue.active:
                 continue
-            found = share(queue)
-            if (self._gives_nothing(queue, found) and queue is not self._ctx.cq.node) or not self.has_candidates(queue):
+            queue_share = share(queue)
+            if (self._is_exempt(queue, queue_share) and queue is not self._ctx.cq.node) or not self.has_candidates(
+                queue
+            ):
                 self._pruned.add(queue)
-            elif best is None or found > largest or (found == largest and self._before(queue, best)):
-                best, largest = queue, found
-        return best, largest
+            elif (
+                best_queue is None
+                or queue_share > largest_share
+                or (queue_share == largest_share and self._precedes(queue, best_queue))
+            ):
+                best_queue, largest_share = queue, queue_share
+        return best_queue, largest_share
 
-    def _gives_nothing(self, node: ResourceNode, found: Share) -> bool:
-        """Whether nothing is preempted below a node, because it does not borrow. `found`: its share."""
-        return found == NO_SHARE and not (self._snapshot.counts_unlendable and borrows(node))
+    def _is_exempt(self, node: ResourceNode, node_share: Share) -> bool:
+        """Whether nothing is preempted below a node, because it does not borrow. `node_share`: its share."""
+        return node_share == NO_SHARE and not (self._snapshot.counts_unlendable and borrows(node))
 
-    def _before(self, one: ResourceNode, other: ResourceNode) -> bool:
-        first, second = self._candidates[one][0], self._candidates[other][0]
-        return _order(self._ctx, first) < _order(self._ctx, second)
+    def _precedes(self, queue: ResourceNode, other_queue: ResourceNode) -> bool:
+        candidate, other_candidate = self._candidates[queue][0], self._candidates[other_queue][0]
+        return _candidate_order(self._ctx, candidate) < _candidate_order(self._ctx, other_candidate)
 
-    def _both_matter(self, one: ResourceNode, other: ResourceNode) -> bool:
-        return all(any(map(self.has_candidates, node.all_queues())) for node in (one, other))
+    def _both_have_candidates(self, cohort: ResourceNode, other_cohort: ResourceNode) -> bool:
+        return all(any(map(self.has_candidates, node.all_queues())) for node in (cohort, other_cohort))
 
 
-def _below_common_cohort(one: ResourceNode, other: ResourceNode) -> tuple[ResourceNode, ResourceNode]:
+def _children_of_common_cohort(queue: ResourceNode, other_queue: ResourceNode) -> tuple[ResourceNode, ResourceNode]:
     """Return the ancestors (or the queues themselves) of two queues below their lowest common cohort.
 
     Source: getAlmostLCAs.
     """
-    ancestors = {*one.ancestors()}
-    common = next(node for node in other.ancestors() if node in ancestors)
-    return _below(one, common), _below(other, common)
+    ancestors = {*queue.ancestors()}
+    common = next(node for node in other_queue.ancestors() if node in ancestors)
+    return _child_of_cohort(queue, common), _child_of_cohort(other_queue, common)
 
 
-def _below(queue: ResourceNode, cohort: ResourceNode) -> ResourceNode:
+def _child_of_cohort(queue: ResourceNode, cohort: ResourceNode) -> ResourceNode:
     return next(node for node in (queue, *queue.ancestors()) if node.parent is cohort)

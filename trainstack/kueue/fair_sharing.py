@@ -23,9 +23,9 @@ def share(node: ResourceNode) -> Share:
         return NO_SHARE
     borrowed: dict[str, int] = {}
     for fr, quota in node.subtree_quota.items():
-        beyond = node.usage.get(fr, 0) - quota
-        if beyond > 0:
-            borrowed[fr[1]] = borrowed.get(fr[1], 0) + beyond
+        excess = node.usage.get(fr, 0) - quota
+        if excess > 0:
+            borrowed[fr[1]] = borrowed.get(fr[1], 0) + excess
     lendable = node.parent.lendable if borrowed else {}
     # In Kueue's floating point operations, since shares are compared for equality.
     ratios = (number * 1000.0 / lendable[name] for name, number in borrowed.items() if lendable.get(name, 0) > 0)

@@ -56,7 +56,9 @@ def _choices(pods: PodSet, cq: QueueSnapshot) -> Iterator[tuple[tuple[Amount, ..
             and untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is None
             and suits(pods.selector, pods.affinity, flavor.labels, group.keys)
         )
-        yield tuple(found for amounts in flavors if (found := _scarcest_first(amounts, cq)) is not None)
+        yield tuple(
+            ordered_amounts for amounts in flavors if (ordered_amounts := _order_by_scarcity(amounts, cq)) is not None
+        )
 
 
 def kind_of(needs: Needs) -> Hashable:
@@ -71,10 +73,10 @@ def floor(needs: Sequence[Needs]) -> Needs:
     if len(needs) == 1:
         return first
     choices = tuple(
-        tuple(_smallest([one.choices[place][option] for one in needs]) for option in range(len(choice)))
-        for place, choice in enumerate(first.choices)
+        tuple(_smallest([need.choices[index][option] for need in needs]) for option in range(len(choice)))
+        for index, choice in enumerate(first.choices)
     )
-    return Needs(first.priority, min(one.created for one in needs), choices)
+    return Needs(first.priority, min(need.created for need in needs), choices)
 
 
 def _smallest(alternatives: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
@@ -85,7 +87,7 @@ def _smallest(alternatives: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
     return tuple((fr, smallest[fr]) for fr, _ in alternatives[0])
 
 
-def _scarcest_first(amounts: tuple[Amount, ...], cq: QueueSnapshot) -> tuple[Amount, ...] | None:
+def _order_by_scarcity(amounts: tuple[Amount, ...], cq: QueueSnapshot) -> tuple[Amount, ...] | None:
     """Sort the amounts; None if the queue never has enough quota."""
     if any(number > cq.node.potential_available(fr) for fr, number in amounts):
         return None
@@ -103,21 +105,21 @@ class FeasibilityFilter:
         self._borrowing: dict[FlavorResource, set[str]] = {}
         self.changes = 0
         """The number of invalidations."""
-        self._changed: dict[str, int] = {}
+        self._last_changes: dict[str, int] = {}
         """The last change by flavor."""
-        self._inadmissible: set[Hashable] = set()
+        self._inadmissible_shapes: set[Hashable] = set()
         """Shapes whose attempt failed since the last change."""
 
     def reject(self, shape: Hashable) -> None:
         """Record that an attempt with all flavors failed; it fails for the whole shape until the usage changes."""
-        self._inadmissible.add(shape)
+        self._inadmissible_shapes.add(shape)
 
     def may_admit(self, cq: QueueSnapshot, shape: Hashable, needs: Needs) -> bool:
-        return shape not in self._inadmissible and self.may_fit(cq, needs)
+        return shape not in self._inadmissible_shapes and self.may_fit(cq, needs)
 
     def invalidate(self, queue: str, usage: Usage) -> None:
         """Record that a workload with this usage was admitted, evicted or finished."""
-        self._inadmissible.clear()
+        self._inadmissible_shapes.clear()
         for free in self._free.values():
             for fr in usage:
                 free.pop(fr, None)
@@ -125,11 +127,11 @@ class FeasibilityFilter:
         for fr in usage:
             self._users.pop((queue, fr), None)
             self._borrowing.pop(fr, None)
-            self._changed[fr[0]] = self.changes
+            self._last_changes[fr[0]] = self.changes
 
     def unchanged(self, flavors: Iterable[str], since: int) -> bool:
         for name in flavors:  # noqa: SIM110 (a hot path: `all` with a generator is slower)
-            if self._changed.get(name, 0) > since:
+            if self._last_changes.get(name, 0) > since:
                 return False
         return True
 
@@ -173,18 +175,23 @@ class FeasibilityFilter:
         `contested`: the requested and the available amount by flavor and resource.
         """
         policy, node = cq.spec.preemption, cq.node
-        others = policy.reclaim_within_cohort != "Never" and self._others_borrow(cq, needs, contested)
-        within = policy.within_cluster_queue
-        if not others and within == "Never":
+        others_borrow = policy.reclaim_within_cohort != "Never" and self._others_borrow(cq, needs, contested)
+        policy_within_queue = policy.within_cluster_queue
+        if not others_borrow and policy_within_queue == "Never":
             return False
-        own = [0 if within == "Never" else self._preemptible(cq, fr, needs) for fr, _, _ in contested]
+        preemptible = [
+            0 if policy_within_queue == "Never" else self._preemptible(cq, fr, needs) for fr, _, _ in contested
+        ]
         if cq.preempts_while_borrowing or (node.parent is not None and node.parent.parent is not None):
-            return others or any(own)
+            return others_borrow or any(preemptible)
         # In a flat cohort, reclaiming restores at most the nominal quota; the rest must be preempted within the queue.
         return all(
             number <= node.quota(fr).nominal
-            and (number <= free + mine or (others and not node.borrows_with(fr, number - mine)))
-            for (fr, number, free), mine in zip(contested, own, strict=True)
+            and (
+                number <= free + preemptible_number
+                or (others_borrow and not node.borrows_with(fr, number - preemptible_number))
+            )
+            for (fr, number, free), preemptible_number in zip(contested, preemptible, strict=True)
         )
 
     def _others_borrow(
@@ -201,20 +208,20 @@ class FeasibilityFilter:
         borrowing = {name for fr in frs for name in self._borrowing_queues(fr)} - {cq.spec.name}
         if reclaim == "Any":
             return bool(borrowing)
-        below = needs.priority + (reclaim != "LowerPriority")
+        priority_limit = needs.priority + (reclaim != "LowerPriority")
         users = (self._users_of(self._cluster_queues[name], fr) for name in borrowing for fr in frs)
-        return any(priority < below for by_priority in users for priority in by_priority)
+        return any(priority < priority_limit for by_priority in users for priority in by_priority)
 
     def _preemptible(self, cq: QueueSnapshot, fr: FlavorResource, needs: Needs) -> int:
         """Return how much the workload may free by preemption within its cluster queue."""
         newer = cq.spec.preemption.within_cluster_queue == "LowerOrNewerEqualPriority"
-        used = 0
+        preemptible = 0
         for priority, users in self._users_of(cq, fr).items():
             if priority < needs.priority:
-                used += sum(number for _, number in users)
+                preemptible += sum(number for _, number in users)
             elif newer and priority == needs.priority:
-                used += sum(number for created, number in users if created > needs.created)
-        return used
+                preemptible += sum(number for created, number in users if created > needs.created)
+        return preemptible
 
     def _users_of(self, cq: QueueSnapshot, fr: FlavorResource) -> dict[int, list[tuple[float, int]]]:
         """Return the creation time and amount of a queue's admitted workloads, by priority."""
@@ -222,14 +229,16 @@ class FeasibilityFilter:
         users = self._users.get(key)
         if users is None:
             users = self._users[key] = {}
-            for other in cq.admitted.values():
-                if fr in other.usage:
-                    users.setdefault(other.workload.priority, []).append((other.workload.created, other.usage[fr]))
+            for admitted in cq.admitted.values():
+                if fr in admitted.usage:
+                    users.setdefault(admitted.workload.priority, []).append(
+                        (admitted.workload.created, admitted.usage[fr])
+                    )
         return users
 
     def _borrowing_queues(self, fr: FlavorResource) -> set[str]:
-        found = self._borrowing.get(fr)
-        if found is None:
-            queues = self._cluster_queues.items()
-            found = self._borrowing[fr] = {name for name, cq in queues if cq.node.borrows_with(fr)}
-        return found
+        queue_names = self._borrowing.get(fr)
+        if queue_names is None:
+            snapshots = self._cluster_queues.items()
+            queue_names = self._borrowing[fr] = {name for name, cq in snapshots if cq.node.borrows_with(fr)}
+        return queue_names

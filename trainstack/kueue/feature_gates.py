@@ -12,6 +12,8 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
+    """The default of a feature gate, and its effect on verdicts."""
+
     usual: Literal["on", "off"]
     """The default."""
     treatment: Literal["modelled", "irrelevant", "unknown"]
@@ -66,7 +68,7 @@ GATES: Mapping[str, Gate] = {
 
 
 LOCKED = ("ConfigurableResourceTransformations",)
-"""Kueue v0.15 does not start with another value than their default."""
+"""Gates that Kueue v0.15 requires to have their default value."""
 GROUPS_OF_GATES = ("AllAlpha", "AllBeta")
 """All gates of a stage."""
 
@@ -82,8 +84,10 @@ class FeatureGates:
     def read(cls, configuration: Body | None, table: Mapping[str, Gate] = GATES) -> "FeatureGates":
         """Read the gates of Kueue's Configuration; None: the defaults. `table`: the gates of its release."""
         gates = (configuration or {}).get("featureGates") or {}
-        changed = {name: on for name, on in gates.items() if name not in table or on is not table[name].default}
-        return cls(changed, table)
+        overrides = {
+            name: is_on for name, is_on in gates.items() if name not in table or is_on is not table[name].default
+        }
+        return cls(overrides, table)
 
     def on(self, name: str) -> bool:
         """Return a gate's value. A gate that the release does not have is as v0.15's default, or off."""
@@ -92,9 +96,9 @@ class FeatureGates:
 
     def unmodelled(self) -> Iterator[str]:
         """Yield why verdicts are unknown with these gates, by gate."""
-        for name, on in sorted(self.changed.items()):
+        for name, is_on in sorted(self.changed.items()):
             gate = self.gates.get(name)
-            text = f"feature gate {name}={str(on).lower()}"
+            text = f"feature gate {name}={str(is_on).lower()}"
             if gate is None:
                 yield f"{text}, which the verdict does not know"
             elif gate.treatment == "unknown":
@@ -107,13 +111,13 @@ DEFAULTS = FeatureGates()
 def from_arguments(arguments: Iterable[str]) -> dict[str, bool]:
     """Return the gates of the manager's arguments: `--feature-gates=A=true,B=false`, also as two arguments."""
     words = iter(arguments)
-    found: dict[str, bool] = {}
+    values: dict[str, bool] = {}
     for word in words:
         flag, equals, text = word.partition("=")
         if flag.lstrip("-") == "feature-gates":
             pairs = text if equals else next(words, "")
             for pair in filter(None, pairs.split(",")):
-                name, _, on = pair.partition("=")
+                name, _, value = pair.partition("=")
                 # As strconv.ParseBool, which pflag uses.
-                found[name.strip()] = on.strip() in ("1", "t", "T", "true", "TRUE", "True")
-    return found
+                values[name.strip()] = value.strip() in ("1", "t", "T", "true", "TRUE", "True")
+    return values

@@ -10,8 +10,8 @@ from typing import Any
 Body = Mapping[str, Any]
 
 MODELLED = "modelled"
-"""All other texts are reasons why a field is irrelevant to admission; a field that is not listed makes verdicts
-unknown."""
+"""A field that verdicts depend on. All other texts are reasons why a field is irrelevant to admission; a field that is
+not listed makes verdicts unknown."""
 UNKNOWN = "unknown"
 """A field that makes verdicts unknown, as one that is not listed."""
 _MESSAGE = "a message of Kueue"
@@ -171,7 +171,7 @@ OLDER: Mapping[str, str] = {
     "queueVisibility": _OPERATION,
     "waitForPodsReady.enable": MODELLED,
 }
-"""Further fields of a Configuration in version v1beta1, in which waitForPodsReady blocks admission by default."""
+"""Additional fields of a Configuration in version v1beta1, in which waitForPodsReady blocks admission by default."""
 
 
 def unmodelled_fields(kind: str, body: Body, fields: Mapping[str, Mapping[str, str]] = FIELDS) -> Iterator[str]:
@@ -179,17 +179,17 @@ def unmodelled_fields(kind: str, body: Body, fields: Mapping[str, Mapping[str, s
     table = {**fields[kind], **(OLDER if kind == "Configuration" else {})}
     for key, value in body.items():
         if kind == "Configuration" or key in ("spec", "status"):
-            yield from _unmodelled(table, key, value)
+            yield from _unmodelled_paths(table, key, value)
 
 
-def _unmodelled(table: Mapping[str, str], path: str, value: object) -> Iterator[str]:
+def _unmodelled_paths(table: Mapping[str, str], path: str, value: object) -> Iterator[str]:
     if table.get(path, UNKNOWN) != UNKNOWN:
         return
-    if isinstance(value, Mapping) and any(known.startswith(f"{path}.") for known in table):
-        for key, inner in value.items():
-            yield from _unmodelled(table, f"{path}.{key}", inner)
-    elif isinstance(value, (list, tuple)) and any(known.startswith(f"{path}[]") for known in table):
-        for inner in value:
-            yield from _unmodelled(table, f"{path}[]", inner)
+    if isinstance(value, Mapping) and any(field.startswith(f"{path}.") for field in table):
+        for key, inner_value in value.items():
+            yield from _unmodelled_paths(table, f"{path}.{key}", inner_value)
+    elif isinstance(value, (list, tuple)) and any(field.startswith(f"{path}[]") for field in table):
+        for inner_value in value:
+            yield from _unmodelled_paths(table, f"{path}[]", inner_value)
     elif value not in (None, "", False, {}, []):
         yield f"{path}: the verdict does not know this field"

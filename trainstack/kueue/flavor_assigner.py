@@ -33,7 +33,7 @@ class GranularMode:
     """The borrowing level: how high in the cohort tree quota is borrowed."""
 
 
-_WORST, _BEST = GranularMode(Mode.NO_FIT, 2**31), GranularMode(Mode.FIT, 0)
+_WORST_MODE, _BEST_MODE = GranularMode(Mode.NO_FIT, 2**31), GranularMode(Mode.FIT, 0)
 
 
 Tried = tuple[Mapping[str, int], ...]
@@ -62,13 +62,13 @@ class PodSetAssignment:
     def mode(self) -> Mode:
         if self.fits:
             return Mode.FIT
-        return min((given.mode for given in self.flavors.values()), default=Mode.NO_FIT)
+        return min((assignment.mode for assignment in self.flavors.values()), default=Mode.NO_FIT)
 
 
 @dataclass(slots=True)
 class Assignment:
     pod_sets: list[PodSetAssignment] = field(default_factory=list)
-    """Ends with the first pod set that gets no flavor."""
+    """Ends with the first pod set for which there is no flavor."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     level: int = 0
     """The borrowing level; 0: nothing is borrowed."""
@@ -87,12 +87,12 @@ class Assignment:
         return any(index != -1 for pods in self.pod_sets for index in pods.tried.values())
 
     def contested(self) -> set[FlavorResource]:
-        """Return what must be freed by preemption. Source: flavorResourcesNeedPreemption, preemption.go."""
+        """Return the resources to free by preemption. Source: flavorResourcesNeedPreemption, preemption.go."""
         return {
-            (given.flavor, resource)
+            (assignment.flavor, resource)
             for pods in self.pod_sets
-            for resource, given in pods.flavors.items()
-            if given.mode not in (Mode.FIT, Mode.NO_FIT)
+            for resource, assignment in pods.flavors.items()
+            if assignment.mode not in (Mode.FIT, Mode.NO_FIT)
         }
 
 
@@ -110,39 +110,46 @@ def assign(
 ) -> Assignment:
     """Assign flavors of a cluster queue to a workload.
 
-    `counts`: reduced pod counts for partial admission. `tried`: `Assignment.tried` of the previous attempt.
+    `counts`: reduced pod counts for partial admission. `tried_flavors`: those of the previous attempt's assignment.
     """
-    result = Assignment()
+    assignment = Assignment()
     for indexes in pod_set_groups(workload):
-        first = indexes[0]
+        first_index = indexes[0]
         group = [workload.pod_sets[index] for index in indexes]
-        assigned = [
-            _requested(pods, cq, None if counts is None else counts[index])
+        group_assignments = [
+            _pod_set_without_flavors(pods, cq, None if counts is None else counts[index])
             for pods, index in zip(group, indexes, strict=True)
         ]
-        _assign_group(group, assigned, cq, oracle, result.usage, tried[first] if first < len(tried) else {})
-        result.pod_sets += assigned
-        for pods in assigned:
-            for resource, given in pods.flavors.items():
-                result.level = max(result.level, given.level)
-                fr = (given.flavor, resource)
-                result.usage[fr] = result.usage.get(fr, 0) + pods.requests[resource]
-        if any(pods.requests and not pods.flavors for pods in assigned):
+        _assign_group(
+            group,
+            group_assignments,
+            cq,
+            oracle,
+            assignment.usage,
+            tried[first_index] if first_index < len(tried) else {},
+        )
+        assignment.pod_sets += group_assignments
+        for pods in group_assignments:
+            for resource, flavor_assignment in pods.flavors.items():
+                assignment.level = max(assignment.level, flavor_assignment.level)
+                fr = (flavor_assignment.flavor, resource)
+                assignment.usage[fr] = assignment.usage.get(fr, 0) + pods.requests[resource]
+        if any(pods.requests and not pods.flavors for pods in group_assignments):
             break
-    return result
+    return assignment
 
 
 def pod_set_groups(workload: Workload) -> list[list[int]]:
     """Return the indexes of the pod sets by group, in the order of the first of each group."""
-    found: dict[str | int, list[int]] = {}
+    groups: dict[str | int, list[int]] = {}
     for index, pods in enumerate(workload.pod_sets):
-        found.setdefault(pods.group or index, []).append(index)
-    return list(found.values())
+        groups.setdefault(pods.group or index, []).append(index)
+    return list(groups.values())
 
 
-def _requested(pods: PodSet, cq: QueueSnapshot, reduced: int | None) -> PodSetAssignment:
-    """Return a pod set without flavors. `reduced`: its count in partial admission, unless it has no pods anyway."""
-    count = reduced if reduced is not None and pods.count else pods.count
+def _pod_set_without_flavors(pods: PodSet, cq: QueueSnapshot, reduced_count: int | None) -> PodSetAssignment:
+    """Return a pod set without flavors. `reduced_count`: in partial admission; ignored if the pod set has no pods."""
+    count = reduced_count if reduced_count is not None and pods.count else pods.count
     requests = scaled(pods, count)
     if "pods" in cq.group_of:
         requests["pods"] = count
@@ -158,41 +165,42 @@ def scaled(pods: PodSet, count: int) -> dict[str, int]:
 
 def _assign_group(
     group: Sequence[PodSet],
-    assigned: Sequence[PodSetAssignment],
+    group_assignments: Sequence[PodSetAssignment],
     cq: QueueSnapshot,
     oracle: Oracle,
     usage: Mapping[FlavorResource, int],
-    tried: Mapping[str, int],
+    tried_flavors: Mapping[str, int],
 ) -> None:
     """Assign the same flavors to all pod sets of a group, by the sum of their requests.
 
-    `tried`: of the group's first pod set.
+    `tried_flavors`: of the group's first pod set.
     """
-    total = Counter[str]()
-    for pods in assigned:
-        total.update(pods.requests)
-    flavors: dict[str, FlavorAssignment] = {}
+    total_requests = Counter[str]()
+    for pods in group_assignments:
+        total_requests.update(pods.requests)
+    assignments: dict[str, FlavorAssignment] = {}
     last_tried: dict[str, int] = {}
     all_fit = True
-    for resource, number in total.items():
-        if resource in flavors or cq.ignores(resource, number):
+    # One flavor covers all resources of a group: the first requested resource decides for the others.
+    for resource, number in total_requests.items():
+        if resource in assignments or cq.ignores(resource, number):
             continue
-        resources = cq.group_of.get(resource)
-        found: dict[str, FlavorAssignment] = {}
-        fits, last = False, -1
-        if resources is not None:
-            requests = {name: number for name, number in total.items() if name in resources.covered}
-            search = _FlavorSearch(group, cq, resources, oracle, usage)
-            found, last, fits = search.run(requests, tried.get(resource, -1) + 1)
+        resource_group = cq.group_of.get(resource)
+        group_flavors: dict[str, FlavorAssignment] = {}
+        fits, last_index = False, -1
+        if resource_group is not None:
+            requests = {name: number for name, number in total_requests.items() if name in resource_group.covered}
+            search = _FlavorSearch(group, cq, resource_group, oracle, usage)
+            group_flavors, last_index, fits = search.run(requests, tried_flavors.get(resource, -1) + 1)
         all_fit = all_fit and fits
-        if not found:
-            flavors, last_tried = {}, {}
+        if not group_flavors:
+            assignments, last_tried = {}, {}
             break
-        flavors |= found
-        last_tried |= dict.fromkeys(found, last)
-    for pods in assigned:
+        assignments |= group_flavors
+        last_tried |= dict.fromkeys(group_flavors, last_index)
+    for pods in group_assignments:
         pods.fits = all_fit
-        pods.flavors = {name: given for name, given in flavors.items() if name in pods.requests}
+        pods.flavors = {name: assignment for name, assignment in assignments.items() if name in pods.requests}
         pods.tried = {name: index for name, index in last_tried.items() if name in pods.requests}
 
 
@@ -205,27 +213,27 @@ class _FlavorSearch:
     group: GroupFlavors
     oracle: Oracle
     usage: Mapping[FlavorResource, int]
-    """Of the pod sets before these."""
+    """Of the earlier pod sets."""
 
     def run(self, requests: Mapping[str, int], start: int) -> tuple[dict[str, FlavorAssignment], int, bool]:
         """Return the flavor of each resource, the index of the last tried flavor, and whether the group fits."""
         fungibility = self.cq.spec.fungibility
-        best: dict[str, FlavorAssignment] = {}
-        best_mode, last = _WORST, -1
+        best_assignments: dict[str, FlavorAssignment] = {}
+        best_mode, last_index = _WORST_MODE, -1
         for index in range(start, len(self.group.names)):
-            last = index
+            last_index = index
             if not all(self._matches(index, pods) for pods in self.pod_sets):
                 continue
-            found, mode = self._assign_flavor(self.group.names[index], requests)
-            if not _try_next_flavor(mode, fungibility):
-                best, best_mode = found, mode
+            assignments, mode = self._assign_flavor(self.group.names[index], requests)
+            if not _should_try_next_flavor(mode, fungibility):
+                best_assignments, best_mode = assignments, mode
                 break
             if preferred(mode, best_mode, fungibility):
-                best, best_mode = found, mode
-        if last == len(self.group.names) - 1:
-            last = -1
-        # As in Kueue, a group without flavors gives no reason against a fit.
-        return best, last, best_mode.mode is Mode.FIT or not self.group.names
+                best_assignments, best_mode = assignments, mode
+        if last_index == len(self.group.names) - 1:
+            last_index = -1
+        # As in Kueue, a group without flavors is no reason against a fit.
+        return best_assignments, last_index, best_mode.mode is Mode.FIT or not self.group.names
 
     def _matches(self, index: int, pods: PodSet) -> bool:
         """Whether the pods may run on the flavor's nodes. Source: checkFlavorForPodSets."""
@@ -242,32 +250,32 @@ class _FlavorSearch:
         self, flavor: str, requests: Mapping[str, int]
     ) -> tuple[dict[str, FlavorAssignment], GranularMode]:
         """Return the assignments of one flavor, and the worst mode among the resources."""
-        found: dict[str, FlavorAssignment] = {}
-        worst = _BEST
+        assignments: dict[str, FlavorAssignment] = {}
+        worst_mode = _BEST_MODE
         for resource, number in requests.items():
-            mode = self._fit((flavor, resource), number)
-            if preferred(worst, mode, self.cq.spec.fungibility):
-                worst = mode
-            if worst.mode is Mode.NO_FIT:
+            mode = self._quota_mode((flavor, resource), number)
+            if preferred(worst_mode, mode, self.cq.spec.fungibility):
+                worst_mode = mode
+            if worst_mode.mode is Mode.NO_FIT:
                 break
-            found[resource] = FlavorAssignment(flavor, mode.mode, mode.level)
-        return found, worst
+            assignments[resource] = FlavorAssignment(flavor, mode.mode, mode.level)
+        return assignments, worst_mode
 
-    def _fit(self, fr: FlavorResource, number: int) -> GranularMode:
+    def _quota_mode(self, fr: FlavorResource, number: int) -> GranularMode:
         """Source: fitsResourceQuota."""
         cq, node = self.cq, self.cq.node
-        total = self.usage.get(fr, 0) + number
-        if total > node.potential_available(fr):
+        total_number = self.usage.get(fr, 0) + number
+        if total_number > node.potential_available(fr):
             return GranularMode(Mode.NO_FIT, 0)
-        level, may_reclaim = node.borrowing_level(fr, total)
-        if total <= cq.available(fr):
+        level, may_reclaim = node.borrowing_level(fr, total_number)
+        if total_number <= cq.available(fr):
             return GranularMode(Mode.FIT, level)
-        if total <= node.quota(fr).nominal or may_reclaim or cq.preempts_while_borrowing:
-            return GranularMode(*self.oracle(fr, total))
+        if total_number <= node.quota(fr).nominal or may_reclaim or cq.preempts_while_borrowing:
+            return GranularMode(*self.oracle(fr, total_number))
         return GranularMode(Mode.NO_FIT, level)
 
 
-def _try_next_flavor(mode: GranularMode, fungibility: FlavorFungibility) -> bool:
+def _should_try_next_flavor(mode: GranularMode, fungibility: FlavorFungibility) -> bool:
     """Source: shouldTryNextFlavor."""
     if mode.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
         return True

@@ -9,7 +9,7 @@ from trainstack.kueue.quantities import quantity, readable
 from trainstack.kueue.verdict import Assigned, Verdict
 from trainstack.objects.ownership import listed
 
-_MOST_NAMES = 4
+_MAX_NAMES = 4
 
 
 def summary(verdict: Verdict) -> str:
@@ -23,7 +23,7 @@ def summary(verdict: Verdict) -> str:
     if verdict.borrowed:
         parts.append(f"borrows {amounts(verdict.borrowed)}")
     if verdict.preempts:
-        parts.append(f"preempts {listed(verdict.preempts, _MOST_NAMES)}")
+        parts.append(f"preempts {listed(verdict.preempts, _MAX_NAMES)}")
     if verdict.checks:
         parts.append(f"then admission check {', '.join(verdict.checks)}")
     parts += [reason.message for reason in verdict.reasons]
@@ -38,13 +38,13 @@ def lines(verdicts: Iterable[Verdict]) -> list[str]:
     names: dict[str, list[str]] = {}
     for verdict in verdicts:
         names.setdefault(summary(verdict), []).append(verdict.name)
-    return [f"{listed(runs, _MOST_NAMES)}: {text}" for text, runs in names.items()]
+    return [f"{listed(runs, _MAX_NAMES)}: {text}" for text, runs in names.items()]
 
 
 def placed(assigned: Sequence[Assigned]) -> str:
     """Name the flavors: `on a100`, or if pod sets differ `1 master on cpu, 3 worker on a100`."""
     flavors = {pods.pod_set: " and ".join(dict.fromkeys(pods.flavors.values())) or "no flavor" for pods in assigned}
-    domains = {pods.pod_set: _domain(pods) for pods in assigned}
+    domains = {pods.pod_set: _narrowest_domain(pods) for pods in assigned}
     if len(set(flavors.values())) == 1 and len(set(domains.values())) == 1:
         return f"on {next(iter(flavors.values()))}{next(iter(domains.values()))}"
     return ", ".join(
@@ -52,16 +52,18 @@ def placed(assigned: Sequence[Assigned]) -> str:
     )
 
 
-def _domain(pods: Assigned) -> str:
+def _narrowest_domain(pods: Assigned) -> str:
     """Name the narrowest domain that contains all pods: `, in example.com/rack r1`."""
     if not pods.domains:
         return ""
     levels = pods.domains[0].levels
-    parts = {domain.values for domain in pods.domains}
-    shared = [level for index, level in enumerate(levels) if len({values[: index + 1] for values in parts}) == 1]
-    if not shared:
-        return f", in {len({values[0] for values in parts})} of {levels[0]}"
-    return f", in {shared[-1]} {pods.domains[0].values[len(shared) - 1]}"
+    distinct_values = {domain.values for domain in pods.domains}
+    shared_levels = [
+        level for index, level in enumerate(levels) if len({values[: index + 1] for values in distinct_values}) == 1
+    ]
+    if not shared_levels:
+        return f", in {len({values[0] for values in distinct_values})} of {levels[0]}"
+    return f", in {shared_levels[-1]} {pods.domains[0].values[len(shared_levels) - 1]}"
 
 
 def amounts(usage: Usage) -> str:
@@ -69,21 +71,21 @@ def amounts(usage: Usage) -> str:
     by_flavor: dict[str, list[str]] = {}
     for (flavor, resource), number in usage.items():
         by_flavor.setdefault(flavor, []).append(f"{readable(resource, number)} {resource}")
-    return ", ".join(f"{' and '.join(parts)} on {flavor}" for flavor, parts in by_flavor.items())
+    return ", ".join(f"{' and '.join(texts)} on {flavor}" for flavor, texts in by_flavor.items())
 
 
 def as_data(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON data, with Kubernetes quantities."""
     # The key `lacks` is part of the published output.
-    data = {"lacks" if key == "reasons" else key: value for key, value in asdict(verdict).items()}
-    data["usage"] = _listed(verdict.usage)
-    data["borrowed"] = _listed(verdict.borrowed)
-    for reason, body in zip(verdict.reasons, data["lacks"], strict=True):
+    verdict_data = {"lacks" if key == "reasons" else key: value for key, value in asdict(verdict).items()}
+    verdict_data["usage"] = _usage_rows(verdict.usage)
+    verdict_data["borrowed"] = _usage_rows(verdict.borrowed)
+    for reason, body in zip(verdict.reasons, verdict_data["lacks"], strict=True):
         body["missing"] = quantity(reason.resource, reason.missing) if reason.resource else ""
-    return data
+    return verdict_data
 
 
-def _listed(usage: Usage) -> list[Mapping[str, str]]:
+def _usage_rows(usage: Usage) -> list[Mapping[str, str]]:
     return [
         {"flavor": flavor, "resource": resource, "amount": quantity(resource, number)}
         for (flavor, resource), number in usage.items()

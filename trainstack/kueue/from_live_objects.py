@@ -14,7 +14,7 @@ from trainstack.objects.ownership import identity
 Body = Mapping[str, Any]
 Lists = Mapping[str, Iterable[Body] | None]
 """Objects by kind; None for a kind that could not be read or was not requested."""
-_DECISIVE = {"AdmissionCheck", "Cohort", "LimitRange", "Namespace", "Workload"}
+_DECISIVE_KINDS = {"AdmissionCheck", "Cohort", "LimitRange", "Namespace", "Workload"}
 """Kinds without which the available quota, the admitted namespaces or the requests of pods are unknown."""
 
 
@@ -27,29 +27,31 @@ def snapshot(
     kueue: Body | None = None,
     release: str = "",
 ) -> QueueState:
-    """Return the queues that a run of the environment would find.
+    """Return the queues and workloads after `up` has applied the environment's objects.
 
-    The declared objects replace the live ones, since `up` creates or updates them. `without`: runs whose Workloads are
-    ignored, because a run does not compete with itself: namespace, and run id (from the pods' labels) or object name.
-    `grows`: whether an autoscaler adds nodes. `kueue`: the Configuration of the running Kueue; None if unknown.
+    The declared objects replace the live ones, since `up` creates or updates them. `ignored_runs`: runs whose Workloads
+    are ignored, because a run does not compete with itself: namespace, and run id (from pods' labels) or object name.
+    `has_autoscaler`: whether an autoscaler adds nodes. `kueue_configuration`: of the running Kueue, if known.
     `release`: its release, unless the environment installs Kueue; empty if unknown.
     """
-    unread = {kind for kind, bodies in lists.items() if bodies is None} | ({"Topology", "RuntimeClass"} - lists.keys())
-    if unread & _DECISIVE:
-        unread.add("ClusterQueue")
-    found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
+    unread_kinds = {kind for kind, bodies in lists.items() if bodies is None} | (
+        {"Topology", "RuntimeClass"} - lists.keys()
+    )
+    if unread_kinds & _DECISIVE_KINDS:
+        unread_kinds.add("ClusterQueue")
+    live_objects = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
     if (install := declared.settings.operators.kueue) is not None:
         kueue, release = installed_configuration(kueue, install.configuration), install.manifest.version
-    merged = list(with_declared(found, declared_objects(declared)))
-    result = read_snapshot(merged, unread=unread, kueue=kueue, release=release)
-    checks = result.model.active_checks
+    merged_objects = list(with_declared(live_objects, declared_objects(declared)))
+    queue_state = read_snapshot(merged_objects, unread=unread_kinds, kueue=kueue, release=release)
+    checks = queue_state.model.active_checks
     if checks is not None:
-        # As for an environment alone: whether their controllers accept them is known only after `up`.
-        checks = {**checks, **dict.fromkeys(_changed("AdmissionCheck", found, merged), True)}
-    return replace(result, model=replace(result.model, grows=grows, active_checks=checks))
+        # As without a cluster: whether their controllers accept them is known only after `up`.
+        checks = {**checks, **dict.fromkeys(_names_changed_by_up("AdmissionCheck", live_objects, merged_objects), True)}
+    return replace(queue_state, model=replace(queue_state.model, grows=grows, active_checks=checks))
 
 
-def _changed(kind: str, live: Iterable[Body], merged: Iterable[Body]) -> list[str]:
+def _names_changed_by_up(kind: str, live: Iterable[Body], merged: Iterable[Body]) -> list[str]:
     """Return the names of the objects of a kind that `up` creates or changes."""
     specs = {identity(body): body.get("spec") for body in live}
     return [
@@ -61,25 +63,30 @@ def _changed(kind: str, live: Iterable[Body], merged: Iterable[Body]) -> list[st
 
 def with_declared(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
     """Yield live objects with the declared fields applied; fields and labels of other managers are kept."""
-    new = {identity(body): body for body in declared}
+    unmatched = {identity(body): body for body in declared}
     for body in live:
-        own = new.pop(identity(body), None)
-        yield body if own is None else _merged(body, own)
-    yield from new.values()
+        declared_body = unmatched.pop(identity(body), None)
+        yield body if declared_body is None else _merge(body, declared_body)
+    yield from unmatched.values()
 
 
-def _merged(live: Body, own: Body) -> Body:
-    labels = {**(live["metadata"].get("labels") or {}), **(own["metadata"].get("labels") or {})}
-    kept = {key: value for key, value in (live.get("spec") or {}).items() if not _owned(live, key)}
-    spec = {**kept, **(own.get("spec") or {})}
-    merged = {**live, **own, "metadata": {**live["metadata"], **own["metadata"], "labels": labels}, "spec": spec}
+def _merge(live: Body, declared_body: Body) -> Body:
+    labels = {**(live["metadata"].get("labels") or {}), **(declared_body["metadata"].get("labels") or {})}
+    unowned_spec = {key: value for key, value in (live.get("spec") or {}).items() if not _is_owned(live, key)}
+    spec = {**unowned_spec, **(declared_body.get("spec") or {})}
+    merged_body = {
+        **live,
+        **declared_body,
+        "metadata": {**live["metadata"], **declared_body["metadata"], "labels": labels},
+        "spec": spec,
+    }
     if spec != live.get("spec"):
         # The status describes the spec before the change.
-        merged.pop("status", None)
-    return merged
+        merged_body.pop("status", None)
+    return merged_body
 
 
-def _owned(live: Body, key: str) -> bool:
+def _is_owned(live: Body, key: str) -> bool:
     """Whether only our field managers have set a field, so that server-side apply removes it if it is not declared."""
     fields = live["metadata"].get("managedFields") or ()
     managers = [entry["manager"] for entry in fields if f"f:{key}" in entry.get("fieldsV1", {}).get("f:spec", {})]

@@ -52,13 +52,13 @@ T = TypeVar("T")
 def declared_model(declared: Declared) -> Model:
     """Return the model of an environment's files; queues that another stack declares are unknown."""
     environment = declared.settings.environment
-    owns = environment.profile == "owner" and "platform" in environment.layers
-    unread = ("Node", "RuntimeClass") if owns else (*_KINDS, "Node", "RuntimeClass")
+    is_owner = environment.profile == "owner" and "platform" in environment.layers
+    unread_kinds = ("Node", "RuntimeClass") if is_owner else (*_OWNER_KINDS, "Node", "RuntimeClass")
     kueue = declared.settings.operators.kueue
     configuration = declared_configuration(kueue.configuration if kueue else KueueConfiguration())
     return read_model(
         declared_objects(declared),
-        unread=unread,
+        unread=unread_kinds,
         declared=True,
         kueue=configuration,
         release=declared_release(declared.settings),
@@ -70,7 +70,7 @@ def declared_objects(declared: Declared) -> list[Body]:
     return [*declared.namespaces.of_kind("Namespace"), *declared.queues.manifests]
 
 
-_KINDS = ("ResourceFlavor", "Topology", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")
+_OWNER_KINDS = ("ResourceFlavor", "Topology", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")
 
 
 def read_model(
@@ -83,47 +83,49 @@ def read_model(
 ) -> Model:
     """Return the model of objects; kinds that admission does not depend on are ignored.
 
-    `unread`: kinds that could not be read. `declared`: whether the objects are declared by an environment's files.
-    `kueue`: the Configuration of the running Kueue, if known. `release`: its release; empty: unknown.
+    `unread_kinds`: kinds that could not be read. `is_declared`: whether an environment's files declare the objects.
+    `kueue_configuration`: of the running Kueue, if known. `release`: its release; empty: unknown.
     """
-    differences = release_of(release)
+    kueue_release = release_of(release)
     resources: Body = (kueue or {}).get("resources") or {}
-    gates = FeatureGates.read(kueue, differences.gates)
-    by_kind: dict[str, dict[str, Body]] = defaultdict(dict)
+    gates = FeatureGates.read(kueue, kueue_release.gates)
+    objects_by_kind: dict[str, dict[str, Body]] = defaultdict(dict)
     for body in objects:
         metadata = body["metadata"]
-        by_kind[body["kind"]][f"{metadata.get('namespace', '')}/{metadata['name']}"] = body
+        objects_by_kind[body["kind"]][f"{metadata.get('namespace', '')}/{metadata['name']}"] = body
 
-    def known(kind: str, read: Callable[[Body], T], key: Callable[[Body], K]) -> dict[K, T] | None:
-        return None if kind in unread else {key(body): read(body) for body in by_kind[kind].values()}
+    def read_kind(kind: str, read: Callable[[Body], T], key: Callable[[Body], K]) -> dict[K, T] | None:
+        return None if kind in unread else {key(body): read(body) for body in objects_by_kind[kind].values()}
 
-    nodes, topologies = known("Node", _node, _name), known("Topology", _levels, _name)
-    calculated = _calculated(topologies)
-    # Several may be global defaults for a moment. Source: getDefaultPriorityClass in Kueue's pkg/util/priority.
-    defaults = by_kind["PriorityClass"].values()
-    ranges: dict[str, list[Body]] = defaultdict(list)
-    for body in by_kind["LimitRange"].values():
-        ranges[body["metadata"]["namespace"]] += body["spec"].get("limits") or ()
+    nodes, topologies = read_kind("Node", _node, _name), read_kind("Topology", _levels, _name)
+    calculated_reasons = _calculated_reasons(topologies)
+    # More than one may be a global default for a moment. Source: getDefaultPriorityClass in Kueue's pkg/util/priority.
+    priority_classes = objects_by_kind["PriorityClass"].values()
+    limits_by_namespace: dict[str, list[Body]] = defaultdict(list)
+    for body in objects_by_kind["LimitRange"].values():
+        limits_by_namespace[body["metadata"]["namespace"]] += body["spec"].get("limits") or ()
     return Model(
-        flavors=known("ResourceFlavor", partial(_flavor, gates), _name),
-        cluster_queues=known("ClusterQueue", partial(_cluster_queue, gates, differences, calculated), _name),
-        local_queues=known("LocalQueue", _local_queue, lambda body: (body["metadata"]["namespace"], _name(body))),
+        flavors=read_kind("ResourceFlavor", partial(_flavor, gates), _name),
+        cluster_queues=read_kind(
+            "ClusterQueue", partial(_cluster_queue, gates, kueue_release, calculated_reasons), _name
+        ),
+        local_queues=read_kind("LocalQueue", _local_queue, lambda body: (body["metadata"]["namespace"], _name(body))),
         cohorts={
             _name(body): _cohort(gates, body)
-            for body in (by_kind["Cohort"].values() if gates.on("HierarchicalCohorts") else ())
+            for body in (objects_by_kind["Cohort"].values() if gates.on("HierarchicalCohorts") else ())
         },
         namespaces={
             _name(body): {**(body["metadata"].get("labels") or {}), NAMESPACE_NAME: _name(body)}
-            for body in by_kind["Namespace"].values()
+            for body in objects_by_kind["Namespace"].values()
         },
-        priorities=known("WorkloadPriorityClass", lambda body: body["value"], _name),
+        priorities=read_kind("WorkloadPriorityClass", lambda body: body["value"], _name),
         # Whether the controller of a declared check is active is known only in a cluster.
-        active_checks=known("AdmissionCheck", lambda body: declared or _is_active(body), _name),
-        multikueue_checks=_checks_of(MULTI_KUEUE, by_kind["AdmissionCheck"].values()),
-        provisioning_checks=_checks_of(PROVISIONING, by_kind["AdmissionCheck"].values()),
+        active_checks=read_kind("AdmissionCheck", lambda body: declared or _is_active(body), _name),
+        multikueue_checks=_checks_of(MULTI_KUEUE, objects_by_kind["AdmissionCheck"].values()),
+        provisioning_checks=_checks_of(PROVISIONING, objects_by_kind["AdmissionCheck"].values()),
         topologies=topologies,
-        limit_ranges={name: limit_ranges(items) for name, items in ranges.items()},
-        overheads=known("RuntimeClass", lambda body: (body.get("overhead") or {}).get("podFixed") or {}, _name),
+        limit_ranges={name: limit_ranges(items) for name, items in limits_by_namespace.items()},
+        overheads=read_kind("RuntimeClass", lambda body: (body.get("overhead") or {}).get("podFixed") or {}, _name),
         excluded=tuple(resources.get("excludeResourcePrefixes") or ()),
         transformations={
             body["input"]: Transformation(exactly(body.get("outputs")), body.get("strategy") == "Replace")
@@ -132,14 +134,14 @@ def read_model(
         fair_sharing=_fair_strategies(kueue or {}),
         admission_fair_sharing=gates.on("AdmissionFairSharing")
         and (kueue or {}).get("admissionFairSharing") is not None,
-        requeued_by_creation=_requeued_by_creation((kueue or {}).get("waitForPodsReady") or {}),
-        release=differences,
+        requeued_by_creation=_requeues_by_creation((kueue or {}).get("waitForPodsReady") or {}),
+        release=kueue_release,
         gates=gates,
         frameworks=frameworks(kueue),
         managed_namespaces=managed_namespaces(kueue, gates),
         blocks_admission=blocks_admission(kueue),
-        default_priority=min((body["value"] for body in defaults if body.get("globalDefault")), default=0),
-        unmodelled=_unmodelled(by_kind, kueue, differences),
+        default_priority=min((body["value"] for body in priority_classes if body.get("globalDefault")), default=0),
+        unmodelled=_unmodelled_fields(objects_by_kind, kueue, kueue_release),
         nodes=None if nodes is None else tuple(nodes.values()),
         declared=declared,
     )
@@ -147,7 +149,7 @@ def read_model(
 
 def read_cluster_queue(body: Body, model: Model) -> ClusterQueue:
     """Return a cluster queue as `read_model` reads it."""
-    return _cluster_queue(model.gates, model.release, _calculated(model.topologies), body)
+    return _cluster_queue(model.gates, model.release, _calculated_reasons(model.topologies), body)
 
 
 def read_snapshot(
@@ -156,11 +158,11 @@ def read_snapshot(
     """Return a model with the admitted and pending workloads of Kueue's Workloads. Arguments as in `read_model`."""
     bodies = list(objects)
     model = read_model(bodies, unread=unread, kueue=kueue, release=release)
-    found = [read_kueue_workload(body, model) for body in bodies if body["kind"] == "Workload"]
+    workloads = [read_kueue_workload(body, model) for body in bodies if body["kind"] == "Workload"]
     return QueueState(
         model=model,
-        admitted=tuple(workload for workload in found if isinstance(workload, Admitted)),
-        pending=tuple(workload for workload in found if isinstance(workload, Workload)),
+        admitted=tuple(workload for workload in workloads if isinstance(workload, Admitted)),
+        pending=tuple(workload for workload in workloads if isinstance(workload, Workload)),
         objects=tuple(bodies),
         configuration=kueue,
     )
@@ -171,60 +173,66 @@ def limit_ranges(items: Iterable[Body]) -> tuple[LimitRange, ...]:
 
     Source: Summarize in Kueue's pkg/util/limitrange/limitrange.go, and the API server's own defaults of a LimitRange.
     """
-    found = []
+    merged_ranges = []
     kinds: tuple[Literal["Container", "Pod"], ...] = ("Container", "Pod")
     for kind in kinds:
         minimum: dict[str, int] = {}
         maximum: dict[str, int] = {}
-        limits: dict[str, int] = {}
-        requests: dict[str, int] = {}
+        default_limits: dict[str, int] = {}
+        default_requests: dict[str, int] = {}
         ratios: dict[str, Fraction] = {}
-        of_kind = [item for item in items if item["type"] == kind]
-        for item in of_kind:
-            highest, lowest = exactly(item.get("max")), exactly(item.get("min"))
+        # The tightest bounds and the first defaults apply; the API server adds defaults to each LimitRange.
+        limits_of_kind = [limit for limit in items if limit["type"] == kind]
+        for limit in limits_of_kind:
+            highest, lowest = exactly(limit.get("max")), exactly(limit.get("min"))
             maximum |= {name: min(number, maximum.get(name, number)) for name, number in highest.items()}
             minimum |= {name: max(number, minimum.get(name, number)) for name, number in lowest.items()}
-            for name, number in exactly(item.get("maxLimitRequestRatio")).items():
+            for name, number in exactly(limit.get("maxLimitRequestRatio")).items():
                 ratios[name] = min(Fraction(number, WHOLE), ratios.get(name, Fraction(number, WHOLE)))
             if kind == "Container":
-                default = {**highest, **exactly(item.get("default"))}
-                limits = {**default, **limits}
-                requests = {**lowest, **default, **exactly(item.get("defaultRequest")), **requests}
-        if of_kind:
-            found.append(LimitRange(kind, minimum, maximum, limits, requests, ratios))
-    return tuple(found)
+                limit_default = {**highest, **exactly(limit.get("default"))}
+                default_limits = {**limit_default, **default_limits}
+                default_requests = {
+                    **lowest,
+                    **limit_default,
+                    **exactly(limit.get("defaultRequest")),
+                    **default_requests,
+                }
+        if limits_of_kind:
+            merged_ranges.append(LimitRange(kind, minimum, maximum, default_limits, default_requests, ratios))
+    return tuple(merged_ranges)
 
 
 def _name(body: Body) -> str:
     return str(body["metadata"]["name"])
 
 
-def _unmodelled(
-    by_kind: Mapping[str, Mapping[str, Body]], kueue: Body | None, release: Release
+def _unmodelled_fields(
+    objects_by_kind: Mapping[str, Mapping[str, Body]], kueue: Body | None, release: Release
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     objects = {
         (kind, key.removeprefix("/")): body
         for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")
-        for key, body in by_kind[kind].items()
+        for key, body in objects_by_kind[kind].items()
     }
-    found = {key: tuple(unmodelled_fields(key[0], body, release.fields)) for key, body in objects.items()}
-    found["Configuration", ""] = tuple(unmodelled_fields("Configuration", kueue or {}, release.fields))
-    return {key: fields for key, fields in found.items() if fields}
+    fields_by_object = {key: tuple(unmodelled_fields(key[0], body, release.fields)) for key, body in objects.items()}
+    fields_by_object["Configuration", ""] = tuple(unmodelled_fields("Configuration", kueue or {}, release.fields))
+    return {key: fields for key, fields in fields_by_object.items() if fields}
 
 
 def _fair_strategies(configuration: Body) -> tuple[FairStrategy, ...]:
     """Source: parseStrategies in pkg/scheduler/preemption/preemption.go."""
-    sharing = configuration.get("fairSharing")
+    fair_sharing = configuration.get("fairSharing")
     # In v1beta1, fairSharing may be set and is not enabled by default.
-    enabled = not str(configuration.get("apiVersion")).endswith("v1beta1")
-    if sharing is None or not sharing.get("enable", enabled):
+    enabled_by_default = not str(configuration.get("apiVersion")).endswith("v1beta1")
+    if fair_sharing is None or not fair_sharing.get("enable", enabled_by_default):
         return ()
-    strategies: Iterable[FairStrategy] = sharing.get("preemptionStrategies") or ()
+    strategies: Iterable[FairStrategy] = fair_sharing.get("preemptionStrategies") or ()
     return tuple(strategies) or ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 
-def _requeued_by_creation(ready: Body) -> bool:
-    return (ready.get("requeuingStrategy") or {}).get("timestamp") == "Creation"
+def _requeues_by_creation(wait_for_pods_ready: Body) -> bool:
+    return (wait_for_pods_ready.get("requeuingStrategy") or {}).get("timestamp") == "Creation"
 
 
 def _flavor(gates: FeatureGates, body: Body) -> Flavor:
@@ -254,7 +262,9 @@ def _levels(body: Body) -> tuple[str, ...]:
     return tuple(level["nodeLabel"] for level in (body.get("spec") or {}).get("levels") or ())
 
 
-def _cluster_queue(gates: FeatureGates, release: Release, calculated: Container[str], body: Body) -> ClusterQueue:
+def _cluster_queue(
+    gates: FeatureGates, release: Release, calculated_reasons: Container[str], body: Body
+) -> ClusterQueue:
     spec = body.get("spec") or {}
     groups = spec.get("resourceGroups") or ()
     checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
@@ -275,13 +285,13 @@ def _cluster_queue(gates: FeatureGates, release: Release, calculated: Container[
         stop_policy=spec.get("stopPolicy") or "None",
         checks=tuple(check["name"] for check in checks),
         check_flavors={check["name"]: frozenset(check["onFlavors"]) for check in checks if check.get("onFlavors")},
-        inactive=_inactive(body, calculated),
+        inactive=_inactivity_message(body, calculated_reasons),
         weight=_weight(spec),
         usage_based=(spec.get("admissionScope") or {}).get("admissionMode") == "UsageBasedAdmissionFairSharing",
     )
 
 
-_OPPOSITE: Mapping[str | None, Preference] = {
+_OPPOSITE_PREFERENCES: Mapping[str | None, Preference] = {
     "BorrowingOverPreemption": "PreemptionOverBorrowing",
     "PreemptionOverBorrowing": "BorrowingOverPreemption",
 }
@@ -296,30 +306,32 @@ def _fungibility(gates: FeatureGates, release: Release, spec: Body) -> FlavorFun
     )
     preference: Preference | None = spec.get("preference")
     if release.preference_as_named:
-        preference = _OPPOSITE.get(preference)
+        preference = _OPPOSITE_PREFERENCES.get(preference)
     implicit = gates.on("FlavorFungibilityImplicitPreferenceDefault")
     if preference is None and implicit and borrow == "TryNextFlavor":
         preference = "BorrowingOverPreemption"
     return FlavorFungibility(borrow, preempt, preference)
 
 
-_CALCULATED = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}
+_CALCULATED_REASONS = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}
 """Reasons of the condition Active that the model calculates itself, from what the environment declares; of a queue
 without a Topology too, if the cluster's Topologies are known."""
 
 
-def _calculated(topologies: Mapping[str, tuple[str, ...]] | None) -> Container[str]:
-    return _CALCULATED if topologies is None else {*_CALCULATED, "TopologyNotFound"}
+def _calculated_reasons(topologies: Mapping[str, tuple[str, ...]] | None) -> Container[str]:
+    return _CALCULATED_REASONS if topologies is None else {*_CALCULATED_REASONS, "TopologyNotFound"}
 
 
-def _inactive(queue: Body, calculated: Container[str]) -> str:
+def _inactivity_message(queue: Body, calculated_reasons: Container[str]) -> str:
     if queue["metadata"].get("deletionTimestamp"):
         return "it is being deleted"
     conditions = (queue.get("status") or {}).get("conditions") or ()
     messages = (
         condition.get("message") or condition["reason"]
         for condition in conditions
-        if condition["type"] == "Active" and condition["status"] == "False" and condition["reason"] not in calculated
+        if condition["type"] == "Active"
+        and condition["status"] == "False"
+        and condition["reason"] not in calculated_reasons
     )
     return next(messages, "").removeprefix("Can't admit new workloads: ").rstrip(".")
 
@@ -344,11 +356,11 @@ def _quotas(gates: FeatureGates, groups: Iterable[Body]) -> dict[FlavorResource,
 
 
 def _quota(gates: FeatureGates, body: Body) -> Quota:
-    nominal, borrowing, lending = (
+    nominal, borrowing_limit, lending_limit = (
         None if body.get(key) is None else value(body["name"], body[key])
         for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
     )
-    return Quota(nominal or 0, borrowing, lending if gates.on("LendingLimit") else None)
+    return Quota(nominal or 0, borrowing_limit, lending_limit if gates.on("LendingLimit") else None)
 
 
 def _local_queue(body: Body) -> LocalQueue:

@@ -17,23 +17,23 @@ from trainstack.runs.status.kinds import framework_of
 from trainstack.runs.status.run_pods import queued as runs_of
 
 Body = Mapping[str, Any]
-_KINDS = ("Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "LimitRange", "RuntimeClass")
+_KINDS_WITH_SPEC = ("Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "LimitRange", "RuntimeClass")
 """Kinds that are passed with their spec."""
-_METADATA = ("name", "namespace", "uid", "creationTimestamp")
+_METADATA_KEYS = ("name", "namespace", "uid", "creationTimestamp")
 _PREFIX = "kueue.x-k8s.io/"
-_OF_NODES = ("DaemonSet", "Node")
-"""Owners whose pods are on their nodes whatever else runs."""
+_NODE_OWNERS = ("DaemonSet", "Node")
+"""Owners whose pods are always on their nodes."""
 
 
 def case(state: QueueState, pods: Iterable[Body], submit: Iterable[Body], *, idle: bool) -> Body:
-    """Return a case in which each workload is asked alone.
+    """Return a case in which each workload is judged alone.
 
-    `pods`: the pods that are bound to nodes. `idle`: without admitted workloads and with all nodes ready, where only
-    the pods that each node always has remain.
+    `pods`: the pods that are bound to nodes. `idle`: without admitted workloads, with all nodes ready, and only
+    with the pods that belong to a node.
     """
     nodes = [_node(body, ready=idle) for body in state.objects if body["kind"] == "Node" and _is_placeable(state, body)]
     names = {node["metadata"]["name"] for node in nodes}
-    bound = (pod for pod in pods if pod["spec"].get("nodeName") in names and not (idle and not _stays(pod)))
+    bound = (pod for pod in pods if pod["spec"].get("nodeName") in names and not (idle and not _is_bound_to_node(pod)))
     return {
         "objects": [*_objects(state, idle=idle), *nodes, *map(_pod, bound)],
         "submit": list(submit),
@@ -44,29 +44,29 @@ def case(state: QueueState, pods: Iterable[Body], submit: Iterable[Body], *, idl
 
 def declared_submissions(declared: Declared, model: Model, workloads: Iterable[Workload]) -> dict[str, Body]:
     """Return the Workloads that Kueue would create for these runs of an environment, by key."""
-    wanted = {(workload.path, workload.key): workload for workload in workloads}
-    found = {}
+    workloads_by_run = {(workload.path, workload.key): workload for workload in workloads}
+    submissions = {}
     for path, run in runs_of(declared.settings):
-        workload = wanted.get((path, f"{run.namespace}/{run.name}"))
+        workload = workloads_by_run.get((path, f"{run.namespace}/{run.name}"))
         if workload is not None and (run.queue or adopting_queue(model, run.namespace, framework_of(run))):
             try:
-                launch, others = declared.queued(run)
+                launch, related_objects = declared.queued(run)
             except WorkloadError:
                 continue
-            found[workload.key] = submission(workload, launch, others)
-    return found
+            submissions[workload.key] = submission(workload, launch, related_objects)
+    return submissions
 
 
 def submission(workload: Workload, launch: Body, others: Iterable[Body] = ()) -> Body:
-    """Return the Workload that Kueue would create for a launch. `workload`: how the verdict reads it."""
+    """Return the Workload that Kueue would create for a launch. `workload`: as the simulator reads it."""
     pod_sets = []
-    for pods, read in zip(launched_pods(launch, others), workload.pod_sets, strict=True):
+    for pods, pod_set in zip(launched_pods(launch, others), workload.pod_sets, strict=True):
         template = {key: pods.template[key] for key in ("metadata", "spec") if key in pods.template}
         metadata = template.get("metadata") or {}
         template["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
         body = {"name": pods.name, "count": pods.count, "template": template}
-        if read.min_count is not None:
-            body["minCount"] = read.min_count
+        if pod_set.min_count is not None:
+            body["minCount"] = pod_set.min_count
         if request := topology_request(pods.template):
             body["topologyRequest"] = request
         pod_sets.append(body)
@@ -81,7 +81,7 @@ def pending_submissions(state: QueueState, workloads: Iterable[Workload]) -> dic
     """Return the cluster's own Workloads, by key."""
     keys = {workload.key for workload in workloads}
     bodies = {_key(body): body for body in state.objects if body["kind"] == "Workload"}
-    return {key: _reduced(bodies[key], "spec", "status") for key in sorted(keys & bodies.keys())}
+    return {key: _select_fields(bodies[key], "spec", "status") for key in sorted(keys & bodies.keys())}
 
 
 def _key(body: Body) -> str:
@@ -90,36 +90,38 @@ def _key(body: Body) -> str:
 
 def _objects(state: QueueState, *, idle: bool) -> Iterator[Body]:
     checks = state.model.active_checks or {}
-    admitted = {one.workload.key for one in state.admitted}
+    admitted = {admission.workload.key for admission in state.admitted}
     for body in state.objects:
         kind = body["kind"]
-        if kind in _KINDS:
-            yield _reduced(body, "spec", *(("handler", "overhead") if kind == "RuntimeClass" else ()))
+        if kind in _KINDS_WITH_SPEC:
+            yield _select_fields(body, "spec", *(("handler", "overhead") if kind == "RuntimeClass" else ()))
         elif kind == "Namespace":
             labels = body["metadata"].get("labels") or {}
             yield {"kind": kind, "metadata": {"name": body["metadata"]["name"], "labels": dict(labels)}}
         elif kind == "AdmissionCheck":
             active = {"type": "Active", "status": str(bool(checks.get(body["metadata"]["name"])))}
-            yield {**_reduced(body, "spec"), "status": {"conditions": [active]}}
+            yield {**_select_fields(body, "spec"), "status": {"conditions": [active]}}
         elif kind == "Workload" and not idle and _key(body) in admitted:
-            yield _reduced(body, "spec", "status")
+            yield _select_fields(body, "spec", "status")
 
 
-def _reduced(body: Body, *keys: str) -> Body:
-    metadata = {key: body["metadata"][key] for key in _METADATA if body["metadata"].get(key)}
+def _select_fields(body: Body, *keys: str) -> Body:
+    metadata = {key: body["metadata"][key] for key in _METADATA_KEYS if body["metadata"].get(key)}
     return {"kind": body["kind"], "metadata": metadata, **{key: body[key] for key in keys if body.get(key)}}
 
 
 def _configuration(state: QueueState) -> Body:
-    found, model = state.configuration or {}, state.model
-    resources = {key: value for key, value in (found.get("resources") or {}).items() if key != "deviceClassMappings"}
+    configuration, model = state.configuration or {}, state.model
+    resources = {
+        key: value for key, value in (configuration.get("resources") or {}).items() if key != "deviceClassMappings"
+    }
     timestamp = "Creation" if model.requeued_by_creation else "Eviction"
-    sharing = {"fairSharing": {"preemptionStrategies": list(model.fair_sharing)}} if model.fair_sharing else {}
+    fair_sharing = {"fairSharing": {"preemptionStrategies": list(model.fair_sharing)}} if model.fair_sharing else {}
     return {
         **({"resources": resources} if resources else {}),
-        **sharing,
+        **fair_sharing,
         "waitForPodsReady": {"requeuingStrategy": {"timestamp": timestamp}},
-        "featureGates": dict(found.get("featureGates") or {}),
+        "featureGates": dict(configuration.get("featureGates") or {}),
     }
 
 
@@ -153,7 +155,7 @@ def _node(body: Body, *, ready: bool) -> Body:
 
 def _pod(body: Body) -> Body:
     metadata, spec = body["metadata"], body["spec"]
-    marks = {key: _of_kueue(metadata[key]) for key in ("labels", "annotations") if metadata.get(key)}
+    marks = {key: _kueue_marks(metadata[key]) for key in ("labels", "annotations") if metadata.get(key)}
     containers = {key: [*map(_container, spec[key])] for key in ("containers", "initContainers") if spec.get(key)}
     requests = (spec.get("resources") or {}).get("requests")
     resources = {"resources": {"requests": requests}} if requests else {}
@@ -164,7 +166,7 @@ def _pod(body: Body) -> Body:
     }
 
 
-def _of_kueue(marks: Mapping[str, str]) -> dict[str, str]:
+def _kueue_marks(marks: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in marks.items() if key.startswith(_PREFIX)}
 
 
@@ -174,15 +176,15 @@ def _container(body: Body) -> Body:
     return {"name": "", "resources": {"requests": requests}, **policy}
 
 
-def _stays(pod: Body) -> bool:
-    return any(owner["kind"] in _OF_NODES for owner in pod["metadata"].get("ownerReferences") or ())
+def _is_bound_to_node(pod: Body) -> bool:
+    return any(owner["kind"] in _NODE_OWNERS for owner in pod["metadata"].get("ownerReferences") or ())
 
 
 def without_runs(pods: Iterable[Body], runs: Iterable[tuple[str, str]]) -> list[Body]:
     """Return the pods without those of runs, by namespace and run id: a run does not compete with itself."""
-    own = set(runs)
+    excluded_runs = set(runs)
     return [
         pod
         for pod in pods
-        if (pod["metadata"].get("namespace", ""), (pod["metadata"].get("labels") or {}).get(RUN)) not in own
+        if (pod["metadata"].get("namespace", ""), (pod["metadata"].get("labels") or {}).get(RUN)) not in excluded_runs
     ]

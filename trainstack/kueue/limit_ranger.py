@@ -16,65 +16,74 @@ Body = Mapping[str, Any]
 
 def created_requests(spec: Body, limits: Sequence[LimitRange]) -> Exact:
     """Return the requests of a pod without its overhead. `limits`: of its namespace."""
-    total = amounts_together(spec, lambda container: _created(container, limits)[0])
-    return {**total, **_of_whole_pod(spec)[0]}
+    total = amounts_together(spec, lambda container: _requests_and_limits(container, limits)[0])
+    return {**total, **_whole_pod_amounts(spec)[0]}
 
 
 def refusals(spec: Body, limits: Sequence[LimitRange]) -> Iterator[str]:
     """Yield why LimitRanges of the namespace refuse a pod; Kueue compares only a part of it."""
     for bounds in limits:
         if bounds.kind == "Container":
-            for kind, field in (("init container", "initContainers"), ("container", "containers")):
+            for container_kind, field in (("init container", "initContainers"), ("container", "containers")):
                 for container in spec.get(field) or ():
-                    yield from _outside(f"{kind} {container['name']}", *_created(container, limits), bounds)
+                    yield from _violations(
+                        f"{container_kind} {container['name']}", *_requests_and_limits(container, limits), bounds
+                    )
         else:
-            most = amounts_together(spec, lambda container: _created(container, limits)[1])
-            yield from _outside("a pod", created_requests(spec, limits), {**most, **_of_whole_pod(spec)[1]}, bounds)
+            container_limits = amounts_together(spec, lambda container: _requests_and_limits(container, limits)[1])
+            yield from _violations(
+                "a pod", created_requests(spec, limits), {**container_limits, **_whole_pod_amounts(spec)[1]}, bounds
+            )
 
 
-def _created(container: Body, limits: Sequence[LimitRange]) -> tuple[Exact, Exact]:
-    """Return a container's requests and limits. Its own limit is a request before the default of a LimitRange is."""
+def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple[Exact, Exact]:
+    """Return a container's requests and limits. Its limit is the default of its request, before a LimitRange's."""
     resources = container.get("resources") or {}
-    most = exactly(resources.get("limits"))
-    requested = {**most, **exactly(resources.get("requests"))}
+    own_limits = exactly(resources.get("limits"))
+    own_requests = {**own_limits, **exactly(resources.get("requests"))}
     for bounds in limits:
         if bounds.kind == "Container":
-            most = {**bounds.default_limits, **most}
-            requested = {**bounds.default_requests, **requested}
-    return requested, most
+            own_limits = {**bounds.default_limits, **own_limits}
+            own_requests = {**bounds.default_requests, **own_requests}
+    return own_requests, own_limits
 
 
-def _of_whole_pod(spec: Body) -> tuple[Exact, Exact]:
+def _whole_pod_amounts(spec: Body) -> tuple[Exact, Exact]:
     """Return the requests and limits of the whole pod. With a limit, requests have defaults."""
-    own = spec.get("resources") or {}
-    requested, most = (
-        {name: number for name, number in exactly(own.get(kind)).items() if is_of_whole_pods(name)}
+    resources = spec.get("resources") or {}
+    requests, limits = (
+        {name: number for name, number in exactly(resources.get(kind)).items() if is_of_whole_pods(name)}
         for kind in ("requests", "limits")
     )
-    if most:
-        of_containers = {name: number for name, number in container_requests(spec).items() if name in ("cpu", "memory")}
-        requested = {**most, **of_containers, **requested}
-    return requested, most
+    if limits:
+        container_amounts = {
+            name: number for name, number in container_requests(spec).items() if name in ("cpu", "memory")
+        }
+        requests = {**limits, **container_amounts, **requests}
+    return requests, limits
 
 
-def _outside(name: str, requested: Exact, most: Exact, bounds: LimitRange) -> Iterator[str]:
-    """Source: minConstraint, maxConstraint and limitRequestRatioConstraint."""
-    for resource, least in sorted(bounds.minimum.items()):
-        if resource not in requested:
+def _violations(name: str, requests: Exact, limits: Exact, bounds: LimitRange) -> Iterator[str]:
+    """Yield the bounds that the amounts violate.
+
+    Source: minConstraint, maxConstraint and limitRequestRatioConstraint.
+    """
+    for resource, minimum in sorted(bounds.minimum.items()):
+        if resource not in requests:
             yield f"{name} requests no {resource}, of which the namespace's LimitRange has a minimum"
-        elif min(requested[resource], most.get(resource, requested[resource])) < least:
+        elif min(requests[resource], limits.get(resource, requests[resource])) < minimum:
             yield f"{name} has less {resource} than the namespace's LimitRange allows"
-    for resource, highest in sorted(bounds.maximum.items()):
-        if resource not in most:
+    for resource, maximum in sorted(bounds.maximum.items()):
+        if resource not in limits:
             yield f"{name} has no limit of {resource}, of which the namespace's LimitRange has a maximum"
-        elif max(most[resource], requested.get(resource, 0)) > highest:
+        elif max(limits[resource], requests.get(resource, 0)) > maximum:
             yield f"{name} has more {resource} than the namespace's LimitRange allows"
     for resource, ratio in sorted(bounds.ratios.items()):
-        if not requested.get(resource) or not most.get(resource):
-            lacks = "limit of" if requested.get(resource) else "request of"
-            yield f"{name} has no {lacks} {resource}, whose ratio the namespace's LimitRange bounds"
-        elif (times := Fraction(most[resource], requested[resource])) > ratio:
+        if not requests.get(resource) or not limits.get(resource):
+            missing_amount = "limit of" if requests.get(resource) else "request of"
+            yield f"{name} has no {missing_amount} {resource}, whose ratio the namespace's LimitRange bounds"
+        elif (factor := Fraction(limits[resource], requests[resource])) > ratio:
             yield (
-                f"{name} has a limit of {resource} of {float(times):g} times its request, and the namespace's "
+                f"{name} has a limit of {resource} of {float(factor):g} times its request, and the namespace's "
                 f"LimitRange allows {float(ratio):g} times"
             )

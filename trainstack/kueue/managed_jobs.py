@@ -16,9 +16,9 @@ from trainstack.settings.sections.operators import KueueConfiguration
 
 Body = Mapping[str, Any]
 DEFAULT_QUEUE = "default"
-"""The LocalQueue of jobs that name none."""
-_POD = "pod"
-"""The framework whose webhook names no queue."""
+"""The LocalQueue of jobs without a queue."""
+_POD_FRAMEWORK = "pod"
+"""The framework whose webhook sets no queue."""
 
 
 def declared_configuration(declared: KueueConfiguration) -> Body:
@@ -26,14 +26,14 @@ def declared_configuration(declared: KueueConfiguration) -> Body:
     return {"integrations": {"frameworks": list(declared.frameworks)}, **admission_fields(declared)}
 
 
-_WRITTEN = ("admissionFairSharing", "fairSharing", "featureGates", "resources", "waitForPodsReady")
-"""The fields for which an install writes what is declared, or nothing."""
+_INSTALLED_FIELDS = ("admissionFairSharing", "fairSharing", "featureGates", "resources", "waitForPodsReady")
+"""The fields that an installation replaces or removes."""
 
 
 def installed_configuration(live: Body | None, declared: KueueConfiguration) -> Body:
-    """Return the Configuration after `up` has installed Kueue, over the running one."""
-    kept = {key: value for key, value in (live or {}).items() if key not in _WRITTEN}
-    return {**kept, **declared_configuration(declared)}
+    """Return the running Configuration after `up` has installed Kueue with these settings."""
+    other_fields = {key: value for key, value in (live or {}).items() if key not in _INSTALLED_FIELDS}
+    return {**other_fields, **declared_configuration(declared)}
 
 
 def frameworks(configuration: Body | None) -> frozenset[str] | None:
@@ -48,21 +48,21 @@ def managed_namespaces(configuration: Body | None, gates: FeatureGates) -> tuple
     """Return the selector of the namespaces whose jobs Kueue manages."""
     if not gates.on("ManagedJobsNamespaceSelectorAlwaysRespected"):
         return ()
-    written = (configuration or {}).get("managedJobsNamespaceSelector")
-    if written is not None:
-        return selector(written)
-    own = (configuration or {}).get("namespace") or "kueue-system"
-    return (Requirement(NAMESPACE_NAME, "NotIn", ("kube-system", own)),)
+    namespace_selector = (configuration or {}).get("managedJobsNamespaceSelector")
+    if namespace_selector is not None:
+        return selector(namespace_selector)
+    kueue_namespace = (configuration or {}).get("namespace") or "kueue-system"
+    return (Requirement(NAMESPACE_NAME, "NotIn", ("kube-system", kueue_namespace)),)
 
 
 def blocks_admission(configuration: Body | None) -> bool:
     """Whether `waitForPodsReady` blocks admission, which it does by default in v1beta1 and not in v1beta2."""
-    ready = (configuration or {}).get("waitForPodsReady")
-    if ready is None:
+    wait_for_pods_ready = (configuration or {}).get("waitForPodsReady")
+    if wait_for_pods_ready is None:
         return False
-    if "enable" in ready or str((configuration or {}).get("apiVersion")).endswith("v1beta1"):
-        return bool(ready.get("enable")) and bool(ready.get("blockAdmission", True))
-    return bool(ready.get("blockAdmission"))
+    if "enable" in wait_for_pods_ready or str((configuration or {}).get("apiVersion")).endswith("v1beta1"):
+        return bool(wait_for_pods_ready.get("enable")) and bool(wait_for_pods_ready.get("blockAdmission", True))
+    return bool(wait_for_pods_ready.get("blockAdmission"))
 
 
 def manages_namespace(model: Model, namespace: str) -> bool:
@@ -71,14 +71,14 @@ def manages_namespace(model: Model, namespace: str) -> bool:
 
 
 def labels_of(model: Model, namespace: str) -> Mapping[str, str]:
-    """Return the labels of a namespace; of an unknown one only its name is known."""
+    """Return the labels of a namespace; of an unknown namespace only its name."""
     return model.namespaces.get(namespace, {NAMESPACE_NAME: namespace})
 
 
 def adopting_queue(model: Model, namespace: str, framework: str) -> str:
-    """Return the queue that Kueue gives a job without one; empty if none. Source: ApplyDefaultLocalQueue."""
-    known = model.frameworks
-    manages = framework != _POD and (known is None or framework in known)
-    if not manages or not model.gates.on("LocalQueueDefaulting"):
+    """Return the queue that Kueue sets on a job without one; empty if none. Source: ApplyDefaultLocalQueue."""
+    managed_frameworks = model.frameworks
+    is_managed = framework != _POD_FRAMEWORK and (managed_frameworks is None or framework in managed_frameworks)
+    if not is_managed or not model.gates.on("LocalQueueDefaulting"):
         return ""
     return DEFAULT_QUEUE if (namespace, DEFAULT_QUEUE) in (model.local_queues or {}) else ""

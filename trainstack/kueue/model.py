@@ -218,12 +218,12 @@ class Model:
     """The strategies by which fair sharing selects preemption targets; (): fair sharing is off."""
     admission_fair_sharing: bool = False
     requeued_by_creation: bool = False
-    """Whether an eviction because of pods that are not ready keeps a workload's place in the queue."""
+    """Whether a workload that is evicted because its pods are not ready stays at its position in the queue."""
     release: Release = PINNED
     """Of Kueue."""
     gates: FeatureGates = DEFAULTS
     unmodelled: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    """By kind and name (`<namespace>/<name>`, of the Configuration empty): what is set and not calculated."""
+    """By kind and name (`<namespace>/<name>`, of the Configuration empty): fields that are set and not calculated."""
     nodes: tuple[Node, ...] | None = None
     """None: unknown; then pods are not compared with nodes."""
     grows: bool = False
@@ -237,7 +237,7 @@ class Model:
     default_priority: int = 0
     """Of workloads without a priority class: the value of the PriorityClass with `globalDefault`."""
     declared: bool = True
-    """Read from an environment's files, whose paths the verdicts name; False: from a live cluster."""
+    """Whether it is read from an environment's files, whose paths the verdicts name, or from a live cluster."""
 
     def dispatches(self, queue: ClusterQueue) -> bool:
         """Whether MultiKueue runs the queue's workloads in worker clusters."""
@@ -263,13 +263,13 @@ class PodSet:
     levels: tuple[str, ...] = ()
     """The levels that they request, as labels of nodes."""
     own_resources: frozenset[str] = frozenset()
-    """What the pods request themselves, also if transformations replace it."""
+    """Resources that the pods request themselves, even if transformations replace them."""
     group: str = ""
-    """Pod sets of one group get the same flavors; empty: a group of its own."""
+    """Pod sets of one group have the same flavors; empty: a group of its own."""
     reclaimed: int = 0
     """Pods that have ended and need no quota any more."""
     unsettled: tuple[str, ...] = ()
-    """Resources that the pods request and transformations put out: Kueue counts both, or the request alone."""
+    """Resources that the pods request and transformations output: Kueue counts both, or the request alone."""
     runtime_class: str = ""
     """A RuntimeClass of unknown overhead, which is not in the requests; empty if the overhead is known."""
     faults: tuple[str, ...] = ()
@@ -307,13 +307,13 @@ class Workload:
     path: str = ""
     """The run's path in the settings."""
     uid: str = ""
-    """Orders preemption candidates that are equal otherwise; empty for a workload that Kueue does not have yet."""
+    """Orders preemption candidates that are equal otherwise; empty for a workload that is not submitted yet."""
     held_until: float | None = None
     """The end of its backoff in seconds since 1970, before which Kueue does not queue it."""
     failed_checks: Mapping[str, Literal["Retry", "Rejected"]] = field(default_factory=dict)
     """Its admission checks in these states; Kueue does not admit it with one."""
     unmodelled: tuple[str, ...] = ()
-    """What is set in its object and not calculated."""
+    """Fields that are set in its object and not calculated."""
 
     @property
     def key(self) -> str:
@@ -330,9 +330,9 @@ class Admitted:
     reserved: float = 0.0
     """When its quota was reserved; of equal priority, the latest is preempted first."""
     evicted: bool = False
-    """Its eviction has begun."""
+    """Whether its eviction has begun."""
     ready: bool = True
-    """Its pods are all running or have ended."""
+    """Whether all its pods are running or have ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,6 +343,6 @@ class QueueState:
     admitted: tuple[Admitted, ...] = ()
     pending: tuple[Workload, ...] = ()
     objects: tuple[Mapping[str, Any], ...] = ()
-    """What they were read from."""
+    """The objects from which they were read."""
     configuration: Mapping[str, Any] | None = None
     """Of the running Kueue; None: unknown."""

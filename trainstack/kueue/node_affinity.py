@@ -12,7 +12,9 @@ def untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration]) ->
     pkg/scheduler/flavorassigner/flavorassigner.go calls it.
     """
     for taint in taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not any(_tolerates(one, taint) for one in tolerations):
+        if taint.effect in ("NoSchedule", "NoExecute") and not any(
+            _tolerates(toleration, taint) for toleration in tolerations
+        ):
             return taint
     return None
 
@@ -53,24 +55,24 @@ def selected(requirements: Sequence[Requirement] | None, labels: Mapping[str, st
 
 def matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     """Whether labels match a requirement. Source: Requirement.Matches in k8s.io/apimachinery/pkg/labels."""
-    exists, found = requirement.key in labels, labels.get(requirement.key, "")
+    exists, label = requirement.key in labels, labels.get(requirement.key, "")
     match requirement.operator:
         case "In":
-            return exists and found in requirement.values
+            return exists and label in requirement.values
         case "NotIn":
-            return not exists or found not in requirement.values
+            return not exists or label not in requirement.values
         case "Exists":
             return exists
         case "DoesNotExist":
             return not exists
         case _:
-            return exists and _compares(requirement, found)
+            return exists and _satisfies_bound(requirement, label)
 
 
-def _compares(requirement: Requirement, found: str) -> bool:
+def _satisfies_bound(requirement: Requirement, label: str) -> bool:
     """Compare integers for `Gt` and `Lt`."""
     try:
-        value, bound = int(found), int(requirement.values[0])
+        value, bound = int(label), int(requirement.values[0])
     except (ValueError, IndexError):
         return False
     return value > bound if requirement.operator == "Gt" else value < bound

@@ -17,9 +17,11 @@ def oversized(workload: Workload, assigned: Iterable[Assigned], model: Model) ->
     """
     if model.nodes is None or model.grows:
         return []
-    given = {pods.pod_set: tuple(dict.fromkeys(pods.flavors.values())) for pods in assigned}
+    flavors_by_pod_set = {pods.pod_set: tuple(dict.fromkeys(pods.flavors.values())) for pods in assigned}
     return [
-        reason for pods in workload.pod_sets for reason in _too_large(workload, pods, given.get(pods.name, ()), model)
+        reason
+        for pods in workload.pod_sets
+        for reason in _placement_reasons(workload, pods, flavors_by_pod_set.get(pods.name, ()), model)
     ]
 
 
@@ -35,54 +37,65 @@ def capacity(nodes: Iterable[Node]) -> dict[str, int]:
     return total
 
 
-def _too_large(workload: Workload, pods: PodSet, names: tuple[str, ...], model: Model) -> Iterator[Reason]:
-    flavors = [(model.flavors or {})[name] for name in names]
+def _placement_reasons(
+    workload: Workload, pods: PodSet, flavor_names: tuple[str, ...], model: Model
+) -> Iterator[Reason]:
+    flavors = [(model.flavors or {})[name] for name in flavor_names]
     labels = {key: value for flavor in flavors for key, value in flavor.labels.items()}
-    of_flavor = nodes_with_labels(labels, model.nodes or ())
-    which = f" of flavor {' and '.join(names)}" if names else ""
-    pod = "pod" if pods.name == "main" else f"{pods.name} pod"
+    flavor_nodes = nodes_with_labels(labels, model.nodes or ())
+    flavor_text = f" of flavor {' and '.join(flavor_names)}" if flavor_names else ""
+    pod_text = "pod" if pods.name == "main" else f"{pods.name} pod"
 
     def reason(message: str, path: str, resource: str = "", missing: int = 0) -> Reason:
-        return Reason("shape", message, path, pods.name, names[0] if names else "", resource, missing)
+        return Reason("shape", message, path, pods.name, flavor_names[0] if flavor_names else "", resource, missing)
 
-    if not of_flavor:
+    if not flavor_nodes:
         # Rule flavor-nodes reports a single flavor without nodes.
         if all(nodes_with_labels(flavor.labels, model.nodes or ()) for flavor in flavors):
-            message = f"no node has the labels{which}" if names else "the cluster has no nodes"
+            message = f"no node has the labels{flavor_text}" if flavor_names else "the cluster has no nodes"
             yield reason(message, f"{workload.path}.queue")
         return
-    chosen = [node for node in of_flavor if _selects(pods, node)]
-    if not chosen:
+    selected_nodes = [node for node in flavor_nodes if _selects(pods, node)]
+    if not selected_nodes:
         expressions = [requirement for term in pods.affinity for requirement in term]
-        asked = [f"{key}={value}" for key, value in pods.selector.items()]
-        asked += [f"{requirement.key} {requirement.operator}" for requirement in expressions]
+        selections = [f"{key}={value}" for key, value in pods.selector.items()]
+        selections += [f"{requirement.key} {requirement.operator}" for requirement in expressions]
         keys = {*pods.selector, *(requirement.key for requirement in expressions)}
-        known = sorted({f"{key}={node.labels[key]}" for node in of_flavor for key in keys if key in node.labels})
-        existing = f"; existing labels: {', '.join(known)}" if known else ""
-        message = f"no node{which} has the labels that the pods select ({', '.join(sorted(asked))}){existing}"
+        existing_labels = sorted(
+            {f"{key}={node.labels[key]}" for node in flavor_nodes for key in keys if key in node.labels}
+        )
+        hint = f"; existing labels: {', '.join(existing_labels)}" if existing_labels else ""
+        message = f"no node{flavor_text} has the labels that the pods select ({', '.join(sorted(selections))}){hint}"
         yield reason(message, f"{workload.path}.nodeSelector")
         return
     tolerations = (*pods.tolerations, *(toleration for flavor in flavors for toleration in flavor.tolerations))
-    suited = [node for node in chosen if untolerated(node.taints, tolerations) is None]
-    if not suited:
-        taints = sorted({f"{taint.key}:{taint.effect}" for node in chosen for taint in node.taints})
-        message = f"every node{which} has a taint that neither the pods nor the flavor tolerate ({', '.join(taints)})"
+    tolerated_nodes = [node for node in selected_nodes if untolerated(node.taints, tolerations) is None]
+    if not tolerated_nodes:
+        taints = sorted({f"{taint.key}:{taint.effect}" for node in selected_nodes for taint in node.taints})
+        message = (
+            f"every node{flavor_text} has a taint that neither the pods nor the flavor tolerate ({', '.join(taints)})"
+        )
         yield reason(message, f"{workload.path}.tolerations")
         return
     requests = {resource: number for resource, number in pods.per_pod.items() if number}
-    if any(all(node.allocatable.get(name, 0) >= number for name, number in requests.items()) for node in suited):
+    if any(
+        all(node.allocatable.get(name, 0) >= number for name, number in requests.items()) for node in tolerated_nodes
+    ):
         return
-    largest = {name: max(node.allocatable.get(name, 0) for node in suited) for name in requests}
-    short = [name for name, number in requests.items() if largest[name] < number]
-    for name in short:
+    largest = {name: max(node.allocatable.get(name, 0) for node in tolerated_nodes) for name in requests}
+    short_resources = [name for name, number in requests.items() if largest[name] < number]
+    for name in short_resources:
         message = (
-            f"a {pod} requests {readable(name, requests[name])} {name};"
-            f" the largest node{which} has {readable(name, largest[name])}"
+            f"a {pod_text} requests {readable(name, requests[name])} {name};"
+            f" the largest node{flavor_text} has {readable(name, largest[name])}"
         )
         yield reason(message, pods.resources_path, name, requests[name] - largest[name])
-    if not short:
-        listed = ", ".join(f"{name}={readable(name, number)}" for name, number in sorted(requests.items()))
-        yield reason(f"no single node{which} has everything that a {pod} requests ({listed})", pods.resources_path)
+    if not short_resources:
+        requests_text = ", ".join(f"{name}={readable(name, number)}" for name, number in sorted(requests.items()))
+        yield reason(
+            f"no single node{flavor_text} has everything that a {pod_text} requests ({requests_text})",
+            pods.resources_path,
+        )
 
 
 def _selects(pods: PodSet, node: Node) -> bool:

@@ -42,30 +42,30 @@ class Attempt:
 def attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Attempt:
     """Make one attempt, with partial admission if not all pods fit; the snapshot is unchanged on return.
 
-    `tried`: `Assignment.tried` of the workload's previous attempt.
+    `tried_flavors`: those of the assignment in the workload's previous attempt.
     """
-    whole = _attempt(snapshot, cq, workload, None, tried)
-    if whole.nominated:
-        return whole
-    return _reduced(snapshot, cq, workload, tried) or whole
+    full_attempt = _attempt_with_counts(snapshot, cq, workload, None, tried)
+    if full_attempt.nominated:
+        return full_attempt
+    return _reduced_attempt(snapshot, cq, workload, tried) or full_attempt
 
 
 def attempts(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Iterator[Attempt]:
-    """Yield the attempts of consecutive cycles if nothing else changes; each continues after the flavors tried before.
+    """Yield the attempts of consecutive cycles if nothing else changes; each continues after the last tried flavors.
 
     Ends when no untried flavors are left, or when the attempts would repeat.
     """
-    seen: list[Tried] = []
-    while tried not in seen:
-        seen.append(tried)
-        current = attempt(snapshot, cq, workload, tried)
-        yield current
-        if current.nominated or not current.assignment.unfinished:
+    earlier_tried: list[Tried] = []
+    while tried not in earlier_tried:
+        earlier_tried.append(tried)
+        cycle_attempt = attempt(snapshot, cq, workload, tried)
+        yield cycle_attempt
+        if cycle_attempt.nominated or not cycle_attempt.assignment.unfinished:
             return
-        tried = current.assignment.tried
+        tried = cycle_attempt.assignment.tried
 
 
-def _attempt(
+def _attempt_with_counts(
     snapshot: Snapshot,
     cq: QueueSnapshot,
     workload: Workload,
@@ -82,22 +82,28 @@ def _attempt(
     return Attempt(assignment, tuple(preemption_targets(snapshot, ctx)))
 
 
-def _reduced(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried) -> Attempt | None:
+def _reduced_attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried) -> Attempt | None:
     """Search by bisection for the most pods that fit; all pod sets shrink in proportion, down to `min_count`.
 
     As in Kueue, the search begins with all pods, whether or not some are reclaimed.
     """
-    sets = workload.pod_sets
-    whole = [pods.count + pods.reclaimed for pods in sets]
-    spare = [0 if pods.min_count is None else full - pods.min_count for pods, full in zip(sets, whole, strict=True)]
-    if not any(number > 0 for number in spare):
+    pod_sets = workload.pod_sets
+    full_counts = [pods.count + pods.reclaimed for pods in pod_sets]
+    spare_counts = [
+        0 if pods.min_count is None else full_count - pods.min_count
+        for pods, full_count in zip(pod_sets, full_counts, strict=True)
+    ]
+    if not any(number > 0 for number in spare_counts):
         return None
-    total = sum(spare)
-    made: dict[int, Attempt] = {}
+    total_spare = sum(spare_counts)
+    attempts_by_removal: dict[int, Attempt] = {}
 
-    def nominated(removed: int) -> bool:
-        counts = [full - extra * removed // total for full, extra in zip(whole, spare, strict=True)]
-        made[removed] = _attempt(snapshot, cq, workload, counts, tried)
-        return made[removed].nominated
+    def is_nominated_without(removed: int) -> bool:
+        counts = [
+            full_count - spare_count * removed // total_spare
+            for full_count, spare_count in zip(full_counts, spare_counts, strict=True)
+        ]
+        attempts_by_removal[removed] = _attempt_with_counts(snapshot, cq, workload, counts, tried)
+        return attempts_by_removal[removed].nominated
 
-    return made.get(bisect_left(range(total + 1), x=True, key=nominated))
+    return attempts_by_removal.get(bisect_left(range(total_spare + 1), x=True, key=is_nominated_without))

@@ -47,8 +47,8 @@ class Shape:
 
     def first(self, head: Item) -> Item | None:
         """Return the first workload from `head` on."""
-        place = bisect_left(self.items, head)
-        return self.items[place] if place < len(self.items) else None
+        index = bisect_left(self.items, head)
+        return self.items[index] if index < len(self.items) else None
 
 
 @dataclass(slots=True, eq=False)
@@ -82,12 +82,12 @@ class Kind:
             self.infeasible_since = feasibility.changes
             return None
         self.infeasible_since = -1
-        found: Item | None = None
+        first_entry: Item | None = None
         for shape in self.pending:
-            item = shape.first(head)
-            if item is not None and not last < item and feasibility.may_admit(cq, shape, shape.needs):
-                found = last = item
-        return found
+            entry = shape.first(head)
+            if entry is not None and not last < entry and feasibility.may_admit(cq, shape, shape.needs):
+                first_entry = last = entry
+        return first_entry
 
 
 class PendingQueue:
@@ -99,10 +99,10 @@ class PendingQueue:
         """The preempting workload, which is in none of the lists below. Source: stickyWorkload."""
         self._sticky_pending = False
         """Whether the sticky workload is not inadmissible."""
-        self._items: list[Item] = []
-        self._next = 0
+        self._entries: list[Item] = []
+        self._next_index = 0
         """The items before this index are inadmissible."""
-        self._late: list[Item] = []
+        self._late_entries: list[Item] = []
         """Items before that index that were submitted later and are pending."""
         self._shapes: dict[tuple[Any, ...], Shape] = {}
         self._kinds: dict[object, Kind] = {}
@@ -118,32 +118,32 @@ class PendingQueue:
             kind.shapes.append(shape)
         self._insert(Item((-workload.priority, workload.created, number), workload, shape))
 
-    def _insert(self, item: Item, *, inadmissible: bool = False) -> None:
-        if not item.shape.items:
-            item.shape.kind.floor = None
-        insort(item.shape.items, item)
-        place = bisect_left(self._items, item)
-        self._items.insert(place, item)
-        if place < self._next:
-            self._next += 1
+    def _insert(self, entry: Item, *, inadmissible: bool = False) -> None:
+        if not entry.shape.items:
+            entry.shape.kind.floor = None
+        insort(entry.shape.items, entry)
+        index = bisect_left(self._entries, entry)
+        self._entries.insert(index, entry)
+        if index < self._next_index:
+            self._next_index += 1
             if not inadmissible:
-                insort(self._late, item)
+                insort(self._late_entries, entry)
 
     def _kind(self, needs: Needs) -> Kind:
         key = kind_of(needs)
         if key not in self._kinds:
             self._kinds[key] = Kind(-needs.priority)
             # Highest priority first: a match limits the search in the other kinds.
-            self._kinds = dict(sorted(self._kinds.items(), key=lambda pair: pair[1].place))
+            self._kinds = dict(sorted(self._kinds.items(), key=lambda item: item[1].place))
         return self._kinds[key]
 
     def head(self) -> Item | None:
         """Return the workload of the next cycle; None if all are inadmissible."""
         if self._sticky_pending:
             return self._sticky
-        if self._late:
-            return self._late[0]
-        return self._items[self._next] if self._next < len(self._items) else None
+        if self._late_entries:
+            return self._late_entries[0]
+        return self._entries[self._next_index] if self._next_index < len(self._entries) else None
 
     def distance(self, feasibility: FeasibilityFilter, limit: int | None) -> int | None:
         """Return the number of cycles before a workload that could be admitted becomes the head; None if none does.
@@ -153,47 +153,51 @@ class PendingQueue:
         head = self.head()
         if head is None or limit == 0:
             return None
-        if self._sticky_pending or self._late:
+        if self._sticky_pending or self._late_entries:
             return 0
         if self.cq.spec.strict:
             return 0 if feasibility.may_admit(self.cq, head.shape, head.shape.needs) else None
-        last = self._items[-1 if limit is None else min(self._next + limit, len(self._items)) - 1]
-        found: Item | None = None
+        last_entry = self._entries[-1 if limit is None else min(self._next_index + limit, len(self._entries)) - 1]
+        first_entry: Item | None = None
         for kind in self._kinds.values():
-            better = kind.first(head, last, self.cq, feasibility)
-            if better is not None:
-                found = last = better
-        return None if found is None else bisect_left(self._items, found) - self._next
+            candidate = kind.first(head, last_entry, self.cq, feasibility)
+            if candidate is not None:
+                first_entry = last_entry = candidate
+        return None if first_entry is None else bisect_left(self._entries, first_entry) - self._next_index
 
     def run_of(self, always: Collection[Shape], before: Collection[Shape], bound: Item) -> int:
-        """Return how many of the next workloads have a shape in `always`, or one in `before` and precede `bound`."""
+        """Return how many of the next workloads have a blocking shape, or a shape that blocks before `bound`."""
         head = self.head()
-        if head is None or self._sticky_pending or self._late:
+        if head is None or self._sticky_pending or self._late_entries:
             return 0
         if self.cq.spec.strict:
             return UNLIMITED if head.shape in always or (head.shape in before and head < bound) else 0
-        end: Item | None = None
+        end_entry: Item | None = None
         for shape in self._shapes.values():
             if shape in always or not shape.items:
                 continue
-            first = shape.first(max(head, bound) if shape in before else head)
-            if first is not None and (end is None or first < end):
-                end = first
-        return len(self._items) - self._next if end is None else bisect_left(self._items, end) - self._next
+            next_entry = shape.first(max(head, bound) if shape in before else head)
+            if next_entry is not None and (end_entry is None or next_entry < end_entry):
+                end_entry = next_entry
+        return (
+            len(self._entries) - self._next_index
+            if end_entry is None
+            else bisect_left(self._entries, end_entry) - self._next_index
+        )
 
     @property
     def remaining(self) -> int:
         """The number of cycles until all workloads are inadmissible; UNLIMITED for StrictFIFO."""
         if self.cq.spec.strict:
-            return UNLIMITED if self._items else 0
-        return len(self._items) - self._next + len(self._late) + self._sticky_pending
+            return UNLIMITED if self._entries else 0
+        return len(self._entries) - self._next_index + len(self._late_entries) + self._sticky_pending
 
     @property
     def progress(self) -> tuple[Hashable, ...]:
         """The queue's state in its search; if it repeats without a change of usage, so do the cycles."""
         head = self.head()
         tried = () if head is None else tuple(tuple(flavors.items()) for flavors in head.tried)
-        return self._next, len(self._late), self._sticky_pending, tried
+        return self._next_index, len(self._late_entries), self._sticky_pending, tried
 
     def skip(self, cycles: int) -> None:
         """Mark the workloads of this number of cycles as inadmissible."""
@@ -202,7 +206,7 @@ class PendingQueue:
             return
         head.tried = ()
         if not self.cq.spec.strict:
-            self._next = min(self._next + cycles, len(self._items))
+            self._next_index = min(self._next_index + cycles, len(self._entries))
 
     def mark_inadmissible(self, item: Item) -> None:
         """Mark the head as inadmissible; in a StrictFIFO queue it stays the head."""
@@ -211,56 +215,56 @@ class PendingQueue:
             return
         if item is self._sticky:
             self._sticky_pending = False
-        elif self._late and self._late[0] is item:
-            self._late.pop(0)
-        elif self._next < len(self._items) and self._items[self._next] is item:
-            self._next += 1
+        elif self._late_entries and self._late_entries[0] is item:
+            self._late_entries.pop(0)
+        elif self._next_index < len(self._entries) and self._entries[self._next_index] is item:
+            self._next_index += 1
 
     def make_sticky(self, item: Item) -> None:
         """Keep a preempting workload at the head."""
         item.tried = ()
         if self.cq.spec.strict:
             return
-        previous, was_pending = self._sticky, self._sticky_pending
+        previous, previous_was_pending = self._sticky, self._sticky_pending
         if previous is not item:
             self.delete(item)
             self._sticky = item
             if previous is not None:
-                self._insert(previous, inadmissible=not was_pending)
+                self._insert(previous, inadmissible=not previous_was_pending)
         self._sticky_pending = True
 
     def delete(self, item: Item) -> None:
         if item is self._sticky:
             self._sticky, self._sticky_pending = None, False
             return
-        for items in (self._items, item.shape.items, self._late):
-            place = bisect_left(items, item)
-            if place < len(items) and items[place] is item:
-                del items[place]
-                if items is self._items and place < self._next:
-                    self._next -= 1
+        for entries in (self._entries, item.shape.items, self._late_entries):
+            index = bisect_left(entries, item)
+            if index < len(entries) and entries[index] is item:
+                del entries[index]
+                if entries is self._entries and index < self._next_index:
+                    self._next_index -= 1
         if not item.shape.items:
             item.shape.kind.floor = None
 
     def delete_workload(self, key: str) -> None:
         """Delete a workload, if it is in this queue."""
-        for item in self._all():
-            if item.workload.key == key:
-                self.delete(item)
+        for entry in self._all_entries():
+            if entry.workload.key == key:
+                self.delete(entry)
                 break
 
     def requeue_inadmissible(self) -> None:
         """Make all workloads pending again: quota was released."""
-        self._next = 0
-        self._late.clear()
+        self._next_index = 0
+        self._late_entries.clear()
         self._sticky_pending = self._sticky is not None
 
     def workloads(self) -> list[Workload]:
         """Return all workloads in order."""
-        return [item.workload for item in sorted(self._all())]
+        return [entry.workload for entry in sorted(self._all_entries())]
 
-    def _all(self) -> list[Item]:
-        return [*self._items, *([] if self._sticky is None else [self._sticky])]
+    def _all_entries(self) -> list[Item]:
+        return [*self._entries, *([] if self._sticky is None else [self._sticky])]
 
 
 def shape_of(workload: Workload, cq: QueueSnapshot) -> tuple[Any, ...]:

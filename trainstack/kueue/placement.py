@@ -20,7 +20,7 @@ _NO_ASSIGNMENT = "couldn't assign flavors to pod set "
 
 
 class JudgeError(Exception):
-    """The program failed, or does not answer a case."""
+    """The failure of the program, also to answer a case."""
 
 
 class Judge(Protocol):
@@ -31,26 +31,26 @@ class Judge(Protocol):
         """The release of Kueue, such as `v0.15.2`."""
 
     def ask(self, cases: Sequence[Body]) -> Sequence[Body]:
-        """Return an answer for each case. Raises JudgeError."""
+        """Return an answer for each case. Raise JudgeError if the program fails."""
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """What the program needs besides the snapshot."""
+    """The inputs of the program besides the snapshot."""
 
     judge: Judge | str
-    """Or the reason why it is missing."""
+    """The program, or the reason why it is missing."""
     pods: Sequence[Body] | None
     """The pods that are bound to nodes; None: not readable."""
     release: str
     """The release of Kueue that admits the runs; empty if unknown."""
 
     def missing(self, model: Model) -> str:
-        """Return why the program cannot be asked; empty if it can."""
-        read = {"nodes": model.nodes, "topologies": model.topologies, "pods of all namespaces": self.pods}
-        unread = [name for name, found in read.items() if found is None]
-        if unread:
-            return f"these credentials cannot read {' and '.join(unread)}"
+        """Return why the program cannot run; empty if it can."""
+        inputs = {"nodes": model.nodes, "topologies": model.topologies, "pods of all namespaces": self.pods}
+        unread_inputs = [name for name, objects in inputs.items() if objects is None]
+        if unread_inputs:
+            return f"these credentials cannot read {' and '.join(unread_inputs)}"
         if isinstance(self.judge, str):
             return self.judge
         if not self.release:
@@ -72,29 +72,39 @@ def judged(
 
     `verdicts`: the simulator's, by key. `submissions`: the workloads as Kueue's objects.
     """
-    open_ = {key: verdict for key, verdict in verdicts.items() if needs_nodes(verdict)}
-    if not open_:
+    open_verdicts = {key: verdict for key, verdict in verdicts.items() if needs_nodes(verdict)}
+    if not open_verdicts:
         return {}
-    why = nodes.missing(state.model)
-    if why or isinstance(nodes.judge, str) or nodes.pods is None:
-        return {key: _unanswered(verdict, why) for key, verdict in open_.items()}
-    found = {key: _unanswered(verdict, "its manifest cannot be built") for key, verdict in open_.items()}
-    bodies = {key: submissions[key] for key in open_ if key in submissions}
-    now = _answers(nodes.judge, state, nodes.pods, bodies, idle=False)
-    refused = {key: bodies[key] for key, answer in now.items() if not isinstance(answer, str) and _is_refused(answer)}
-    idle = _answers(nodes.judge, state, nodes.pods, refused, idle=True)
-    for key, answer in now.items():
-        by, alone = replace(open_[key], reasons=(), judged_by=f"Kueue {nodes.judge.release}"), idle.get(key, {})
-        if isinstance(answer, str) or isinstance(alone, str):
-            found[key] = _unanswered(open_[key], answer if isinstance(answer, str) else str(alone))
+    problem = nodes.missing(state.model)
+    if problem or isinstance(nodes.judge, str) or nodes.pods is None:
+        return {key: _keep_unknown(verdict, problem) for key, verdict in open_verdicts.items()}
+    new_verdicts = {
+        key: _keep_unknown(verdict, "its manifest cannot be built") for key, verdict in open_verdicts.items()
+    }
+    bodies = {key: submissions[key] for key in open_verdicts if key in submissions}
+    # Only a second case on an idle cluster separates what waits from what never fits.
+    answers = _ask_judge(nodes.judge, state, nodes.pods, bodies, idle=False)
+    refused_submissions = {
+        key: bodies[key] for key, answer in answers.items() if not isinstance(answer, str) and _is_refused(answer)
+    }
+    idle_answers = _ask_judge(nodes.judge, state, nodes.pods, refused_submissions, idle=True)
+    for key, answer in answers.items():
+        blank_verdict, idle_answer = (
+            replace(open_verdicts[key], reasons=(), judged_by=f"Kueue {nodes.judge.release}"),
+            idle_answers.get(key, {}),
+        )
+        if isinstance(answer, str) or isinstance(idle_answer, str):
+            new_verdicts[key] = _keep_unknown(
+                open_verdicts[key], answer if isinstance(answer, str) else str(idle_answer)
+            )
         elif _is_refused(answer):
-            found[key] = _refused(by, bodies[key], state.model, answer, alone)
+            new_verdicts[key] = _refusal_verdict(blank_verdict, bodies[key], state.model, answer, idle_answer)
         else:
-            found[key] = _admitted(by, state.model, answer)
-    return found
+            new_verdicts[key] = _admission_verdict(blank_verdict, state.model, answer)
+    return new_verdicts
 
 
-def _answers(
+def _ask_judge(
     judge: Judge, state: QueueState, pods: Sequence[Body], bodies: Mapping[str, Body], *, idle: bool
 ) -> dict[str, Body | str]:
     """Return the program's answers by key, or the reason why it is missing."""
@@ -112,29 +122,29 @@ def _is_refused(answer: Body) -> bool:
     return bool(answer["mode"] == "NoFit")
 
 
-def _unanswered(verdict: Verdict, why: str) -> Verdict:
+def _keep_unknown(verdict: Verdict, problem: str) -> Verdict:
     return replace(
-        verdict, reasons=tuple(replace(reason, message=f"{reason.message}: {why}") for reason in verdict.reasons)
+        verdict, reasons=tuple(replace(reason, message=f"{reason.message}: {problem}") for reason in verdict.reasons)
     )
 
 
-def _refused(verdict: Verdict, submitted: Body, model: Model, now: Body, idle: Body) -> Verdict:
-    """`idle`: the answer on an idle cluster."""
-    fits_idle = not _is_refused(idle)
+def _refusal_verdict(verdict: Verdict, submission: Body, model: Model, answer: Body, idle_answer: Body) -> Verdict:
+    """Return the verdict on a refused workload. `idle_answer`: the answer on an idle cluster."""
+    fits_idle = not _is_refused(idle_answer)
     # An autoscaler may add the nodes that are missing.
     outcome: Outcome = "waits" if fits_idle or model.grows else "never fits"
     when = "now" if outcome == "waits" else "even without other workloads"
-    message = _message((now if fits_idle else idle).get("message", ""))
-    text = f"{_room(submitted)} {when} (Kueue: {message})"
+    message = _scheduler_reason((answer if fits_idle else idle_answer).get("message", ""))
+    text = f"{_shortage_text(submission)} {when} (Kueue: {message})"
     reason = Reason("placement", text, verdict.path)
     return replace(verdict, outcome=outcome, reasons=(reason,), assigned=(), usage={}, borrowed={}, checks=())
 
 
-def _admitted(verdict: Verdict, model: Model, answer: Body) -> Verdict:
+def _admission_verdict(verdict: Verdict, model: Model, answer: Body) -> Verdict:
     if answer["mode"] == "Preempt":
         targets = tuple(sorted(answer.get("targets") or ()))
-        none = replace(verdict, assigned=(), usage={}, borrowed={}, checks=())
-        return replace(none, outcome="fits by preempting", preempts=targets)
+        without_assignment = replace(verdict, assigned=(), usage={}, borrowed={}, checks=())
+        return replace(without_assignment, outcome="fits by preempting", preempts=targets)
     placements: Mapping[str, Body] = answer.get("placements") or {}
     usage: dict[FlavorResource, int] = {}
     pod_sets = []
@@ -145,7 +155,7 @@ def _admitted(verdict: Verdict, model: Model, answer: Body) -> Verdict:
             usage[flavor, resource] = usage.get((flavor, resource), 0) + number
         domains = tuple(_domains(model, set(flavors.values()), placements.get(body["name"]) or {}))
         pod_sets.append(Assigned(body["name"], body["count"], flavors, domains))
-    borrowed = _borrowed(answer, usage)
+    borrowed = _borrowing(answer, usage)
     queue = (model.cluster_queues or {})[verdict.cluster_queue]
     return replace(
         verdict,
@@ -157,13 +167,13 @@ def _admitted(verdict: Verdict, model: Model, answer: Body) -> Verdict:
     )
 
 
-def _domains(model: Model, flavors: Collection[str], placed: Body) -> Iterator[Domain]:
+def _domains(model: Model, flavors: Collection[str], placement: Body) -> Iterator[Domain]:
     """Yield where pods are placed, at all levels; Kueue's assignment has only the host if that is the narrowest one."""
-    levels = tuple(placed.get("levels") or ())
-    names = {flavor.topology for name in flavors if (flavor := (model.flavors or {}).get(name)) is not None}
-    all_levels = next(((model.topologies or {})[name] for name in names if name is not None), levels)
+    levels = tuple(placement.get("levels") or ())
+    topology_names = {flavor.topology for name in flavors if (flavor := (model.flavors or {}).get(name)) is not None}
+    all_levels = next(((model.topologies or {})[name] for name in topology_names if name is not None), levels)
     hosts = {node.labels.get(HOSTNAME, ""): node.labels for node in model.nodes or ()}
-    for domain in placed.get("domains") or ():
+    for domain in placement.get("domains") or ():
         values = tuple(domain["values"])
         if levels == (HOSTNAME,) and values[0] in hosts:
             labels = hosts[values[0]]
@@ -172,18 +182,18 @@ def _domains(model: Model, flavors: Collection[str], placed: Body) -> Iterator[D
             yield Domain(levels, values, domain["count"])
 
 
-def _borrowed(answer: Body, usage: Usage) -> dict[FlavorResource, int]:
-    found = {}
+def _borrowing(answer: Body, usage: Usage) -> dict[FlavorResource, int]:
+    borrowed = {}
     for key, text in (answer.get("borrowed") or {}).items():
         flavor, _, resource = key.partition("/")
-        found[flavor, resource] = min(usage[flavor, resource], value(resource, text))
-    return found
+        borrowed[flavor, resource] = min(usage[flavor, resource], value(resource, text))
+    return borrowed
 
 
-def _room(submitted: Body) -> str:
+def _shortage_text(submission: Body) -> str:
     """Name what has no room: `no example.com/rack has room for the 6 pods`."""
     texts = []
-    for pods in submitted["spec"]["podSets"]:
+    for pods in submission["spec"]["podSets"]:
         request, name = pods.get("topologyRequest") or {}, "" if pods["name"] == "main" else f"{pods['name']} "
         slice_level = request.get("podSetSliceRequiredTopology")
         if level := request.get("required"):
@@ -193,7 +203,7 @@ def _room(submitted: Body) -> str:
     return " and ".join(texts) or "the nodes of the topology do not have room for the pods"
 
 
-def _message(text: str) -> str:
-    """Return the scheduler's reason without the words before it."""
-    first = text.partition(_NO_ASSIGNMENT)[2].partition(": ")[2]
-    return first or text
+def _scheduler_reason(text: str) -> str:
+    """Return the scheduler's reason without its prefix."""
+    reason = text.partition(_NO_ASSIGNMENT)[2].partition(": ")[2]
+    return reason or text

@@ -27,9 +27,9 @@ def pod_set(
     """Return a pod set as Kueue counts it. Source: totalRequestsFromPodSets in Kueue's pkg/workload/workload.go."""
     spec: Body = template["spec"]
     limits = model.limit_ranges.get(namespace, ())
-    requested, faults = requests(spec, limits, model.overheads or {})
+    pod_amounts, faults = requests(spec, limits, model.overheads or {})
     class_name = "" if spec.get("overhead") else spec.get("runtimeClassName") or ""
-    of_defaults = list(_faults_of_defaults(spec, limits))
+    default_faults = list(_faults_of_defaults(spec, limits))
     topology = topology_request(template)
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -37,20 +37,20 @@ def pod_set(
     return PodSet(
         name=name,
         count=count,
-        requests={key: counted(key, number) * count for key, number in _transformed(requested, model).items()},
+        requests={key: counted(key, number) * count for key, number in _transform_requests(pod_amounts, model).items()},
         min_count=min_count if model.gates.on("PartialAdmission") else None,
         selector=spec.get("nodeSelector") or {},
         affinity=tuple(requirements(term.get("matchExpressions")) for term in affinity.get("nodeSelectorTerms") or ()),
         tolerations=tolerations(spec.get("tolerations") or ()),
         topology=model.gates.on("TopologyAwareScheduling") and bool(topology),
         levels=requested_levels(topology),
-        own_resources=frozenset(requested),
+        own_resources=frozenset(pod_amounts),
         group=topology.get("podSetGroupName", ""),
-        unsettled=_unsettled(requested, model),
+        unsettled=_ambiguous_resources(pod_amounts, model),
         runtime_class=class_name if model.overheads is None else "",
         faults=faults,
-        refused_pods=tuple(fault for fault, own_request in of_defaults if own_request),
-        refused_at_first=tuple(fault for fault, own_request in of_defaults if not own_request),
+        refused_pods=tuple(fault for fault, is_own_request in default_faults if is_own_request),
+        refused_at_first=tuple(fault for fault, is_own_request in default_faults if not is_own_request),
         path=path,
         resources_path=resources_path or path,
     )
@@ -67,27 +67,27 @@ def requests(
     in k8s.io/component-helpers/resource.
     """
     init_containers, containers = spec.get("initContainers") or (), spec.get("containers") or ()
-    of_containers = [bounds for bounds in limits if bounds.kind == "Container"]
-    init = [_defaulted(container, of_containers) for container in init_containers]
-    main = [_defaulted(container, of_containers) for container in containers]
-    total = amounts_together(spec, lambda container: _defaulted(container, of_containers)[0])
+    container_ranges = [bounds for bounds in limits if bounds.kind == "Container"]
+    init_amounts = [_requests_and_limits(container, container_ranges) for container in init_containers]
+    main_amounts = [_requests_and_limits(container, container_ranges) for container in containers]
+    total = amounts_together(spec, lambda container: _requests_and_limits(container, container_ranges)[0])
     for resource, number in exactly((spec.get("resources") or {}).get("requests")).items():
         if is_of_whole_pods(resource):
             total[resource] = number
     total.update(exactly(spec.get("overhead") or overheads.get(spec.get("runtimeClassName") or "", {})))
     faults = [
-        *_faults("init container", init_containers, init, of_containers),
-        *_faults("container", containers, main, of_containers),
+        *_faults("init container", init_containers, init_amounts, container_ranges),
+        *_faults("container", containers, main_amounts, container_ranges),
     ]
     for bounds in limits:
         if bounds.kind == "Pod":
-            faults += _outside("a pod", total, total, bounds)
+            faults += _range_violations("a pod", total, total, bounds)
     return total, tuple(faults)
 
 
 def container_requests(spec: Body) -> Exact:
     """Return what the containers of a pod request together, where a limit is the default of a request."""
-    return amounts_together(spec, lambda container: _defaulted(container, ())[0])
+    return amounts_together(spec, lambda container: _requests_and_limits(container, ())[0])
 
 
 def is_of_whole_pods(resource: str) -> bool:
@@ -104,54 +104,60 @@ def amounts_together(spec: Body, amounts_of: Callable[[Body], Exact]) -> Counter
     total, sidecars = Counter[str](), Counter[str]()
     for container in spec.get("containers") or ():
         total.update(amounts_of(container))
-    highest: Exact = {}
+    init_maximum: Exact = {}
     for container in spec.get("initContainers") or ():
         amounts = amounts_of(container)
         if container.get("restartPolicy") == "Always":
             total.update(amounts)
             sidecars.update(amounts)
-            current = sidecars
+            running = sidecars
         else:
-            current = Counter(amounts)
-            current.update(sidecars)
-        _raise(highest, current)
-    _raise(total, highest)
+            running = Counter(amounts)
+            running.update(sidecars)
+        _raise_to(init_maximum, running)
+    _raise_to(total, init_maximum)
     return total
 
 
-def _transformed(requested: Exact, model: Model) -> Exact:
+def _transform_requests(pod_amounts: Exact, model: Model) -> Exact:
     """Source: dropExcludedResources and applyResourceTransformations in Kueue's pkg/workload/workload.go."""
     total = Counter[str]()
-    for name, number in requested.items():
+    for name, number in pod_amounts.items():
         if name.startswith(model.excluded):
             continue
         transformation = model.transformations.get(name)
         if transformation is not None:
             units = -(-number // WHOLE)
             outputs = transformation.outputs.items()
-            # An input that is kept replaces what is put out under its own name.
-            total.update({other: n * units for other, n in outputs if transformation.replaces or other != name})
+            # An input that is counted too replaces an output of the same name.
+            total.update({output: n * units for output, n in outputs if transformation.replaces or output != name})
         if transformation is None or not transformation.replaces:
             total[name] += number
     return total
 
 
-def _unsettled(requested: Exact, model: Model) -> tuple[str, ...]:
-    """Return the requested resources that transformations of others put out.
+def _ambiguous_resources(pod_amounts: Exact, model: Model) -> tuple[str, ...]:
+    """Return the requested resources that are also outputs of transformations of others.
 
-    Kueue reads the requests in random order; the request replaces what was put out before it. Source:
+    Kueue reads the requests in random order; the request replaces an earlier output. Source:
     applyResourceTransformations in its pkg/workload/workload.go.
     """
-    applied = {name: model.transformations.get(name) for name in requested if not name.startswith(model.excluded)}
-    kept = {name for name, transformation in applied.items() if transformation is None or not transformation.replaces}
+    transformations = {
+        name: model.transformations.get(name) for name in pod_amounts if not name.startswith(model.excluded)
+    }
+    counted_requests = {
+        name
+        for name, transformation in transformations.items()
+        if transformation is None or not transformation.replaces
+    }
     outputs = {
         output
-        for name, transformation in applied.items()
+        for name, transformation in transformations.items()
         if transformation is not None
         for output in transformation.outputs
         if output != name
     }
-    return tuple(sorted(kept & outputs))
+    return tuple(sorted(counted_requests & outputs))
 
 
 def tolerations(bodies: Iterable[Body]) -> tuple[Toleration, ...]:
@@ -179,54 +185,60 @@ def requirements(bodies: Iterable[Body] | None) -> tuple[Requirement, ...]:
     )
 
 
-def _defaulted(container: Body, limits: Sequence[LimitRange]) -> tuple[Exact, Exact]:
+def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple[Exact, Exact]:
     """Return a container's requests and limits, with the namespace's defaults."""
     resources = container.get("resources") or {}
-    most, requested = exactly(resources.get("limits")), exactly(resources.get("requests"))
+    own_limits, own_requests = exactly(resources.get("limits")), exactly(resources.get("requests"))
     for bounds in limits:
-        most = {**bounds.default_limits, **most}
-        requested = {**bounds.default_requests, **requested}
-    return {**most, **requested}, most
+        own_limits = {**bounds.default_limits, **own_limits}
+        own_requests = {**bounds.default_requests, **own_requests}
+    return {**own_limits, **own_requests}, own_limits
 
 
 def _faults(
-    kind: str, containers: Sequence[Body], defaulted: Sequence[tuple[Exact, Exact]], limits: Sequence[LimitRange]
+    kind: str,
+    containers: Sequence[Body],
+    container_amounts: Sequence[tuple[Exact, Exact]],
+    limits: Sequence[LimitRange],
 ) -> Iterator[str]:
-    for container, (requested, most) in zip(containers, defaulted, strict=True):
-        name = _name(kind, container)
-        own = container.get("resources") or {}
-        for resource in sorted(requested):
-            written = resource in (own.get("requests") or {}) and resource in (own.get("limits") or {})
-            if written and requested[resource] > most[resource]:
+    for container, (own_requests, own_limits) in zip(containers, container_amounts, strict=True):
+        name = _container_name(kind, container)
+        resources = container.get("resources") or {}
+        for resource in sorted(own_requests):
+            is_written = resource in (resources.get("requests") or {}) and resource in (resources.get("limits") or {})
+            if is_written and own_requests[resource] > own_limits[resource]:
                 yield f"{name} requests more {resource} than its limit"
-        highest = {resource: max(number, most.get(resource, 0)) for resource, number in requested.items()}
-        lowest = {resource: min(number, most.get(resource, number)) for resource, number in requested.items()}
+        highest = {resource: max(number, own_limits.get(resource, 0)) for resource, number in own_requests.items()}
+        lowest = {resource: min(number, own_limits.get(resource, number)) for resource, number in own_requests.items()}
         for bounds in limits:
-            yield from _outside(name, lowest, highest, bounds)
+            yield from _range_violations(name, lowest, highest, bounds)
 
 
 def _faults_of_defaults(spec: Body, limits: Sequence[LimitRange]) -> Iterator[tuple[str, bool]]:
     """Yield where a LimitRange's default contradicts the pod, and whether the request is the pod's own."""
-    of_containers = [bounds for bounds in limits if bounds.kind == "Container"]
+    container_ranges = [bounds for bounds in limits if bounds.kind == "Container"]
     for kind, containers in (("init container", spec.get("initContainers")), ("container", spec.get("containers"))):
         for container in containers or ():
-            own = (container.get("resources") or {}).get("requests") or {}
-            requested, most = _defaulted(container, of_containers)
-            for resource in sorted(requested.keys() & most.keys()):
-                if requested[resource] <= most[resource]:
+            written_requests = (container.get("resources") or {}).get("requests") or {}
+            own_requests, own_limits = _requests_and_limits(container, container_ranges)
+            for resource in sorted(own_requests.keys() & own_limits.keys()):
+                if own_requests[resource] <= own_limits[resource]:
                     continue
-                name, given = _name(kind, container), (container.get("resources") or {}).get("limits") or {}
-                if resource in own and resource not in given:
+                name, written_limits = (
+                    _container_name(kind, container),
+                    (container.get("resources") or {}).get("limits") or {},
+                )
+                if resource in written_requests and resource not in written_limits:
                     yield f"{name} requests more {resource} than the default limit of the namespace's LimitRange", True
-                elif resource not in own:
+                elif resource not in written_requests:
                     yield f"{name} has a limit of {resource} below the default request of the LimitRange", False
 
 
-def _name(kind: str, container: Body) -> str:
+def _container_name(kind: str, container: Body) -> str:
     return f"{kind} {container.get('name', '')}".strip()
 
 
-def _outside(name: str, lowest: Exact, highest: Exact, bounds: LimitRange) -> Iterator[str]:
+def _range_violations(name: str, lowest: Exact, highest: Exact, bounds: LimitRange) -> Iterator[str]:
     for resource in sorted(highest):
         if highest[resource] > bounds.maximum.get(resource, highest[resource]):
             yield f"{name} has more {resource} than the namespace's LimitRange allows"
@@ -235,6 +247,6 @@ def _outside(name: str, lowest: Exact, highest: Exact, bounds: LimitRange) -> It
             yield f"{name} has less {resource} than the namespace's LimitRange allows"
 
 
-def _raise(total: Exact, minimum: Mapping[str, int]) -> None:
+def _raise_to(total: Exact, minimum: Mapping[str, int]) -> None:
     for resource, number in minimum.items():
         total[resource] = max(total.get(resource, number), number)

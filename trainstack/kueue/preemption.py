@@ -42,25 +42,27 @@ def preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
 
 
 def _classical_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
-    """Candidates are removed in order until the workload fits, then added back, latest first, while it still fits.
+    """Remove candidates in order until the workload fits, then add them back, latest first, while it still fits.
 
     Source: classicalPreemptions.
     """
     borrows = ctx.cq.spec.preemption.borrow_within_cohort
-    by_priority = borrows or _under_nominal(ctx)
+    by_priority = borrows or _is_under_nominal(ctx)
     candidates = _candidates(snapshot, ctx, by_priority=by_priority)
     variants = {candidate.variant for candidate in candidates}
     if variants <= {Variant.WITHIN_CQ} or not by_priority:
-        attempts: tuple[bool, ...] = (True,)
+        borrowing_attempts: tuple[bool, ...] = (True,)
     elif not borrows and Variant.HIERARCHICAL_RECLAIM not in variants:
-        attempts = (False, True)
+        borrowing_attempts = (False, True)
     else:
-        attempts = (True, False)
+        borrowing_attempts = (True, False)
     without_borrowing = Variant.RECLAIM_WITHOUT_BORROWING
-    for borrowing in attempts:
-        usable = [candidate for candidate in candidates if not borrowing or candidate.variant is not without_borrowing]
-        if _may_succeed(ctx, usable, borrowing=borrowing):
-            targets = _attempt(snapshot, ctx, usable, borrowing=borrowing)
+    for borrowing in borrowing_attempts:
+        usable_candidates = [
+            candidate for candidate in candidates if not borrowing or candidate.variant is not without_borrowing
+        ]
+        if _may_succeed(ctx, usable_candidates, borrowing=borrowing):
+            targets = _remove_until_fit(snapshot, ctx, usable_candidates, borrowing=borrowing)
             if targets:
                 return targets
     return []
@@ -78,24 +80,26 @@ def simulate_preemption(
         return Mode.NO_CANDIDATES, cq.node.borrowing_level(fr, number)[0]
     with snapshot.tree.without(targets):
         level, _ = cq.node.borrowing_level(fr, number)
-    own = any(target.cluster_queue == cq.spec.name for target in targets)
-    return Mode.PREEMPT if own else Mode.RECLAIM, level
+    within_queue = any(target.cluster_queue == cq.spec.name for target in targets)
+    return Mode.PREEMPT if within_queue else Mode.RECLAIM, level
 
 
 def _may_succeed(ctx: Context, candidates: list[Candidate], *, borrowing: bool) -> bool:
     """Whether the workload could fit without all candidates; avoids most attempts that fail."""
     node = ctx.cq.node
     for fr, number in ctx.usage.items():
-        freed = [(candidate.variant, candidate.admitted.usage.get(fr, 0)) for candidate in candidates]
-        if ctx.cq.available(fr) + sum(used for _, used in freed) < number:
+        freed_numbers = [(candidate.variant, candidate.admitted.usage.get(fr, 0)) for candidate in candidates]
+        if ctx.cq.available(fr) + sum(used for _, used in freed_numbers) < number:
             return False
-        own = sum(used for variant, used in freed if variant is Variant.WITHIN_CQ)
-        if not borrowing and node.borrows_with(fr, number - own):
+        freed_within_queue = sum(used for variant, used in freed_numbers if variant is Variant.WITHIN_CQ)
+        if not borrowing and node.borrows_with(fr, number - freed_within_queue):
             return False
     return bool(candidates)
 
 
-def _attempt(snapshot: Snapshot, ctx: Context, candidates: list[Candidate], *, borrowing: bool) -> list[Admitted]:
+def _remove_until_fit(
+    snapshot: Snapshot, ctx: Context, candidates: list[Candidate], *, borrowing: bool
+) -> list[Admitted]:
     targets: list[Admitted] = []
     fits = False
     for candidate in candidates:
@@ -111,7 +115,7 @@ def _attempt(snapshot: Snapshot, ctx: Context, candidates: list[Candidate], *, b
     return targets if fits else []
 
 
-def _under_nominal(ctx: Context) -> bool:
+def _is_under_nominal(ctx: Context) -> bool:
     """Source: queueUnderNominalInResourcesNeedingPreemption."""
     node = ctx.cq.node
     return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in ctx.contested)
@@ -138,15 +142,15 @@ def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[
     Without `by_priority` the workload borrows, so candidates that require preemption without borrowing are left out.
     """
     policy = ctx.cq.spec.preemption.within_cluster_queue
-    own = [
+    own_candidates = [
         Candidate(admitted, Variant.WITHIN_CQ, None)
         for admitted in (ctx.cq.admitted.values() if policy != "Never" else ())
         if ctx.may_preempt(admitted, policy)
     ]
-    return sorted((*_reclaim_candidates(snapshot, ctx, by_priority=by_priority), *own), key=_order)
+    return sorted((*_reclaim_candidates(snapshot, ctx, by_priority=by_priority), *own_candidates), key=_candidate_order)
 
 
-def _order(candidate: Candidate) -> tuple[bool, int, int, float, str, str]:
+def _candidate_order(candidate: Candidate) -> tuple[bool, int, int, float, str, str]:
     """Source: NewCandidateIterator."""
     group = {Variant.HIERARCHICAL_RECLAIM: 0, Variant.WITHIN_CQ: 2}.get(candidate.variant, 1)
     return preemption_order(candidate.admitted, group)
@@ -158,22 +162,22 @@ def _reclaim_candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) 
     policy = cq.spec.preemption.reclaim_within_cohort
     if policy == "Never":
         return
-    hierarchical, rest = _fits_in_quota(cq.node, ctx.usage)
+    hierarchical, remaining_requests = _fits_in_quota(cq.node, ctx.usage)
     visited: ResourceNode | None = None
     for cohort in cq.node.ancestors():
         for node in _borrowing_queues(cohort, visited, cq.node, ctx.contested) if hierarchical or by_priority else ():
-            for other in snapshot.cluster_queues[node.name].admitted.values():
-                if ctx.may_preempt(other, policy):
-                    variant = Variant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, other)
-                    yield Candidate(other, variant, cohort)
-        fits, rest = _fits_in_quota(cohort, rest)
+            for admitted in snapshot.cluster_queues[node.name].admitted.values():
+                if ctx.may_preempt(admitted, policy):
+                    variant = Variant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, admitted)
+                    yield Candidate(admitted, variant, cohort)
+        fits, remaining_requests = _fits_in_quota(cohort, remaining_requests)
         hierarchical = hierarchical or fits
         visited = cohort
 
 
-def _variant(ctx: Context, other: Admitted) -> Variant:
+def _variant(ctx: Context, admitted: Admitted) -> Variant:
     """Source: classifyPreemptionVariant and isAboveBorrowingThreshold."""
-    policy, priority = ctx.cq.spec.preemption, other.workload.priority
+    policy, priority = ctx.cq.spec.preemption, admitted.workload.priority
     if not policy.borrow_within_cohort or priority >= ctx.workload.priority:
         return Variant.RECLAIM_WITHOUT_BORROWING
     above_threshold = policy.borrow_threshold is not None and priority > policy.borrow_threshold
@@ -181,20 +185,26 @@ def _variant(ctx: Context, other: Admitted) -> Variant:
 
 
 def _borrowing_queues(
-    cohort: ResourceNode, visited: ResourceNode | None, own: ResourceNode, contested: Collection[FlavorResource]
+    cohort: ResourceNode,
+    visited: ResourceNode | None,
+    own_queue: ResourceNode,
+    contested_resources: Collection[FlavorResource],
 ) -> Iterator[ResourceNode]:
     """Yield the borrowing queues below a cohort, without the visited subtree. Source: collectCandidatesInSubtree."""
     for child in cohort.cohorts:
-        if child is not visited and not child.within_nominal(contested):
-            yield from _borrowing_queues(child, visited, own, contested)
+        if child is not visited and not child.within_nominal(contested_resources):
+            yield from _borrowing_queues(child, visited, own_queue, contested_resources)
     for queue in cohort.queues:
-        if queue is not own and queue.active and not queue.within_nominal(contested):
+        if queue is not own_queue and queue.active and not queue.within_nominal(contested_resources):
             yield queue
 
 
 def _fits_in_quota(
     node: ResourceNode, requests: Mapping[FlavorResource, int]
 ) -> tuple[bool, dict[FlavorResource, int]]:
-    """Whether the requests fit without borrowing, and the rest for the parent. Source: QuantitiesFitInQuota."""
+    """Return whether the requests fit without borrowing, and the remaining requests for the parent.
+
+    Source: QuantitiesFitInQuota.
+    """
     fits = not any(node.borrows_with(fr, number) for fr, number in requests.items())
     return fits, {fr: max(0, number - node.local_available(fr)) for fr, number in requests.items()}

@@ -1,4 +1,4 @@
-"""What classical preemption and fair sharing have in common: the preemptor, its candidates, and whether it fits.
+"""The common part of classical preemption and fair sharing: the preemptor, its candidates, and whether it fits.
 
 Source: pkg/scheduler/preemption/preemption.go and common/ of Kueue v0.15.2.
 """
@@ -15,7 +15,7 @@ class Context:
     workload: Workload
     cq: QueueSnapshot
     contested: Collection[FlavorResource]
-    """What must be freed by preemption."""
+    """The resources to free by preemption."""
     usage: Usage
     """The whole usage of the workload."""
 
@@ -41,19 +41,19 @@ class Context:
 
         Source: fillBackWorkloads.
         """
-        left = list(targets)
-        for index in range(len(left) - 2, -1, -1):
-            snapshot.add(left[index])
+        remaining_targets = list(targets)
+        for index in range(len(remaining_targets) - 2, -1, -1):
+            snapshot.add(remaining_targets[index])
             if self.fits(borrowing=borrowing):
-                left[index] = left[-1]
-                left.pop()
+                remaining_targets[index] = remaining_targets[-1]
+                remaining_targets.pop()
             else:
-                snapshot.remove(left[index])
-        return left
+                snapshot.remove(remaining_targets[index])
+        return remaining_targets
 
 
 def preemption_order(candidate: Admitted, group: int) -> tuple[bool, int, int, float, str, str]:
-    """Evicted workloads first, then by group, the lowest priority, the latest reservation and the UID.
+    """Return the order of a candidate: evicted workloads first, then by group, priority, latest reservation and UID.
 
     Source: CandidatesOrdering.
     """

@@ -9,7 +9,7 @@ from trainstack.settings.values.quantities import readable as readable_bytes
 
 WHOLE = 10**9
 """One unit in billionths."""
-_BYTES = ("memory", "ephemeral-storage", "storage")
+_BYTE_RESOURCES = ("memory", "ephemeral-storage", "storage")
 
 
 @lru_cache(maxsize=4096)
@@ -30,25 +30,25 @@ def counted(resource: str, billionths: int) -> int:
 
 @lru_cache(maxsize=4096)
 def value(resource: str, text: object) -> int:
-    """Return a written quantity in Kueue's integers; above 64 bits as Kueue gets it: `10E` of memory is 0."""
+    """Return a written quantity in Kueue's integers; above 64 bits as in Kubernetes: `10E` of memory is 0."""
     written = str(text)
     number = counted(resource, exact(written))
-    return number if -MAX <= number <= MAX else _overflowed(resource, written)
+    return number if -MAX <= number <= MAX else _overflow_value(resource, written)
 
 
-def _overflowed(resource: str, text: str) -> int:
-    """Return what Kubernetes makes of an amount that exceeds 64 bits.
+def _overflow_value(resource: str, text: str) -> int:
+    """Return the integer that Kubernetes calculates from an amount that exceeds 64 bits.
 
     Source: ParseQuantity and ScaledValue in k8s.io/apimachinery/pkg/api/resource.
     """
     quantity, billionths = stored(text), exact(text)
-    exponent = quantity.exponent - quantity.decimals
+    decimal_exponent = quantity.exponent - quantity.decimals
     if quantity.base == 2:
         billionths = max(-MAX * WHOLE, min(MAX * WHOLE, billionths))
-    elif quantity.digits <= _FEW_DIGITS and exponent >= _FINEST:
+    elif quantity.digits <= _FEW_DIGITS and decimal_exponent >= _FINEST:
         # Kept with its exponent. Usual powers of ten are multiplied in one step, which wraps around; all others are
         # multiplied ten by ten, until the overflow is noticed.
-        shift = exponent + (3 if resource == "cpu" else 0)
+        shift = decimal_exponent + (3 if resource == "cpu" else 0)
         return wrapped(counted(resource, billionths)) if shift in _ONE_STEP else 0
     return wrapped(counted(resource, billionths))
 
@@ -72,17 +72,17 @@ def readable(resource: str, number: int) -> str:
     """Format an amount for a message: 2500 of cpu is `2.5`, 8589934592 of memory `8Gi`, 4 of a GPU `4`."""
     if resource == "cpu":
         return f"{float(Fraction(number, 1000)):g}"
-    return readable_bytes(Fraction(number)) if _in_bytes(resource) else str(number)
+    return readable_bytes(Fraction(number)) if _is_in_bytes(resource) else str(number)
 
 
 def quantity(resource: str, number: int) -> str:
     """Format an amount exactly, as a Kubernetes quantity."""
     if resource == "cpu":
         return str(number // 1000) if number % 1000 == 0 else f"{number}m"
-    if _in_bytes(resource) and number and number % 1024 == 0:
+    if _is_in_bytes(resource) and number and number % 1024 == 0:
         return readable_bytes(Fraction(number))
     return str(number)
 
 
-def _in_bytes(resource: str) -> bool:
-    return resource in _BYTES or resource.startswith("hugepages-")
+def _is_in_bytes(resource: str) -> bool:
+    return resource in _BYTE_RESOURCES or resource.startswith("hugepages-")

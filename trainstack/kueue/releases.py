@@ -11,8 +11,8 @@ MODELLED = tuple(minor for minor, release in RELEASES.items() if release.serves_
 
 
 def is_modelled(release: str) -> bool:
-    """Whether the simulator models a release, such as `v0.15.2`; an unknown release (empty) is modelled where
-    the modelled ones agree."""
+    """Whether the simulator models a release, such as `v0.15.2`; an unknown release (empty) is modeled where
+    the modeled ones agree."""
     return not release or minor_of(release) in MODELLED
 
 

@@ -17,36 +17,40 @@ MOST = 3
 def remedies(what_if: WhatIf, workload: Workload, verdict: Verdict) -> tuple[Remedy, ...]:
     """Return the smallest changes that help, at most MOST."""
     # Several pod sets may lead to the same change.
-    distinct = {candidate.text: candidate for candidate in _candidates(what_if, workload, verdict)}
-    ordered = sorted(distinct.values(), key=lambda candidate: (candidate.size, candidate.text))
-    helpful = (remedy for candidate in ordered if (remedy := _tried(what_if, workload, candidate)) is not None)
-    return tuple(islice(helpful, MOST))
+    candidates_by_text = {candidate.text: candidate for candidate in _candidates(what_if, workload, verdict)}
+    ordered_candidates = sorted(candidates_by_text.values(), key=lambda candidate: (candidate.size, candidate.text))
+    helpful_remedies = (
+        remedy
+        for candidate in ordered_candidates
+        if (remedy := _try_candidate(what_if, workload, candidate)) is not None
+    )
+    return tuple(islice(helpful_remedies, MOST))
 
 
 def _candidates(what_if: WhatIf, workload: Workload, verdict: Verdict) -> Iterator[Candidate]:
-    of_run = RunChanges.of(what_if, workload)
-    yield from of_run.other_queues()
-    cq = what_if.idle.idle.cluster_queues.get(verdict.cluster_queue)
+    run_changes = RunChanges.of(what_if, workload)
+    yield from run_changes.other_queues()
+    cq = what_if.idle.idle_snapshot.cluster_queues.get(verdict.cluster_queue)
     if cq is None:
         return
-    of_queue = QueueChanges.of(what_if, workload, cq)
-    short = [reason for reason in verdict.reasons if reason.cause == "quota" and reason.resource]
-    if short:
-        yield from of_queue.more_quota(short)
-        yield from of_run.fewer_pods(short)
-        yield from of_run.smaller_pods(short)
-    uncovered = [reason for reason in verdict.reasons if reason.cause == "uncovered"]
-    if uncovered:
-        yield from of_queue.covered(uncovered)
-        yield from of_run.without(uncovered)
+    queue_changes = QueueChanges.of(what_if, workload, cq)
+    shortages = [reason for reason in verdict.reasons if reason.cause == "quota" and reason.resource]
+    if shortages:
+        yield from queue_changes.more_quota(shortages)
+        yield from run_changes.fewer_pods(shortages)
+        yield from run_changes.smaller_pods(shortages)
+    uncovered_reasons = [reason for reason in verdict.reasons if reason.cause == "uncovered"]
+    if uncovered_reasons:
+        yield from queue_changes.covered(uncovered_reasons)
+        yield from run_changes.without(uncovered_reasons)
     for reason in verdict.reasons:
         if reason.cause in ("taint", "affinity"):
-            yield from of_run.suited(cq, reason)
+            yield from run_changes.suited(cq, reason)
         elif reason.cause == "queue-closed":
-            yield from of_queue.opened()
+            yield from queue_changes.opened()
 
 
-def _tried(what_if: WhatIf, workload: Workload, candidate: Candidate) -> Remedy | None:
+def _try_candidate(what_if: WhatIf, workload: Workload, candidate: Candidate) -> Remedy | None:
     if candidate.queue is None:
         verdict = what_if.verdict(workload.path, candidate.changes)
     else:

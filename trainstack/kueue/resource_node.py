@@ -13,7 +13,7 @@ from trainstack.kueue.model import Admitted, ClusterQueue, FlavorResource, Model
 from trainstack.kueue.quantities import wrapped
 from trainstack.settings.values.quantities import MAX
 
-_NONE = Quota(0)
+_NO_QUOTA = Quota(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -33,13 +33,13 @@ class ResourceNode:
     local_quota: dict[FlavorResource, int] = field(default_factory=dict)
     """The part of the subtree quota that the lending limit excludes from lending."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
-    _potential: dict[FlavorResource, int] = field(default_factory=dict)
-    _lendable: dict[str, int] = field(default_factory=dict)
-    _exact: dict[FlavorResource, int] = field(default_factory=dict)
+    _potential_quota: dict[FlavorResource, int] = field(default_factory=dict)
+    _lendable_amounts: dict[str, int] = field(default_factory=dict)
+    _exact_quota: dict[FlavorResource, int] = field(default_factory=dict)
     _height: int = -1
 
     def quota(self, fr: FlavorResource) -> Quota:
-        return self.quotas.get(fr, _NONE)
+        return self.quotas.get(fr, _NO_QUOTA)
 
     def local_available(self, fr: FlavorResource) -> int:
         return max(0, self.local_quota.get(fr, 0) - self.usage.get(fr, 0))
@@ -53,20 +53,20 @@ class ResourceNode:
         local = self.local_quota.get(fr, 0)
         limit = self.quota(fr).borrowing_limit
         if limit is not None:
-            most = self.subtree_quota.get(fr, 0) - local - max(0, used - local) + limit
-            from_parent = min(from_parent, wrapped(most))
+            maximum = self.subtree_quota.get(fr, 0) - local - max(0, used - local) + limit
+            from_parent = min(from_parent, wrapped(maximum))
         return wrapped(from_parent + (local - used if local > used else 0))
 
     def potential_available(self, fr: FlavorResource) -> int:
         """Return what is available without any usage."""
-        known = self._potential.get(fr)
-        if known is None:
-            known, limit = self.subtree_quota.get(fr, 0), self.quota(fr).borrowing_limit
+        potential = self._potential_quota.get(fr)
+        if potential is None:
+            potential, limit = self.subtree_quota.get(fr, 0), self.quota(fr).borrowing_limit
             if self.parent is not None:
-                most = wrapped(self.local_quota.get(fr, 0) + self.parent.potential_available(fr))
-                known = most if limit is None else min(most, wrapped(known + limit))
-            self._potential[fr] = known
-        return known
+                maximum = wrapped(self.local_quota.get(fr, 0) + self.parent.potential_available(fr))
+                potential = maximum if limit is None else min(maximum, wrapped(potential + limit))
+            self._potential_quota[fr] = potential
+        return potential
 
     def overflows(self, fr: FlavorResource) -> bool:
         """Whether a sum that the node depends on wraps around. Without that, no amount is negative."""
@@ -75,49 +75,53 @@ class ResourceNode:
 
     def largest_sum(self, fr: FlavorResource) -> int:
         """Return the largest sum of quota that Kueue calculates for the node, if it had more than 64 bits."""
-        own, limit = self.exact_subtree_quota(fr), self.quota(fr).borrowing_limit or 0
+        subtree_quota, limit = self.exact_subtree_quota(fr), self.quota(fr).borrowing_limit or 0
         if self.parent is None:
-            return own
-        return max(own + limit, own - self.exactly_lent(fr) + self.parent.exact_potential(fr))
+            return subtree_quota
+        return max(subtree_quota + limit, subtree_quota - self.exactly_lent(fr) + self.parent.exact_potential(fr))
 
     def exact_subtree_quota(self, fr: FlavorResource) -> int:
         """Return the subtree quota, which does not wrap around here."""
-        known = self._exact.get(fr)
-        if known is None:
-            lent = sum(child.exactly_lent(fr) for child in (*self.cohorts, *self.queues))
-            known = self._exact[fr] = self.quota(fr).nominal + lent
-        return known
+        exact_quota = self._exact_quota.get(fr)
+        if exact_quota is None:
+            lent_quota = sum(child.exactly_lent(fr) for child in (*self.cohorts, *self.queues))
+            exact_quota = self._exact_quota[fr] = self.quota(fr).nominal + lent_quota
+        return exact_quota
 
     def exactly_lent(self, fr: FlavorResource) -> int:
-        own, limit = self.exact_subtree_quota(fr), self.quota(fr).lending_limit
-        return own if limit is None else min(own, limit)
+        subtree_quota, limit = self.exact_subtree_quota(fr), self.quota(fr).lending_limit
+        return subtree_quota if limit is None else min(subtree_quota, limit)
 
     def exact_potential(self, fr: FlavorResource) -> int:
-        own, limit = self.exact_subtree_quota(fr), self.quota(fr).borrowing_limit
-        most = own if self.parent is None else own - self.exactly_lent(fr) + self.parent.exact_potential(fr)
-        return most if limit is None else min(most, own + limit)
+        subtree_quota, limit = self.exact_subtree_quota(fr), self.quota(fr).borrowing_limit
+        maximum = (
+            subtree_quota
+            if self.parent is None
+            else subtree_quota - self.exactly_lent(fr) + self.parent.exact_potential(fr)
+        )
+        return maximum if limit is None else min(maximum, subtree_quota + limit)
 
     @property
     def lendable(self) -> dict[str, int]:
         """What a cohort can lend on an idle cluster, by resource. Source: calculateLendable, fair_sharing.go."""
-        if not self._lendable:
+        if not self._lendable_amounts:
             for fr in self.root.subtree_quota:
-                self._lendable[fr[1]] = self._lendable.get(fr[1], 0) + self.potential_available(fr)
-        return self._lendable
+                self._lendable_amounts[fr[1]] = self._lendable_amounts.get(fr[1], 0) + self.potential_available(fr)
+        return self._lendable_amounts
 
     def add(self, fr: FlavorResource, number: int) -> None:
         """Add usage."""
-        beyond = number - self.local_available(fr)
+        excess = number - self.local_available(fr)
         self.usage[fr] = self.usage.get(fr, 0) + number
-        if self.parent is not None and beyond > 0:
-            self.parent.add(fr, beyond)
+        if self.parent is not None and excess > 0:
+            self.parent.add(fr, excess)
 
     def remove(self, fr: FlavorResource, number: int) -> None:
         """Remove usage."""
-        beyond = self.usage.get(fr, 0) - self.local_quota.get(fr, 0)
+        excess = self.usage.get(fr, 0) - self.local_quota.get(fr, 0)
         self.usage[fr] = self.usage.get(fr, 0) - number
-        if self.parent is not None and beyond > 0:
-            self.parent.remove(fr, min(number, beyond))
+        if self.parent is not None and excess > 0:
+            self.parent.remove(fr, min(number, excess))
 
     def borrows_with(self, fr: FlavorResource, number: int = 0) -> bool:
         """Whether the node borrows if this much usage is added: above nominal quota for a cluster queue."""
@@ -160,8 +164,8 @@ class ResourceNode:
     def height(self) -> int:
         """The distance to the furthest active queue below. Source: getNodeHeight, hierarchical_preemption.go."""
         if self._height < 0:
-            own = int(bool(self.cohorts) or any(queue.active for queue in self.queues))
-            self._height = max((own, *(cohort.height + 1 for cohort in self.cohorts)))
+            own_height = int(bool(self.cohorts) or any(queue.active for queue in self.queues))
+            self._height = max((own_height, *(cohort.height + 1 for cohort in self.cohorts)))
         return self._height
 
     def borrowing_level(self, fr: FlavorResource, number: int) -> tuple[int, bool]:
@@ -172,11 +176,11 @@ class ResourceNode:
         """
         if self.parent is None or not self.borrows_with(fr, number):
             return 0, self.parent is not None
-        rest, root = number - self.local_available(fr), self
+        remaining, root = number - self.local_available(fr), self
         for node in self.ancestors():
-            if not node.borrows_with(fr, rest):
+            if not node.borrows_with(fr, remaining):
                 return node.height, node.parent is not None
-            rest -= node.local_available(fr)
+            remaining -= node.local_available(fr)
             root = node
         return root.height, False
 
@@ -186,8 +190,8 @@ class ResourceNode:
         for child in (*self.cohorts, *self.queues):
             child.update_subtree_quota()
             for fr, number in child.subtree_quota.items():
-                lent = number - child.local_quota.get(fr, 0)
-                self.subtree_quota[fr] = wrapped(self.subtree_quota.get(fr, 0) + lent)
+                lent_number = number - child.local_quota.get(fr, 0)
+                self.subtree_quota[fr] = wrapped(self.subtree_quota.get(fr, 0) + lent_number)
         for fr, quota in self.quotas.items():
             if quota.lending_limit is not None:
                 self.local_quota[fr] = max(0, wrapped(self.subtree_quota[fr] - quota.lending_limit))
@@ -223,22 +227,22 @@ class CohortTree:
 
     def cyclic(self, cohort: str) -> bool:
         """Whether a cohort is its own ancestor or below such a cohort; Kueue admits nothing there."""
-        seen: set[str] = set()
+        visited: set[str] = set()
         name: str | None = cohort
-        while name is not None and name not in seen:
-            seen.add(name)
+        while name is not None and name not in visited:
+            visited.add(name)
             name = self._parents.get(name)
         return name is not None
 
     @contextmanager
     def without(self, admitted: Iterable[Admitted]) -> Iterator[None]:
         """Remove the usage of workloads for as long as the context lasts."""
-        removed = list(admitted)
-        for other in removed:
-            self.remove(other.cluster_queue, other.usage)
+        removed_workloads = list(admitted)
+        for removed_workload in removed_workloads:
+            self.remove(removed_workload.cluster_queue, removed_workload.usage)
         yield
-        for other in reversed(removed):
-            self.add(other.cluster_queue, other.usage)
+        for removed_workload in reversed(removed_workloads):
+            self.add(removed_workload.cluster_queue, removed_workload.usage)
 
     def add(self, queue: str, usage: Usage) -> None:
         """Add usage to a cluster queue."""
@@ -267,7 +271,7 @@ def active(model: Model, queue: ClusterQueue) -> bool:
 
 def dispatches_and_provisions(model: Model, queue: ClusterQueue) -> bool:
     """Whether a queue has checks of both MultiKueue and ProvisioningRequest."""
-    return not any(of.isdisjoint(queue.checks) for of in (model.multikueue_checks, model.provisioning_checks))
+    return not any(checks.isdisjoint(queue.checks) for checks in (model.multikueue_checks, model.provisioning_checks))
 
 
 def missing_objects(model: Model, queue: ClusterQueue) -> list[str]:
@@ -276,20 +280,20 @@ def missing_objects(model: Model, queue: ClusterQueue) -> list[str]:
 
 
 def missing_flavors(model: Model, queue: ClusterQueue) -> list[str]:
-    known = model.flavors
-    return [name for group in queue.groups for name in group.flavors if known is not None and name not in known]
+    flavors = model.flavors
+    return [name for group in queue.groups for name in group.flavors if flavors is not None and name not in flavors]
 
 
 def missing_topologies(model: Model, queue: ClusterQueue) -> list[str]:
     """Source: isTASViolated, clusterqueue.go."""
-    known, flavors = model.topologies, model.flavors or {}
-    if known is None or model.dispatches(queue):
+    topologies, flavors = model.topologies, model.flavors or {}
+    if topologies is None or model.dispatches(queue):
         return []
-    used = (flavors[name].topology for group in queue.groups for name in group.flavors if name in flavors)
-    return [name for name in dict.fromkeys(used) if name is not None and name not in known]
+    topology_names = (flavors[name].topology for group in queue.groups for name in group.flavors if name in flavors)
+    return [name for name in dict.fromkeys(topology_names) if name is not None and name not in topologies]
 
 
 def inactive_checks(model: Model, queue: ClusterQueue) -> list[str]:
     """Return the queue's admission checks that are missing or not active."""
-    known = model.active_checks
-    return [name for name in queue.checks if known is not None and not known.get(name, False)]
+    active_checks = model.active_checks
+    return [name for name in queue.checks if active_checks is not None and not active_checks.get(name, False)]

@@ -14,7 +14,7 @@ class RootCohort:
     def __init__(self, snapshot: Snapshot, members: Iterable[PendingQueue]) -> None:
         self._snapshot = snapshot
         self.members = tuple(members)
-        self.feasibility = FeasibilityFilter(pending.cq for pending in self.members)
+        self.feasibility = FeasibilityFilter(pending_queue.cq for pending_queue in self.members)
         self._attempts: dict[Shape, tuple[Attempt, bool]] = {}
         """Attempts that begin with the first flavor: they are equal for all workloads of one shape."""
 
@@ -25,26 +25,26 @@ class RootCohort:
         """
         if item.generation != pending.generation:
             item.tried, item.generation = (), pending.generation
-        known = self._attempts.get(item.shape) if not item.tried else None
-        if known is None:
-            known = self._attempt(item, pending)
+        cached_attempt = self._attempts.get(item.shape) if not item.tried else None
+        if cached_attempt is None:
+            cached_attempt = self._attempt_and_continues(item, pending)
             if not item.tried:
-                self._attempts[item.shape] = known
-        current, continues = known
-        return Head(item, pending, current, continues=continues)
+                self._attempts[item.shape] = cached_attempt
+        first_attempt, continues = cached_attempt
+        return Head(item, pending, first_attempt, continues=continues)
 
-    def _attempt(self, item: Item, pending: PendingQueue) -> tuple[Attempt, bool]:
+    def _attempt_and_continues(self, item: Item, pending: PendingQueue) -> tuple[Attempt, bool]:
         cq, workload = pending.cq, item.workload
-        current = attempt(self._snapshot, cq, workload, item.tried)
-        if current.nominated or not current.assignment.unfinished:
-            return current, False
-        later = attempts(self._snapshot, cq, workload, current.assignment.tried)
-        return current, any(one.nominated for one in later)
+        first_attempt = attempt(self._snapshot, cq, workload, item.tried)
+        if first_attempt.nominated or not first_attempt.assignment.unfinished:
+            return first_attempt, False
+        later_attempts = attempts(self._snapshot, cq, workload, first_attempt.assignment.tried)
+        return first_attempt, any(later_attempt.nominated for later_attempt in later_attempts)
 
     def requeue_inadmissible(self) -> None:
         """Make all workloads pending again: quota was released."""
-        for pending in self.members:
-            pending.requeue_inadmissible()
+        for pending_queue in self.members:
+            pending_queue.requeue_inadmissible()
 
     def invalidate(self, queue: str, usage: Usage) -> None:
         """Record that a workload with this usage was admitted, evicted or finished."""
@@ -55,7 +55,9 @@ class RootCohort:
 def root_cohorts_of(snapshot: Snapshot, pending_queues: Mapping[str, PendingQueue]) -> dict[str, RootCohort]:
     """Return the root cohort of each cluster queue."""
     roots: dict[int, list[PendingQueue]] = {}
-    for pending in pending_queues.values():
-        roots.setdefault(id(pending.cq.node.root), []).append(pending)
-    found = [RootCohort(snapshot, members) for members in roots.values()]
-    return {pending.cq.spec.name: root_cohort for root_cohort in found for pending in root_cohort.members}
+    for pending_queue in pending_queues.values():
+        roots.setdefault(id(pending_queue.cq.node.root), []).append(pending_queue)
+    root_cohorts = [RootCohort(snapshot, members) for members in roots.values()]
+    return {
+        pending_queue.cq.spec.name: root_cohort for root_cohort in root_cohorts for pending_queue in root_cohort.members
+    }

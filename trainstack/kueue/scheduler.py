@@ -54,46 +54,50 @@ class Scheduler:
         """
         self._model = model
         self._snapshot = Snapshot(model, admitted)
-        self._pending = {name: PendingQueue(cq) for name, cq in self._snapshot.cluster_queues.items()}
-        self._root_cohorts = root_cohorts_of(self._snapshot, self._pending)
-        self._admitted = {key: one for cq in self._snapshot.cluster_queues.values() for key, one in cq.admitted.items()}
-        self._unqueued: dict[str, Workload] = {}
+        self._pending_queues = {name: PendingQueue(cq) for name, cq in self._snapshot.cluster_queues.items()}
+        self._root_cohorts = root_cohorts_of(self._snapshot, self._pending_queues)
+        self._admitted_workloads = {
+            key: admitted_workload
+            for cq in self._snapshot.cluster_queues.values()
+            for key, admitted_workload in cq.admitted.items()
+        }
+        self._unqueued_workloads: dict[str, Workload] = {}
         """Workloads that are inadmissible whatever quota is available."""
-        self._numbers: dict[str, int] = {}
+        self._submission_numbers: dict[str, int] = {}
         """The order of submission."""
-        self._delayed = DelayedRequeue(cycles=None if paced else eviction_cycles)
-        for key, one in self._admitted.items():
-            if one.evicted:
-                self._delayed.evict(key, 0.0)
+        self._delayed_requeue = DelayedRequeue(cycles=None if paced else eviction_cycles)
+        for key, admitted_workload in self._admitted_workloads.items():
+            if admitted_workload.evicted:
+                self._delayed_requeue.evict(key, 0.0)
         self._evictions: Counter[str] = Counter()
-        self._parked: list[Workload] = []
+        self._parked_workloads: list[Workload] = []
         """Workloads that were evicted more than MOST_EVICTIONS times."""
         self._backoff = Backoff(instant=not paced)
-        self._stamps = count(1)
+        self._reservation_numbers = count(1)
         self._skip_ahead = SkipAhead(self._snapshot)
 
     def submit(self, workload: Workload) -> None:
-        self._queue(workload)
+        self._enqueue(workload)
         self._unpark()
 
     def finish(self, key: str) -> None:
         """Release the quota of an admitted workload, or delete a pending one."""
-        if key in self._admitted:
-            self._delayed.finished(self._root_cohorts[self._admitted[key].cluster_queue])
+        if key in self._admitted_workloads:
+            self._delayed_requeue.finished(self._root_cohorts[self._admitted_workloads[key].cluster_queue])
             self._release(key)
-        elif self._unqueued.pop(key, None) is None:
-            self._parked = [workload for workload in self._parked if workload.key != key]
-            for pending in self._pending.values():
-                pending.delete_workload(key)
+        elif self._unqueued_workloads.pop(key, None) is None:
+            self._parked_workloads = [workload for workload in self._parked_workloads if workload.key != key]
+            for pending_queue in self._pending_queues.values():
+                pending_queue.delete_workload(key)
         self._unpark()
 
     def settle(self, now: float) -> list[Event]:
         """Run cycles until nothing more happens; raise UnsettledError if workloads preempt each other endlessly."""
         events: list[Event] = []
-        while new := self.advance(now):
-            events += new
-        if self._parked:
-            names = ", ".join(sorted(workload.key for workload in self._parked))
+        while new_events := self.advance(now):
+            events += new_events
+        if self._parked_workloads:
+            names = ", ".join(sorted(workload.key for workload in self._parked_workloads))
             raise UnsettledError(f"{names} and the workloads that preempt them take each other's quota endlessly")
         return events
 
@@ -104,12 +108,12 @@ class Scheduler:
         a workload is submitted or finishes; on a cluster every round takes time.
         """
         self._backoff.advance_to(now)
-        self._delayed.advance_to(now)
-        while (at := self._delayed.next) < until:
-            if events := self._advance(at):
+        self._delayed_requeue.advance_to(now)
+        while (time := self._delayed_requeue.next) < until:
+            if events := self._advance(time):
                 return events
-            self._backoff.advance_to(at)
-            effect = self._delayed.pop()
+            self._backoff.advance_to(time)
+            effect = self._delayed_requeue.pop()
             if isinstance(effect, str):
                 self._requeue(effect)
             else:
@@ -117,164 +121,174 @@ class Scheduler:
         return self._advance(until)
 
     def _advance(self, until: float) -> list[Event]:
-        seen: set[tuple[object, ...]] = set()
-        while self._delayed.counts_cycles or self._skip(until):
+        earlier_progress: set[tuple[object, ...]] = set()
+        while self._delayed_requeue.counts_cycles or self._skip_infeasible_cycles(until):
             if self._backoff.time >= until:
                 return []
             heads = self._heads()
-            evicting = self._delayed.evicting
+            is_evicting = self._delayed_requeue.evicting
             if events := self._cycle(heads):
                 return events
-            progress = tuple(pending.progress for pending in self._pending.values())
-            if progress in seen and not evicting:
+            progress = tuple(pending_queue.progress for pending_queue in self._pending_queues.values())
+            if progress in earlier_progress and not is_evicting:
                 # Heads of StrictFIFO queues and blocked heads are tried endlessly. Which flavor is next when something
                 # else happens is chance; here it is the first one.
                 self._backoff.skip(UNLIMITED, until)
                 for head in heads:
-                    head.item.tried = ()
+                    head.entry.tried = ()
                 return []
-            seen = set() if evicting else seen | {progress}
-            if not evicting:
+            earlier_progress = set() if is_evicting else earlier_progress | {progress}
+            if not is_evicting:
                 self._skip_repetitions(heads, until)
         return []
 
     def waiting(self) -> tuple[Workload, ...]:
         """Return the workloads that are not admitted: by queue in order, then the parked and inadmissible ones."""
-        queued = (workload for pending in self._pending.values() for workload in pending.workloads())
-        return (*queued, *self._parked, *self._unqueued.values())
+        queued_workloads = (
+            workload for pending_queue in self._pending_queues.values() for workload in pending_queue.workloads()
+        )
+        return (*queued_workloads, *self._parked_workloads, *self._unqueued_workloads.values())
 
-    def _queue(self, workload: Workload) -> None:
-        local = (self._model.local_queues or {}).get((workload.namespace, workload.queue))
-        pending = self._pending.get(local.cluster_queue) if local is not None else None
-        if pending is None or any(inadmissible(self._model, workload, pending.cq.spec, self._snapshot)):
-            self._unqueued[workload.key] = workload
+    def _enqueue(self, workload: Workload) -> None:
+        local_queue = (self._model.local_queues or {}).get((workload.namespace, workload.queue))
+        pending_queue = self._pending_queues.get(local_queue.cluster_queue) if local_queue is not None else None
+        if pending_queue is None or any(inadmissible(self._model, workload, pending_queue.cq.spec, self._snapshot)):
+            self._unqueued_workloads[workload.key] = workload
         else:
-            pending.add(workload, self._numbers.setdefault(workload.key, len(self._numbers)))
+            pending_queue.add(
+                workload, self._submission_numbers.setdefault(workload.key, len(self._submission_numbers))
+            )
 
     def _unpark(self) -> None:
         self._evictions.clear()
-        parked, self._parked = self._parked, []
-        for workload in parked:
-            self._queue(workload)
+        parked_workloads, self._parked_workloads = self._parked_workloads, []
+        for workload in parked_workloads:
+            self._enqueue(workload)
 
-    def _skip(self, until: float) -> bool:
+    def _skip_infeasible_cycles(self, until: float) -> bool:
         """Skip the cycles in which no head could be admitted; return False if no other one begins before `until`."""
-        nearest: int | None = None
-        for name, pending in self._pending.items():
-            found = pending.distance(self._root_cohorts[name].feasibility, nearest)
-            nearest = nearest if found is None else found
-        cycles = max((pending.remaining for pending in self._pending.values()), default=0)
-        skipped = self._backoff.skip(cycles if nearest is None else nearest, until)
-        for pending in self._pending.values():
-            pending.skip(skipped)
-        return nearest is not None and self._backoff.time < until
+        nearest_distance: int | None = None
+        for name, pending_queue in self._pending_queues.items():
+            distance = pending_queue.distance(self._root_cohorts[name].feasibility, nearest_distance)
+            nearest_distance = nearest_distance if distance is None else distance
+        cycles = max((pending_queue.remaining for pending_queue in self._pending_queues.values()), default=0)
+        skipped = self._backoff.skip(cycles if nearest_distance is None else nearest_distance, until)
+        for pending_queue in self._pending_queues.values():
+            pending_queue.skip(skipped)
+        return nearest_distance is not None and self._backoff.time < until
 
     def _skip_repetitions(self, heads: Sequence[Head], until: float) -> None:
         """Skip the cycles that repeat this one."""
-        skipped_heads = {id(head.pending) for head in heads if head.nominated}
-        others = {name: pending for name, pending in self._pending.items() if id(pending) not in skipped_heads}
-        remaining = max((pending.remaining for pending in others.values()), default=0)
-        cycles = min(self._skip_ahead.cycles(heads, others.values()), remaining)
-        for name, pending in others.items():
-            found = pending.distance(self._root_cohorts[name].feasibility, cycles)
-            cycles = cycles if found is None else found
+        skipped_heads = {id(head.pending_queue) for head in heads if head.is_nominated}
+        advancing_queues = {
+            name: pending_queue
+            for name, pending_queue in self._pending_queues.items()
+            if id(pending_queue) not in skipped_heads
+        }
+        remaining = max((pending_queue.remaining for pending_queue in advancing_queues.values()), default=0)
+        cycles = min(self._skip_ahead.cycles(heads, advancing_queues.values()), remaining)
+        for name, pending_queue in advancing_queues.items():
+            distance = pending_queue.distance(self._root_cohorts[name].feasibility, cycles)
+            cycles = cycles if distance is None else distance
         skipped = self._backoff.skip(cycles, until)
-        for pending in others.values():
-            pending.skip(skipped)
+        for pending_queue in advancing_queues.values():
+            pending_queue.skip(skipped)
 
     def _heads(self) -> list[Head]:
         """Nominate the heads; infeasible ones only if the quota that they reserve may matter to others."""
-        heads, infeasible = [], []
-        last: dict[int, tuple[int, float, float, int]] = {}
-        for name, pending in self._pending.items():
-            item = pending.head()
-            if item is None:
+        heads, infeasible_entries = [], []
+        last_order_by_root: dict[int, tuple[int, float, float, int]] = {}
+        for name, pending_queue in self._pending_queues.items():
+            entry = pending_queue.head()
+            if entry is None:
                 continue
-            root = self._root_cohorts[name]
-            if root.feasibility.may_admit(pending.cq, item.shape, item.shape.needs):
-                head = root.nominate(item, pending)
+            root_cohort = self._root_cohorts[name]
+            if root_cohort.feasibility.may_admit(pending_queue.cq, entry.shape, entry.shape.needs):
+                head = root_cohort.nominate(entry, pending_queue)
                 heads.append(head)
-                last[id(root)] = max(last.get(id(root), head.order), head.order)
+                last_order_by_root[id(root_cohort)] = max(
+                    last_order_by_root.get(id(root_cohort), head.order), head.order
+                )
             else:
-                infeasible.append((item, pending, root))
-        for item, pending, root in infeasible:
-            level = root.feasibility.reserving_level(pending.cq, item.shape.needs)
-            after = last.get(id(root))
+                infeasible_entries.append((entry, pending_queue, root_cohort))
+        for entry, pending_queue, root_cohort in infeasible_entries:
+            level = root_cohort.feasibility.reserving_level(pending_queue.cq, entry.shape.needs)
+            last_order = last_order_by_root.get(id(root_cohort))
             if (
                 level is not None
-                and after is not None
+                and last_order is not None
                 # Fair sharing has another order, which depends on the whole usage.
-                and (self._model.fair_sharing or cohort_order(pending, item, level) < after)
+                and (self._model.fair_sharing or cohort_order(pending_queue, entry, level) < last_order)
             ):
-                heads.append(root.nominate(item, pending))
+                heads.append(root_cohort.nominate(entry, pending_queue))
             else:
-                pending.mark_inadmissible(item)
+                pending_queue.mark_inadmissible(entry)
         return heads
 
     def _cycle(self, heads: Sequence[Head]) -> list[Event]:
-        result = process_heads(self._snapshot, heads)
+        cycle_result = process_heads(self._snapshot, heads)
         for head in heads:
             if head.continues:
-                head.item.tried = head.attempt.assignment.tried
-            elif not head.nominated:
+                head.entry.tried = head.attempt.assignment.tried
+            elif not head.is_nominated:
                 self._requeue_failed(head)
-        events = [event for head in result.preempting for event in self._preempt(head)]
-        events += map(self._admit, result.admitted)
-        for key in self._delayed.released():
+        events = [event for head in cycle_result.preempting for event in self._preempt(head)]
+        events += map(self._admit, cycle_result.admitted)
+        for key in self._delayed_requeue.released():
             self._requeue(key)
-        self._backoff.cycle_ended(admitted=bool(result.admitted))
+        self._backoff.cycle_ended(admitted=bool(cycle_result.admitted))
         return events
 
     def _requeue_failed(self, head: Head) -> None:
         """Source: requeueAndUpdate, and RequeueIfNotPresent in pkg/cache/queue/cluster_queue.go."""
         if head.from_first_flavor:
-            self._root_cohorts[head.pending.cq.spec.name].feasibility.reject(head.item.shape)
-        head.pending.mark_inadmissible(head.item)
+            self._root_cohorts[head.pending_queue.cq.spec.name].feasibility.reject(head.entry.shape)
+        head.pending_queue.mark_inadmissible(head.entry)
 
     def _admit(self, head: Head) -> Event:
-        workload, assignment, name = head.item.workload, head.attempt.assignment, head.pending.cq.spec.name
-        head.pending.delete(head.item)
-        admitted = Admitted(workload, name, dict(assignment.usage), reserved=self._stamp(self._backoff.time))
-        self._admitted[workload.key] = admitted
+        workload, assignment, name = head.entry.workload, head.attempt.assignment, head.pending_queue.cq.spec.name
+        head.pending_queue.delete(head.entry)
+        admitted = Admitted(workload, name, dict(assignment.usage), reserved=self._reservation_time(self._backoff.time))
+        self._admitted_workloads[workload.key] = admitted
         self._snapshot.add(admitted)
-        self._usage_changed(name, admitted.usage)
+        self._record_usage_change(name, admitted.usage)
         return Event("admitted", workload.key, self._backoff.time, name, assigned(assignment), admitted.usage)
 
-    def _stamp(self, now: float) -> float:
+    def _reservation_time(self, now: float) -> float:
         """Return the time of a reservation, slightly later than all before it."""
-        return now + next(self._stamps) * 1e-6
+        return now + next(self._reservation_numbers) * 1e-6
 
     def _preempt(self, head: Head) -> Iterator[Event]:
         """Begin the eviction of a head's targets."""
-        head.pending.make_sticky(head.item)
-        time, by = self._backoff.time, head.item.workload.key
+        head.pending_queue.make_sticky(head.entry)
+        time, preemptor = self._backoff.time, head.entry.workload.key
         for target in head.attempt.targets:
             key, queue = target.workload.key, target.cluster_queue
-            if self._delayed.evict(key, time):
-                self._admitted[key] = replace(target, evicted=True)
-                self._snapshot.cluster_queues[queue].admitted[key] = self._admitted[key]
+            if self._delayed_requeue.evict(key, time):
+                self._admitted_workloads[key] = replace(target, evicted=True)
+                self._snapshot.cluster_queues[queue].admitted[key] = self._admitted_workloads[key]
                 self._root_cohorts[queue].invalidate(queue, target.usage)
-                yield Event("evicted", key, time, queue, usage=target.usage, by=by)
+                yield Event("evicted", key, time, queue, usage=target.usage, by=preemptor)
 
     def _requeue(self, key: str) -> None:
         """Release the quota of an evicted workload and requeue it."""
         workload = self._release(key)
         self._evictions[key] += 1
         if self._evictions[key] > MOST_EVICTIONS:
-            self._parked.append(workload)
+            self._parked_workloads.append(workload)
         else:
-            self._queue(workload)
+            self._enqueue(workload)
 
     def _release(self, key: str) -> Workload:
         """Release the quota of a workload and requeue the inadmissible workloads of its cohort tree."""
-        released = self._admitted.pop(key)
-        self._delayed.forget(key)
-        self._snapshot.remove(released)
-        self._usage_changed(released.cluster_queue, released.usage)
-        self._root_cohorts[released.cluster_queue].requeue_inadmissible()
-        return released.workload
+        released_workload = self._admitted_workloads.pop(key)
+        self._delayed_requeue.forget(key)
+        self._snapshot.remove(released_workload)
+        self._record_usage_change(released_workload.cluster_queue, released_workload.usage)
+        self._root_cohorts[released_workload.cluster_queue].requeue_inadmissible()
+        return released_workload.workload
 
-    def _usage_changed(self, queue: str, usage: Usage) -> None:
-        self._pending[queue].generation += 1
+    def _record_usage_change(self, queue: str, usage: Usage) -> None:
+        self._pending_queues[queue].generation += 1
         self._root_cohorts[queue].invalidate(queue, usage)
         self._skip_ahead.invalidate()

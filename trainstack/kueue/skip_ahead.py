@@ -1,4 +1,4 @@
-"""Skip cycles in which heads keep quota from each other in the same way.
+"""Skip cycles in which heads reserve quota against each other in the same way.
 
 A head that cannot be admitted reserves quota in its cycle, and a head that could be admitted is skipped. The next cycle
 repeats that with other heads of the same shapes. Which shape blocks which is calculated once for each usage of quota.
@@ -25,33 +25,33 @@ class SkipAhead:
         """Return the number of cycles that repeat this one, in which all nominated heads were skipped.
 
         0 with fair sharing, whose order of heads depends on the usage of all of them.
-        UNLIMITED if the head of a StrictFIFO queue blocks them. `others`: the queues that advanced to their next
-        workload.
+        UNLIMITED if the head of a StrictFIFO queue blocks them. `advancing_queues`: the queues that advanced to their
+        next workload.
         """
-        skipped = [head for head in heads if head.nominated]
-        waiting = [head for head in heads if not head.nominated and head.from_first_flavor]
+        skipped_heads = [head for head in heads if head.is_nominated]
+        waiting_heads = [head for head in heads if not head.is_nominated and head.from_first_flavor]
         queues = list(others)
-        if not skipped or not waiting or not all(head.from_first_flavor for head in skipped):
+        if not skipped_heads or not waiting_heads or not all(head.from_first_flavor for head in skipped_heads):
             return 0
         if self._snapshot.fair_sharing:
             return 0
-        for head in skipped:
-            for other in waiting:
-                if other.order < head.order and not self._fits_with(head, other):
-                    blockers = self._blockers.setdefault((head.item.shape, other.pending), {})
-                    blockers[other.item.shape] = other.order[0]
-        return min(max((self._blocked(head, queue) for queue in queues), default=0) for head in skipped)
+        for head in skipped_heads:
+            for waiting_head in waiting_heads:
+                if waiting_head.order < head.order and not self._fits_after(head, waiting_head):
+                    blockers = self._blockers.setdefault((head.entry.shape, waiting_head.pending_queue), {})
+                    blockers[waiting_head.entry.shape] = waiting_head.order[0]
+        return min(max((self._cycles_blocked(head, queue) for queue in queues), default=0) for head in skipped_heads)
 
-    def _fits_with(self, head: Head, other: Head) -> bool:
-        name, reserved = other.pending.cq.spec.name, quota_to_reserve(other)
-        self._snapshot.tree.add(name, reserved)
+    def _fits_after(self, head: Head, waiting_head: Head) -> bool:
+        name, reserved_usage = waiting_head.pending_queue.cq.spec.name, quota_to_reserve(waiting_head)
+        self._snapshot.tree.add(name, reserved_usage)
         fits = still_fits(self._snapshot, head, {})
-        self._snapshot.tree.remove(name, reserved)
+        self._snapshot.tree.remove(name, reserved_usage)
         return fits
 
-    def _blocked(self, head: Head, queue: PendingQueue) -> int:
+    def _cycles_blocked(self, head: Head, queue: PendingQueue) -> int:
         """Return for how many cycles the queue's next workloads block a head."""
-        blockers = self._blockers.get((head.item.shape, queue), {})
-        before = {shape for shape, level in blockers.items() if level < head.order[0]}
+        blockers = self._blockers.get((head.entry.shape, queue), {})
+        lower_level = {shape for shape, level in blockers.items() if level < head.order[0]}
         same_level = {shape for shape, level in blockers.items() if level == head.order[0]}
-        return queue.run_of(before, same_level, head.item)
+        return queue.run_of(lower_level, same_level, head.entry)

@@ -48,8 +48,8 @@ class QueueSnapshot:
 
     def uncovered(self, requests: Mapping[str, int]) -> list[str]:
         """Return the requested resources that need a flavor and have no group, by name."""
-        missing = requests.keys() - self.group_of.keys()
-        return sorted(name for name in missing if not self.ignores(name, requests[name]))
+        uncovered_names = requests.keys() - self.group_of.keys()
+        return sorted(name for name in uncovered_names if not self.ignores(name, requests[name]))
 
     @property
     def only_topologies(self) -> bool:
@@ -59,7 +59,7 @@ class QueueSnapshot:
         )
 
     def mismatch(self, flavor: Flavor, pods: PodSet, group: "GroupFlavors") -> Literal["none", "only", "level"] | None:
-        """Return why a pod set does not get a flavor of a group because of topologies; None if it may get it.
+        """Return why topologies exclude a flavor of a group for a pod set; None if they do not.
 
         `none`: the pods request a topology, and the flavor has none; `only`: the reverse; `level`: its topology does
         not have a level that they request. Source: checkPodSetAndFlavorMatchForTAS, tas_flavorassigner.go.
@@ -115,9 +115,9 @@ class Snapshot:
             for name, spec in (model.cluster_queues or {}).items()
         }
         self._by_node = {id(cq.node): cq for cq in self.cluster_queues.values()}
-        for other in admitted:
-            if other.cluster_queue in self.cluster_queues:
-                self.add(other)
+        for admitted_workload in admitted:
+            if admitted_workload.cluster_queue in self.cluster_queues:
+                self.add(admitted_workload)
 
     def cluster_queue_of(self, node: ResourceNode) -> QueueSnapshot:
         return self._by_node[id(node)]

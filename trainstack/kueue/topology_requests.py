@@ -5,7 +5,7 @@ from typing import Any
 
 Body = Mapping[str, Any]
 _PREFIX = "kueue.x-k8s.io/podset-"
-_LEVELS = ("required", "preferred", "podSetSliceRequiredTopology")
+_LEVEL_KEYS = ("required", "preferred", "podSetSliceRequiredTopology")
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 
 
@@ -15,23 +15,23 @@ def topology_request(template: Body) -> dict[str, Any]:
     Source: Build in Kueue's pkg/controller/jobframework/tas.go.
     """
     annotations = (template.get("metadata") or {}).get("annotations") or {}
-    found = {key.removeprefix(_PREFIX): text for key, text in annotations.items() if key.startswith(_PREFIX)}
-    result: dict[str, Any] = {}
-    if "required-topology" in found:
-        result["required"] = found["required-topology"]
-    elif "preferred-topology" in found:
-        result["preferred"] = found["preferred-topology"]
-    elif "unconstrained-topology" in found:
+    options = {key.removeprefix(_PREFIX): text for key, text in annotations.items() if key.startswith(_PREFIX)}
+    request: dict[str, Any] = {}
+    if "required-topology" in options:
+        request["required"] = options["required-topology"]
+    elif "preferred-topology" in options:
+        request["preferred"] = options["preferred-topology"]
+    elif "unconstrained-topology" in options:
         # As strconv.ParseBool.
-        result["unconstrained"] = found["unconstrained-topology"] in _TRUE
-    if {"slice-required-topology", "slice-size"} <= found.keys() and found["slice-size"].isdecimal():
-        result["podSetSliceRequiredTopology"] = found["slice-required-topology"]
-        result["podSetSliceSize"] = int(found["slice-size"])
-    if "group-name" in found and result.keys() & {"required", "preferred"}:
-        result["podSetGroupName"] = found["group-name"]
-    return result
+        request["unconstrained"] = options["unconstrained-topology"] in _TRUE
+    if {"slice-required-topology", "slice-size"} <= options.keys() and options["slice-size"].isdecimal():
+        request["podSetSliceRequiredTopology"] = options["slice-required-topology"]
+        request["podSetSliceSize"] = int(options["slice-size"])
+    if "group-name" in options and request.keys() & {"required", "preferred"}:
+        request["podSetGroupName"] = options["group-name"]
+    return request
 
 
 def requested_levels(request: Body) -> tuple[str, ...]:
     """Return the levels that a topologyRequest names. Source: HasLevel in Kueue's tas_flavor_snapshot.go."""
-    return tuple(dict.fromkeys(request[key] for key in _LEVELS if request.get(key)))
+    return tuple(dict.fromkeys(request[key] for key in _LEVEL_KEYS if request.get(key)))

@@ -1,4 +1,4 @@
-"""What is set and not calculated, so that a verdict is unknown."""
+"""Features that are set and not calculated, so that a verdict is unknown."""
 
 from collections.abc import Iterator
 
@@ -16,21 +16,25 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
     for text in model.gates.unmodelled():
         yield Reason("unmodelled", f"Kueue runs with {text}", workload.path)
     release = model.release
-    why = (
+    dependency = (
         "patch release of Kueue, and is not calculated for this one"
         if release.minor
         else "release of Kueue, which is unknown"
     )
-    for what, text in _disputed(model, workload, cq):
-        if not release.minor or what in release.disputed:
-            yield Reason("unmodelled", f"{text} depends on the {why}", workload.path)
-    for kind, name in _relevant(workload, cq):
+    for feature, text in _disputed_features(model, workload, cq):
+        if not release.minor or feature in release.disputed:
+            yield Reason("unmodelled", f"{text} depends on the {dependency}", workload.path)
+    for kind, name in _relevant_objects(workload, cq):
         for text in model.unmodelled.get((kind, name), ()):
             yield Reason("unmodelled", f"{' '.join(filter(None, (kind, name)))} sets {text}", workload.path)
     for text in workload.unmodelled:
         yield Reason("unmodelled", f"Workload {workload.key} sets {text}", workload.path)
     for pods in workload.pod_sets:
-        if pods.requests and "pods" not in cq.group_of and all(cq.ignores(*item) for item in pods.requests.items()):
+        if (
+            pods.requests
+            and "pods" not in cq.group_of
+            and all(cq.ignores(*request) for request in pods.requests.items())
+        ):
             message = (
                 f"pod set {pods.name} requests only zero amounts, of resources that cluster queue {cq.spec.name} does"
                 " not cover"
@@ -44,12 +48,12 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
         yield Reason("unmodelled", message, workload.path)
 
 
-def _disputed(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[Disputed | None, str]]:
-    """Yield what releases decide differently; first what also patch releases decide differently, or None."""
+def _disputed_features(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[Disputed | None, str]]:
+    """Yield the decisions on which releases differ, with their feature if patch releases differ on it, or None."""
     if model.fair_sharing:
         yield "fair sharing", "preemption under fair sharing"
-    zero = {name for pods in workload.pod_sets for name, number in pods.requests.items() if number == 0}
-    for name in sorted(zero - cq.group_of.keys()):
+    zero_requests = {name for pods in workload.pod_sets for name, number in pods.requests.items() if number == 0}
+    for name in sorted(zero_requests - cq.group_of.keys()):
         yield None, f"whether a request of zero {name} needs quota"
     if cq.spec.fungibility.preference is not None:
         yield "preference", f"the preference of cluster queue {cq.spec.name} (flavorFungibility)"
@@ -70,7 +74,7 @@ def _disputed(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[t
         )
 
 
-def _relevant(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[str, str]]:
+def _relevant_objects(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[str, str]]:
     """Yield the kinds and names of the objects that the verdict depends on."""
     yield "Configuration", ""
     yield "LocalQueue", f"{workload.namespace}/{workload.queue}"

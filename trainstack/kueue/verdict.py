@@ -78,7 +78,11 @@ class Assigned:
 
 def assigned(assignment: Assignment) -> tuple[Assigned, ...]:
     return tuple(
-        Assigned(pods.name, pods.count, {resource: given.flavor for resource, given in pods.flavors.items()})
+        Assigned(
+            pods.name,
+            pods.count,
+            {resource: flavor_assignment.flavor for resource, flavor_assignment in pods.flavors.items()},
+        )
         for pods in assignment.pod_sets
     )
 

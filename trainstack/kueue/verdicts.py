@@ -44,5 +44,5 @@ def with_remedies(
     what_if = WhatIf(settings, model, queues)
     for verdict, workload in zip(verdicts, workloads, strict=True):
         # Kueue's own code gives no reasons from which to search.
-        searched = verdict.outcome == "never fits" and not verdict.judged_by
-        yield replace(verdict, remedies=remedies(what_if, workload, verdict)) if searched else verdict
+        needs_remedies = verdict.outcome == "never fits" and not verdict.judged_by
+        yield replace(verdict, remedies=remedies(what_if, workload, verdict)) if needs_remedies else verdict

@@ -26,7 +26,7 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Settings, with what their runs are judged by on an idle cluster."""
+    """Settings, with the model and the objects by which their runs are judged on an idle cluster."""
 
     settings: Settings
     model: Model
@@ -55,12 +55,15 @@ class WhatIf:
 
         Changes are of the run, its sweep, and cluster queues.
         """
-        settings = self._alone(path)
+        settings = self._settings_of_run(path)
         ((path_alone, _),) = queued(settings)
         # A sweep has settings of its own besides those of its run.
-        before, after = (one.removesuffix(".run") for one in (path, path_alone))
+        prefix, prefix_alone = (run_path.removesuffix(".run") for run_path in (path, path_alone))
         edits = [
-            (after + change.path.removeprefix(before) if change.path.startswith(before) else change.path, change.after)
+            (
+                prefix_alone + change.path.removeprefix(prefix) if change.path.startswith(prefix) else change.path,
+                change.after,
+            )
             for change in changes
         ]
         try:
@@ -74,17 +77,17 @@ class WhatIf:
 
     def with_queue(self, queue: ClusterQueue) -> AdmissionSimulator:
         """Return a simulator with another cluster queue of the same name."""
-        tree = self.idle.idle.tree
+        tree = self.idle.idle_snapshot.tree
         root, queues = tree.queues[queue.name].root, self.model.cluster_queues or {}
         # On an idle cluster, the queues of other root cohorts have no effect.
-        related = {name: one for name, one in queues.items() if tree.queues[name].root is root}
+        related = {name: related_queue for name, related_queue in queues.items() if tree.queues[name].root is root}
         return AdmissionSimulator(replace(self.model, cluster_queues={**related, queue.name: queue}))
 
     @cached_property
     def _cluster_queues(self) -> Queues:
         return Queues(cluster_queues=self.settings.queues.cluster_queues)
 
-    def _alone(self, path: str) -> Settings:
+    def _settings_of_run(self, path: str) -> Settings:
         """Return the settings of one run and the cluster queues: all others need not be validated again."""
         stack, queues = self.settings.stack, self._cluster_queues
         if path in self.sweeps:
@@ -96,7 +99,7 @@ class WhatIf:
         if settings.queues is self._cluster_queues:
             return self.idle
         pairs = zip(self._cluster_queues.cluster_queues, settings.queues.cluster_queues, strict=True)
-        changed = next(after for before, after in pairs if after is not before)
-        body, current = cluster_queue(changed, settings.stack), self.queues[changed.name]
-        spec = {**current["spec"], **body["spec"]}
-        return self.with_queue(read_cluster_queue({**current, "spec": spec}, self.model))
+        changed_queue = next(new_queue for old_queue, new_queue in pairs if new_queue is not old_queue)
+        body, live_body = cluster_queue(changed_queue, settings.stack), self.queues[changed_queue.name]
+        spec = {**live_body["spec"], **body["spec"]}
+        return self.with_queue(read_cluster_queue({**live_body, "spec": spec}, self.model))

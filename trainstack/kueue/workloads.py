@@ -26,16 +26,16 @@ Body = Mapping[str, Any]
 def declared_workloads(declared: Declared, model: Model, *, queued: bool = True) -> tuple[Workload, ...]:
     """Return the runs, and one trial or the Job of each sweep; runs whose manifests cannot be built are left out.
 
-    `queued`: the runs with a queue, also one that Kueue gives them; otherwise the runs that it does not manage.
+    `is_queued`: the runs with a queue, also one that Kueue sets; otherwise the runs that it does not manage.
     """
-    found = []
+    workloads = []
     for path, run in runs_of(declared.settings):
         if bool(_queue_of(run, model)) != queued:
             continue
         workload = declared_workload(declared, model, path, run)
         if workload is not None:
-            found.append(workload)
-    return tuple(found)
+            workloads.append(workload)
+    return tuple(workloads)
 
 
 def declared_workload(declared: Declared, model: Model, path: str, run: Run) -> Workload | None:
@@ -64,7 +64,7 @@ def read_workload(
 ) -> Workload:
     """Return the workload that Kueue would create for a launch and the objects that it refers to.
 
-    `name`: for messages; by default the object's name. `queue`: by default the one that the launch names. `path`: the
+    `name`: for messages; by default the object's name. `queue`: by default the queue of the launch. `path`: the
     run's path in the settings. `paths`: for each pod set, the paths of its setting and of its resources.
     """
     metadata = launch["metadata"]
@@ -96,12 +96,14 @@ def read_workload(
 
 
 def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
-    """Read a Workload of Kueue: Admitted with reserved quota; None if it is finished or deactivated.
+    """Return a Workload of Kueue, admitted if its quota is reserved; None if it is finished or deactivated.
 
     An evicted workload holds its quota, with the condition QuotaReserved, until its pods have ended.
     """
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    conditions = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
+    conditions = {
+        condition["type"]: condition for condition in status.get("conditions") or () if condition["status"] == "True"
+    }
     if "Finished" in conditions or spec.get("active") is False:
         return None
     metadata = body["metadata"]
@@ -118,7 +120,7 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
         priority=spec.get("priority") or 0,
         created=_queue_order_time(body, conditions, model),
         uid=metadata.get("uid", ""),
-        held_until=_held_until(status),
+        held_until=_requeue_at(status),
         unmodelled=tuple(unmodelled_fields("Workload", body, model.release.fields)),
         failed_checks={
             check["name"]: check["state"]
@@ -139,22 +141,24 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
     )
 
 
-_TOPOLOGY = {"required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize"}
+_TOPOLOGY_KEYS = {"required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize"}
 """Fields of a topologyRequest; Kueue adds one without these fields to pod sets that do not request a topology."""
 
 
 def _live_pod_set(body: Body, namespace: str, model: Model, reclaimed: Mapping[str, int]) -> PodSet:
     """Source: totalRequestsFromPodSets in Kueue's pkg/workload/workload.go."""
     name, request = _pod_set_name(body), body.get("topologyRequest") or {}
-    ended = reclaimed.get(name, 0)
-    found = pod_set(name, body["count"] - ended, body["template"], namespace, model, min_count=body.get("minCount"))
-    topology = model.gates.on("TopologyAwareScheduling") and not _TOPOLOGY.isdisjoint(request)
+    reclaimed_count = reclaimed.get(name, 0)
+    live_pods = pod_set(
+        name, body["count"] - reclaimed_count, body["template"], namespace, model, min_count=body.get("minCount")
+    )
+    topology = model.gates.on("TopologyAwareScheduling") and not _TOPOLOGY_KEYS.isdisjoint(request)
     return replace(
-        found,
+        live_pods,
         topology=topology,
         levels=requested_levels(request),
         group=request.get("podSetGroupName") or "",
-        reclaimed=ended,
+        reclaimed=reclaimed_count,
     )
 
 
@@ -165,21 +169,21 @@ def _pod_set_name(body: Body) -> str:
 def _queue_order_time(body: Body, conditions: Mapping[str, Body], model: Model) -> float:
     """Source: GetQueueOrderTimestamp in Kueue's pkg/workload/workload.go."""
     evicted, preempted = conditions.get("Evicted", {}), conditions.get("Preempted", {})
-    moves = {"AdmissionCheck"} if model.requeued_by_creation else {"AdmissionCheck", "PodsReadyTimeout"}
-    if evicted.get("reason") in moves:
+    reasons_to_move = {"AdmissionCheck"} if model.requeued_by_creation else {"AdmissionCheck", "PodsReadyTimeout"}
+    if evicted.get("reason") in reasons_to_move:
         return seconds(evicted.get("lastTransitionTime"))
     if not model.gates.on("PrioritySortingWithinCohort") and preempted.get("reason") == "InCohortReclaimWhileBorrowing":
         return seconds(preempted.get("lastTransitionTime")) + 0.001
     return seconds(body["metadata"].get("creationTimestamp"))
 
 
-def _held_until(status: Body) -> float | None:
+def _requeue_at(status: Body) -> float | None:
     """Return the end of the backoff; Kueue removes the field when it has ended.
 
     Source: backoffWaitingTimeExpired in Kueue's pkg/cache/queue/cluster_queue.go.
     """
-    ends = (status.get("requeueState") or {}).get("requeueAt")
-    return None if ends is None else seconds(ends)
+    requeue_at = (status.get("requeueState") or {}).get("requeueAt")
+    return None if requeue_at is None else seconds(requeue_at)
 
 
 def _usage(assignments: Iterable[Body], counts: Mapping[str, int], reclaimed: Mapping[str, int]) -> Usage:

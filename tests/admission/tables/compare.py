@@ -182,7 +182,7 @@ def _cycle(case: Case) -> Answer:
             heads.append(Head(item, pending, attempt(snapshot, pending.cq, item.workload)))
     result = process_heads(snapshot, heads)
     for head in result.admitted:
-        found[head.item.workload.key] = (
+        found[head.entry.workload.key] = (
             "admitted",
             tuple(
                 (pods.name, pods.count, {resource: choice.flavor for resource, choice in pods.flavors.items()})
@@ -191,7 +191,7 @@ def _cycle(case: Case) -> Answer:
         )
     for head in result.preempting:
         targets = sorted(target.workload.key for target in head.attempt.targets)
-        found[head.item.workload.key] = "preempts", tuple(targets)
+        found[head.entry.workload.key] = "preempts", tuple(targets)
     return Answer(_unequal(found, {head["name"]: _decided(head) for head in case.heads}), unknown)
 
 
