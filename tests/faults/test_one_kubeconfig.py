@@ -17,9 +17,9 @@ from tests.apiserver import ApiServer, api_server, write_kubeconfig
 from tests.cluster.project import CommandResult, Project
 
 VERBS = ("create", "update", "patch", "delete", "deletecollection")
-BEFORE_PROVIDER = ("trainstack/stacks/declare_stack.py", "    _declare(program, config)\n")
+BEFORE_PROVIDER = ("trainstack/stacks/declare_stack.py", "    _declare_program(program, config)\n")
 """A file of the program, and the line before which the context changes: the program has read the cluster."""
-AFTER_CLUSTER_CHECK = ("trainstack/components/cluster.py", "    return read\n")
+AFTER_CLUSTER_CHECK = ("trainstack/components/cluster.py", "    return namespace\n")
 """The provider has proven its cluster, and has written nothing."""
 
 

@@ -23,16 +23,16 @@ def await_deletion(
     waits. A launch is replaced even if the state still holds the old object, as it does after an interruption. Other
     objects in the state need an `up --refresh`.
     """
-    waiting = {type_and_name(manifest): (uid, manifest) for uid, manifest in replacements.items()}
+    terminating_by_resource = {type_and_name(manifest): (uid, manifest) for uid, manifest in replacements.items()}
 
-    def wait(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        if (args.type_, args.name) not in waiting:
+    def add_deletion_hook(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if (args.type_, args.name) not in terminating_by_resource:
             return None
-        uid, manifest = waiting[args.type_, args.name]
+        uid, manifest = terminating_by_resource[args.type_, args.name]
         hook = blocking_hook(f"{args.type_}::{args.name}-is-gone", lambda: wait_until_deleted(manifest))
         opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_create=[hook]))
-        given: Any = args.props["metadata"]
-        metadata = {**given}
+        declared_metadata: Any = args.props["metadata"]
+        metadata = {**declared_metadata}
         if LAUNCH in metadata["labels"]:
             metadata["annotations"] = {**metadata["annotations"], AFTER: uid}
             opts.replace_on_changes, opts.delete_before_replace = [_AFTER], True
@@ -42,5 +42,5 @@ def await_deletion(
         # This hook precedes the object's own hooks: a launch is claimed once its name is free.
         return pulumi.ResourceTransformationResult(props, pulumi.ResourceOptions.merge(opts, args.opts))
 
-    if waiting:
-        pulumi.runtime.register_stack_transformation(wait)
+    if terminating_by_resource:
+        pulumi.runtime.register_stack_transformation(add_deletion_hook)

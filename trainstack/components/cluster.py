@@ -26,32 +26,32 @@ def remember(
     """Store the identity of the state and of the cluster in the engine's state; return the dependency of components.
 
     These are the first resources, so an `up` that fails later has stored them. On another cluster the program fails,
-    in previews too, before any component that depends on the result. `state` is the identity that the state has, or a
-    new one. `expected`: the environment names this cluster, which then replaces the stored one.
+    in previews too, before any component that depends on the result. `state_identity` is the identity that the state
+    has, or a new one. `is_expected`: the environment names this cluster, which then replaces the stored one.
     """
     # `output` of a Stash is the input of the first `up`, until the Stash is replaced.
-    own = pulumi.Stash(states.MEMORY, input=state, opts=pulumi.ResourceOptions(ignore_changes=["input"]))
+    identity_stash = pulumi.Stash(states.MEMORY, input=state, opts=pulumi.ResourceOptions(ignore_changes=["input"]))
     memory = pulumi.Stash(
         memory_name(profile),
         input=dict(live.facts),
         opts=pulumi.ResourceOptions(
-            replace_on_changes=["input"], ignore_changes=[] if expected else ["input"], depends_on=[own]
+            replace_on_changes=["input"], ignore_changes=[] if expected else ["input"], depends_on=[identity_stash]
         ),
     )
-    return memory.output.apply(partial(_same, memory, live, stack, expected=expected, refuse=refuse))
+    return memory.output.apply(partial(_refuse_other_cluster, memory, live, stack, is_expected=expected, refuse=refuse))
 
 
-def _same(
+def _refuse_other_cluster(
     memory: pulumi.Resource,
-    live: Cluster,
+    live_cluster: Cluster,
     stack: str,
-    remembered: Mapping[str, str] | None,
+    remembered_facts: Mapping[str, str] | None,
     *,
-    expected: bool,
+    is_expected: bool,
     refuse: Refuse,
 ) -> pulumi.Resource:
     # A `destroy` that runs the program does not create a Stash that the state does not have.
-    if not expected and (refusal := another(remembered or {}, live, stack)):
+    if not is_expected and (refusal := another(remembered_facts or {}, live_cluster, stack)):
         refuse(refusal)
     return memory
 
@@ -70,15 +70,17 @@ def prove(
     # The engine never changes or deletes a resource that it only reads.
     opts = pulumi.ResourceOptions(id=live.namespace, provider=provider, version=PROVIDER_VERSION)
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": live.namespace}}
-    read = pulumi.CustomResource("kubernetes:core/v1:Namespace", f"{name}-identity", manifest, opts)
-    metadata: pulumi.Output[Mapping[str, Any]] = pulumi.Output.from_input(getattr(read, "metadata"))  # noqa: B009
-    return metadata.apply(partial(_proven, read, live, refuse))
+    namespace = pulumi.CustomResource("kubernetes:core/v1:Namespace", f"{name}-identity", manifest, opts)
+    metadata: pulumi.Output[Mapping[str, Any]] = pulumi.Output.from_input(getattr(namespace, "metadata"))  # noqa: B009
+    return metadata.apply(partial(_refuse_other_provider_cluster, namespace, live, refuse))
 
 
-def _proven(read: pulumi.Resource, live: Cluster, refuse: Refuse, metadata: Mapping[str, Any]) -> pulumi.Resource:
-    if refusal := elsewhere(live, fact_of(metadata)):
+def _refuse_other_provider_cluster(
+    namespace: pulumi.Resource, live_cluster: Cluster, refuse: Refuse, metadata: Mapping[str, Any]
+) -> pulumi.Resource:
+    if refusal := elsewhere(live_cluster, fact_of(metadata)):
         refuse(refusal)
-    return read
+    return namespace
 
 
 def mark(state: str) -> None:
@@ -87,7 +89,9 @@ def mark(state: str) -> None:
     def with_identity(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not args.type_.startswith(_OBJECTS) or args.opts.id is not None:
             return None
-        given: Any = args.props["metadata"]
-        return pulumi.ResourceTransformationResult({**args.props, "metadata": with_state(given, state)}, args.opts)
+        declared_metadata: Any = args.props["metadata"]
+        return pulumi.ResourceTransformationResult(
+            {**args.props, "metadata": with_state(declared_metadata, state)}, args.opts
+        )
 
     pulumi.runtime.register_stack_transformation(with_identity)

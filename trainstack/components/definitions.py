@@ -57,18 +57,18 @@ class Definitions(pulumi.ComponentResource):
         super().__init__(COMPONENT, name, {}, opts)
         stashes = []
         for operator, release in args.items():
-            hook = _hook(f"{operator}-definitions", release, context, before or {})
+            hook = _definitions_hook(f"{operator}-definitions", release, context, before or {})
             binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
-            own = pulumi.ResourceOptions(parent=self, retain_on_delete=True, hooks=binding)
-            stashes.append(pulumi.Stash(f"{operator}-definitions", input=release.recorded, opts=own))
+            stash_options = pulumi.ResourceOptions(parent=self, retain_on_delete=True, hooks=binding)
+            stashes.append(pulumi.Stash(f"{operator}-definitions", input=release.recorded, opts=stash_options))
         names = [manifest["metadata"]["name"] for release in args.values() for manifest in release.manifests]
         self.kinds = pulumi.Output.all(*(stash.input for stash in stashes)).apply(lambda _: names)
         self.register_outputs({"kinds": self.kinds})
 
 
-def _hook(name: str, release: Release, context: str | None, before: Before) -> pulumi.ResourceHook:
+def _definitions_hook(name: str, release: Release, context: str | None, preparations: Before) -> pulumi.ResourceHook:
     async def run_in_thread(_: pulumi.ResourceHookArgs) -> None:
-        await in_thread(lambda: apply_release(release, context, before))
+        await in_thread(lambda: apply_release(release, context, preparations))
 
     return pulumi.ResourceHook(name, run_in_thread, pulumi.ResourceHookOptions(on_dry_run=True))
 
@@ -76,9 +76,9 @@ def _hook(name: str, release: Release, context: str | None, before: Before) -> p
 def apply_release(release: Release, context: str | None, before: Before) -> None:
     """Apply the definitions of a release, in a preview as a dry run. Raises ClusterError with all errors."""
     if pulumi.runtime.is_dry_run():
-        tried = [manifest for manifest in release.manifests if manifest["metadata"]["name"] not in before]
-        if tried:
-            run(_apply(tried, release.manager, context, dry_run=True))
+        dry_run_manifests = [manifest for manifest in release.manifests if manifest["metadata"]["name"] not in before]
+        if dry_run_manifests:
+            run(_apply(dry_run_manifests, release.manager, context, dry_run=True))
         return
     for manifest in release.manifests:
         for prepare in before.get(manifest["metadata"]["name"], ()):
@@ -93,7 +93,7 @@ async def _apply(manifests: Sequence[Mapping[str, Any]], manager: str, context: 
     async def apply_one(manifest: Mapping[str, Any]) -> str:
         async with limit:
             try:
-                await (_try(api, manifest, manager) if dry_run else _write(api, manifest, manager))
+                await (_dry_run(api, manifest, manager) if dry_run else _write(api, manifest, manager))
             except ClusterError as error:
                 return str(error)
         return ""
@@ -102,7 +102,7 @@ async def _apply(manifests: Sequence[Mapping[str, Any]], manager: str, context: 
         raise ClusterError("\n".join(errors))
 
 
-async def _try(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
+async def _dry_run(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
     metadata = await live_metadata(api, paths.location(manifest)) or {}
     # `up` first takes over some fields, which are a conflict until then.
     force = "&force=true" if to_take_over(metadata, manager) else ""
@@ -111,11 +111,11 @@ async def _try(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
 
 async def _write(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
     await _take_fields_over(api, manifest, manager)
-    live, end = await _patch(api, manifest, f"fieldManager={manager}"), time.monotonic() + _DEADLINE_SECONDS
-    while reason := _unserved(live):
-        if time.monotonic() >= end:
+    live, deadline = await _patch(api, manifest, f"fieldManager={manager}"), time.monotonic() + _DEADLINE_SECONDS
+    while reason := _unserved_reason(live):
+        if time.monotonic() >= deadline:
             raise ClusterError(
-                f"{_shown(manifest)} was applied, but the API server did not serve its kind within "
+                f"{_display_name(manifest)} was applied, but the API server did not serve its kind within "
                 f"{_DEADLINE_SECONDS} s: {reason}"
             )
         await asyncio.sleep(_PAUSE_SECONDS)
@@ -131,7 +131,7 @@ async def _patch(api: Api, manifest: Mapping[str, Any], query: str) -> Mapping[s
         return body
     conflict = "; restore the declared values in the cluster, which `trainstack render` prints"
     remedy = conflict if status == httpx.codes.CONFLICT else ""
-    raise ClusterError(f"{_shown(manifest)} cannot be applied ({status}: {status_message(text)}){remedy}")
+    raise ClusterError(f"{_display_name(manifest)} cannot be applied ({status}: {status_message(text)}){remedy}")
 
 
 async def _take_fields_over(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
@@ -139,19 +139,21 @@ async def _take_fields_over(api: Api, manifest: Mapping[str, Any], manager: str)
     path = paths.location(manifest)
     for _ in range(_TRIES):
         metadata = await live_metadata(api, path)
-        if metadata is None or not (taken := to_take_over(metadata, manager)):
+        if metadata is None or not (metadata_patch := to_take_over(metadata, manager)):
             return
-        change = {"metadata": {"resourceVersion": metadata["resourceVersion"], **taken}}
+        change = {"metadata": {"resourceVersion": metadata["resourceVersion"], **metadata_patch}}
         query = f"?fieldManager={manager}"
         status, text = await send(api, "PATCH", path + query, change, "application/merge-patch+json")
         if status in (httpx.codes.OK, NOT_FOUND):
             return
         if status != httpx.codes.CONFLICT:
-            raise ClusterError(f"{_shown(manifest)} cannot be applied ({status}: {status_message(text)})")
-    raise ClusterError(f"{_shown(manifest)} changed {_TRIES} times while this `up` tried to apply it; run `up` again")
+            raise ClusterError(f"{_display_name(manifest)} cannot be applied ({status}: {status_message(text)})")
+    raise ClusterError(
+        f"{_display_name(manifest)} changed {_TRIES} times while this `up` tried to apply it; run `up` again"
+    )
 
 
-def _unserved(live: Mapping[str, Any]) -> str:
+def _unserved_reason(live: Mapping[str, Any]) -> str:
     """Return why the API server does not serve a definition's kind; empty if it does."""
     conditions = {found["type"]: found for found in (live.get("status") or {}).get("conditions") or ()}
     if conditions.get("Established", {}).get("status") == "True":
@@ -160,5 +162,5 @@ def _unserved(live: Mapping[str, Any]) -> str:
     return str(refused.get("message") or "no reason yet") if refused.get("status") == "False" else "no reason yet"
 
 
-def _shown(manifest: Mapping[str, Any]) -> str:
+def _display_name(manifest: Mapping[str, Any]) -> str:
     return f"{KIND} {manifest['metadata']['name']}"

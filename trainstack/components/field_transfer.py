@@ -29,28 +29,28 @@ def take_fields_over(
 ) -> None:
     """Transfer the fields of objects before the engine creates or updates them. Call it before they are declared.
 
-    `taken` are the manifests, with the live metadata that the decision is based on; `state` is this state's identity.
-    A preview skips the API server's dry run, which would report the conflict that `up` resolves.
+    `takeovers` are the manifests, with the live metadata that the decision is based on; `state_identity` is this
+    state's identity. A preview skips the API server's dry run, which would report the conflict that `up` resolves.
     """
-    waiting = {type_and_name(manifest): (manifest, owner_of(metadata)) for manifest, metadata in taken}
+    owners_by_resource = {type_and_name(manifest): (manifest, owner_of(metadata)) for manifest, metadata in taken}
 
-    def attach(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        if (args.type_, args.name) not in waiting:
+    def add_transfer_hook(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if (args.type_, args.name) not in owners_by_resource:
             return None
-        manifest, owner = waiting[args.type_, args.name]
+        manifest, owner = owners_by_resource[args.type_, args.name]
         name = f"{args.type_}::{args.name}-fields"
         hook = blocking_hook(name, lambda: transfer(manifest, owner, state, context))
         binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
-        given: Any = args.props["metadata"]
-        metadata = with_unknown_label(given) if pulumi.runtime.is_dry_run() else given
+        declared_metadata: Any = args.props["metadata"]
+        metadata = with_unknown_label(declared_metadata) if pulumi.runtime.is_dry_run() else declared_metadata
         return pulumi.ResourceTransformationResult(
             {**args.props, "metadata": metadata},
             # This hook is the last: the object's own hooks may wait for the deletion of another object of its name.
             pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(hooks=binding)),
         )
 
-    if waiting:
-        pulumi.runtime.register_stack_transformation(attach)
+    if owners_by_resource:
+        pulumi.runtime.register_stack_transformation(add_transfer_hook)
 
 
 def transfer(manifest: Mapping[str, Any], owner: str, state: str, context: str | None) -> None:
@@ -58,24 +58,24 @@ def transfer(manifest: Mapping[str, Any], owner: str, state: str, context: str |
     run(_transfer(manifest, owner, state, context))
 
 
-async def _transfer(manifest: Mapping[str, Any], owner: str, state: str, context: str | None) -> None:
+async def _transfer(manifest: Mapping[str, Any], owner: str, state_identity: str, context: str | None) -> None:
     api, path = await connect(context), paths.location(manifest)
-    manager, name = field_manager(state), shown(identity(manifest))
+    manager, name = field_manager(state_identity), shown(identity(manifest))
     for _ in range(_TRIES):
         metadata = await live_metadata(api, path)
         if metadata is None:
             return
-        now = owner_of(metadata)
-        if now not in (owner, state):
+        live_owner = owner_of(metadata)
+        if live_owner not in (owner, state_identity):
             raise ClusterError(
-                f"{name}: state {now} of this stack took it over while this `up` was running, so this `up` did not "
-                "write it. Run `up` again to see the remedies"
+                f"{name}: state {live_owner} of this stack took it over while this `up` was running, so this `up` did "
+                "not write it. Run `up` again to see the remedies"
             )
         if not of_other_states(metadata, manager):
             return
         change = {
             "resourceVersion": metadata["resourceVersion"],
-            "annotations": {STATE: state},
+            "annotations": {STATE: state_identity},
             "managedFields": inherited(metadata["managedFields"], manager),
         }
         status, text = await send(

@@ -70,13 +70,13 @@ class ClaimHooks:
 
 
 @dataclass(frozen=True)
-class _Written:
+class _WrittenClaim:
     """A claim that this process has written."""
 
     uid: str
     version: str
     """Its resource version."""
-    before: Mapping[str, Any] | None
+    previous_config_map: Mapping[str, Any] | None
     """The ConfigMap that it changed."""
 
 
@@ -86,26 +86,26 @@ def claim_hooks(name: str, claims: Iterable[Claim], clients: SharedClients, cont
     All launches of a group have the same hooks, `<name>-claim`, `<name>-release` and `<name>-confirm`: the registration
     of a hook takes as long as that of a resource.
     """
-    group = _Group([*claims], clients, context)
-    confirm = pulumi.ResourceHook(f"{name}-confirm", group.confirm)
+    claim_group = _ClaimGroup([*claims], clients, context)
+    confirm = pulumi.ResourceHook(f"{name}-confirm", claim_group.confirm)
     return ClaimHooks(
         launch=pulumi.ResourceHookBinding(
-            before_create=[pulumi.ResourceHook(f"{name}-claim", group.take)],
-            on_error=[pulumi.ErrorHook(f"{name}-release", group.release)],
+            before_create=[pulumi.ResourceHook(f"{name}-claim", claim_group.take)],
+            on_error=[pulumi.ErrorHook(f"{name}-release", claim_group.release)],
         ),
         ledger=pulumi.ResourceHookBinding(before_create=[confirm], before_update=[confirm]),
     )
 
 
-class _Group:
+class _ClaimGroup:
     def __init__(self, claims: Iterable[Claim], clients: SharedClients, context: str | None) -> None:
         self.clients, self.context = clients, context
         self.claims = {claim.name: claim for claim in claims}
-        self.by_ledger = {type_and_name(claim.ledger)[1]: claim for claim in self.claims.values()}
+        self.claims_by_ledger = {type_and_name(claim.ledger)[1]: claim for claim in self.claims.values()}
         # The cluster was read before.
         self.read_at = time.monotonic()
         # By the names of the launches that this process creates; None: the launch needs no claim.
-        self.taken: dict[str, _Written | None] = {}
+        self.written_claims: dict[str, _WrittenClaim | None] = {}
 
     async def take(self, args: pulumi.ResourceHookArgs) -> None:
         claim = self.claims[args.name]
@@ -116,15 +116,15 @@ class _Group:
             )
             await asyncio.sleep(seconds)
         elapsed = timedelta(seconds=time.monotonic() - self.read_at)
-        self.taken[args.name] = await in_thread(lambda: self.clients.run(_take(claim, elapsed, self.context)))
+        self.written_claims[args.name] = await in_thread(lambda: self.clients.run(_take(claim, elapsed, self.context)))
 
     def _wait_seconds(self, claim: Claim) -> float:
-        ages = [(earlier.age or timedelta()).total_seconds() for earlier in claim.earlier]
+        ages = [(unconfirmed.age or timedelta()).total_seconds() for unconfirmed in claim.earlier]
         return LATE_SECONDS - min(ages) - (time.monotonic() - self.read_at) if ages else 0
 
     async def release(self, args: pulumi.ErrorHookArgs) -> bool:
         # The engine also calls this for a refused dry run, in a preview, which takes no claim.
-        written = self.taken.pop(args.name, None) if args.failed_operation == "create" else None
+        written = self.written_claims.pop(args.name, None) if args.failed_operation == "create" else None
         if written is not None:
             claim = self.claims[args.name]
             if is_refusal(args.errors[-1]):
@@ -141,8 +141,8 @@ class _Group:
 
     async def confirm(self, args: pulumi.ResourceHookArgs) -> None:
         """Raise ClusterError before a ledger that records a launch which this process has not created."""
-        claim = self.by_ledger.get(args.name)
-        if claim is not None and not claim.is_live and claim.name not in self.taken:
+        claim = self.claims_by_ledger.get(args.name)
+        if claim is not None and not claim.is_live and claim.name not in self.written_claims:
             raise ClusterError(
                 f"{shown(identity(claim.ledger))} would record the launch of {claim.run_id}, but this change has not "
                 f"created {claim.shown}. If `--exclude` or `--target` leaves it out, leave the ledger out too "
@@ -150,36 +150,36 @@ class _Group:
             )
 
 
-async def _take(claim: Claim, elapsed: timedelta, context: str | None) -> _Written | None:
+async def _take(claim: Claim, elapsed: timedelta, context: str | None) -> _WrittenClaim | None:
     """Write the claim, unless the cluster has the launch. `elapsed`: since the cluster was read."""
     api = await connect(context)
     if claim.is_live:
         await _refuse_second_launch(api, claim)
         return None
-    for earlier in claim.earlier:
-        await _refuse_late_launch(api, earlier, elapsed)
+    for unconfirmed in claim.earlier:
+        await _refuse_late_launch(api, unconfirmed, elapsed)
     path, body = paths.location(claim.ledger), claim_config_map(claim.ledger, secrets.token_hex(8))
     query = f"?fieldManager={body['metadata']['annotations'][FIELD_MANAGER]}"
-    before: Mapping[str, Any] | None = None
+    previous_config_map: Mapping[str, Any] | None = None
     if claim.version is None:
         status, text = await send(api, "POST", path.rpartition("/")[0] + query, body, "application/json")
     else:
-        before = (await get(api, path)).body
+        previous_config_map = (await get(api, path)).body
         body["metadata"] = {**body["metadata"], "resourceVersion": claim.version}
-        body["data"] = _merge_patch(before.get("data"), body["data"])
+        body["data"] = _merge_patch(previous_config_map.get("data"), body["data"])
         status, text = await send(api, "PATCH", path + query, body, "application/merge-patch+json")
     if status == httpx.codes.CONFLICT or (status == NOT_FOUND and claim.version is not None):
-        raise ClusterError(_another_up(claim))
+        raise ClusterError(_concurrent_up_refusal(claim))
     if status not in (httpx.codes.OK, httpx.codes.CREATED):
         raise ClusterError(
             f"the launch of {claim.run_id} cannot be claimed ({status}: {status_message(text)}), so it was not "
             f"launched; its claim would be ConfigMap {claim.ledger['metadata']['name']}"
         )
     metadata = json.loads(text)["metadata"]
-    return _Written(metadata["uid"], metadata["resourceVersion"], before)
+    return _WrittenClaim(metadata["uid"], metadata["resourceVersion"], previous_config_map)
 
 
-def _another_up(claim: Claim) -> str:
+def _concurrent_up_refusal(claim: Claim) -> str:
     metadata = claim.ledger["metadata"]
     return (
         f"another `up` is claiming the launch of {claim.run_id} (ConfigMap {metadata['name']} was written after this "
@@ -189,9 +189,9 @@ def _another_up(claim: Claim) -> str:
     )
 
 
-def _merge_patch(before: Mapping[str, str] | None, after: Mapping[str, str]) -> dict[str, str | None]:
+def _merge_patch(old: Mapping[str, str] | None, new: Mapping[str, str]) -> dict[str, str | None]:
     """A merge patch deletes keys whose value is null, and keeps those that it does not have."""
-    return {**dict.fromkeys(before or {}), **after}
+    return {**dict.fromkeys(old or {}), **new}
 
 
 async def _refuse_second_launch(api: Api, claim: Claim) -> None:
@@ -207,9 +207,9 @@ async def _refuse_second_launch(api: Api, claim: Claim) -> None:
         )
 
 
-async def _refuse_late_launch(api: Api, earlier: ledgers.Claim, elapsed: timedelta) -> None:
+async def _refuse_late_launch(api: Api, unconfirmed: ledgers.Claim, elapsed: timedelta) -> None:
     """Raise ClusterError if the launch of an earlier claim exists by now, or may have existed."""
-    ledger, age = earlier.ledger, earlier.age
+    ledger, age = unconfirmed.ledger, unconfirmed.age
     if await _exists(api, ledger.launch, ledger.launch_name):
         raise ClusterError(
             f"launch {ledger.launch_name} of {ledger.run_id}, which an earlier `up` requested, has appeared; it is not "
@@ -217,42 +217,42 @@ async def _refuse_late_launch(api: Api, earlier: ledgers.Claim, elapsed: timedel
         )
     if age is not None and age.total_seconds() < LATE_SECONDS:
         # It may have appeared and ended since the cluster was read.
-        earlier = replace(earlier, read=earlier.read and earlier.read + elapsed)
+        unconfirmed = replace(unconfirmed, read=unconfirmed.read and unconfirmed.read + elapsed)
     status, text = await send(
         api, "POST", f"{_collection(ledger.launch)}?dryRun=All", ledger.launch, "application/json"
     )
     stored = json.loads(text) if status == httpx.codes.CREATED else None
-    if refusal := may_have_ended(earlier, stored):
+    if refusal := may_have_ended(unconfirmed, stored):
         raise ClusterError(refusal)
 
 
 async def _exists(api: Api, launch: Mapping[str, Any], launch_name: str) -> bool:
     """Whether the cluster has the launch, perhaps with a generated name. Raises ClusterError if that is unknown."""
     selector = quote(f"{LAUNCH}={launch_name}")
-    answer = await get(api, f"{_collection(launch)}?labelSelector={selector}", metadata_of_items=True)
-    if not answer.found and answer.status != NOT_FOUND:
-        raise ClusterError(f"the cluster answered {answer.status} to list {_collection(launch)}; nothing is launched")
-    return bool(answer.body.get("items"))
+    response = await get(api, f"{_collection(launch)}?labelSelector={selector}", metadata_of_items=True)
+    if not response.found and response.status != NOT_FOUND:
+        raise ClusterError(f"the cluster answered {response.status} to list {_collection(launch)}; nothing is launched")
+    return bool(response.body.get("items"))
 
 
 def _collection(launch: Mapping[str, Any]) -> str:
     return paths.collection(launch["apiVersion"], launch["kind"], launch["metadata"]["namespace"])
 
 
-async def _release(claim: Claim, written: _Written, context: str | None) -> None:
+async def _release(claim: Claim, written: _WrittenClaim, context: str | None) -> None:
     """Undo the claim of a launch that was not created."""
     api, path = await connect(context), paths.location(claim.ledger)
     if await _exists(api, claim.launch, claim.launch["metadata"]["labels"][LAUNCH]):
         return
-    if written.before is None or (claim.earlier and is_claim(written.before)):
-        own = {"uid": written.uid, "resourceVersion": written.version}
-        await send(api, "DELETE", path, {"preconditions": own}, "application/json")
+    if written.previous_config_map is None or (claim.earlier and is_claim(written.previous_config_map)):
+        preconditions = {"uid": written.uid, "resourceVersion": written.version}
+        await send(api, "DELETE", path, {"preconditions": preconditions}, "application/json")
         return
     # The ledger of an earlier launch.
-    annotations = {CLAIM: (written.before["metadata"].get("annotations") or {}).get(CLAIM)}
-    restored = {
+    annotations = {CLAIM: (written.previous_config_map["metadata"].get("annotations") or {}).get(CLAIM)}
+    restoration = {
         "metadata": {"annotations": annotations, "resourceVersion": written.version},
-        "data": _merge_patch(claim.ledger["data"], written.before.get("data") or {}),
+        "data": _merge_patch(claim.ledger["data"], written.previous_config_map.get("data") or {}),
     }
     query = f"?fieldManager={claim.ledger['metadata']['annotations'][FIELD_MANAGER]}"
-    await send(api, "PATCH", path + query, restored, "application/merge-patch+json")
+    await send(api, "PATCH", path + query, restoration, "application/merge-patch+json")

@@ -46,24 +46,29 @@ def declare_launches(
 
     Returns the launched objects as `<namespace>/<name>`.
     """
-    claimed, confirmed = pulumi.ResourceOptions(), pulumi.ResourceOptions()
+    claim_options, confirm_options = pulumi.ResourceOptions(), pulumi.ResourceOptions()
     if options.claims:
         name = f"sweep-{group.sweep}" if group.sweep else "runs"
         hooks = claim_hooks(name, options.claims.values(), options.clients, options.context)
-        claimed.hooks, confirmed.hooks = hooks.launch, hooks.ledger
-    launched: dict[str, Object] = {}
+        claim_options.hooks, confirm_options.hooks = hooks.launch, hooks.ledger
+    resources: dict[str, Object] = {}
     names: list[pulumi.Input[str]] = []
     for ledger in group.launches:
-        metadata, launch = ledger.launch["metadata"], ledger.launch_name
+        metadata, launch_name = ledger.launch["metadata"], ledger.launch_name
         companions = _companions(ledger, options, parent)
         manifest = _without_dry_run_over_another(ledger.launch, options.live)
-        resource_options = _options(ledger.launch, options)
-        if launch in options.claims:
-            resource_options = pulumi.ResourceOptions.merge(resource_options, claimed)
-        (launched[launch],) = declare([manifest], parent, [*after, *companions], resource_options)
-        names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else launched[launch].id)
-    for launch, config_map in group.config_maps.items():
-        declare([config_map], parent, [launched[launch]] if launch in launched else [], confirmed)
+        resource_options = _launch_resource_options(ledger.launch, options)
+        if launch_name in options.claims:
+            resource_options = pulumi.ResourceOptions.merge(resource_options, claim_options)
+        (resources[launch_name],) = declare([manifest], parent, [*after, *companions], resource_options)
+        names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else resources[launch_name].id)
+    for launch_name, config_map in group.config_maps.items():
+        declare(
+            [config_map],
+            parent,
+            [resources[launch_name]] if launch_name in resources else [],
+            confirm_options,
+        )
     return pulumi.Output.all(*names)
 
 
@@ -80,34 +85,40 @@ def _companions(ledger: Ledger, options: LaunchOptions, parent: pulumi.Resource)
     return declare(ledger.companions, parent, opts=opts)
 
 
-def _without_dry_run_over_another(manifest: Mapping[str, Any], live: Mapping[str, str]) -> Mapping[str, Any]:
+def _without_dry_run_over_another(manifest: Mapping[str, Any], live_objects: Mapping[str, str]) -> Mapping[str, Any]:
     # In a preview, the launch that this one replaces still has its name.
     metadata = manifest["metadata"]
     name = f"{metadata['namespace']}/{metadata.get('name')}"
-    if not pulumi.runtime.is_dry_run() or live.get(metadata["labels"][LAUNCH]) == name or name not in live.values():
+    if (
+        not pulumi.runtime.is_dry_run()
+        or live_objects.get(metadata["labels"][LAUNCH]) == name
+        or name not in live_objects.values()
+    ):
         return manifest
     return {**manifest, "metadata": with_unknown_label(metadata)}
 
 
-def _options(manifest: Mapping[str, Any], args: LaunchOptions) -> pulumi.ResourceOptions:
+def _launch_resource_options(manifest: Mapping[str, Any], options: LaunchOptions) -> pulumi.ResourceOptions:
     metadata = manifest["metadata"]
-    launch = metadata["labels"][LAUNCH]
+    launch_name = metadata["labels"][LAUNCH]
     # A launch is never edited. Its name does not depend on the recorded commit: without a ledger of the old commit, a
     # change of the commit alone would replace an active Job.
-    final = launch in args.live or (args.immutable and metadata.get("name") == launch)
-    kept = ["metadata", "spec"] if final else []
+    is_final = launch_name in options.live or (options.immutable and metadata.get("name") == launch_name)
+    ignored_fields = ["metadata", "spec"] if is_final else []
     if "generateName" in metadata:
         # An object that an interrupted `up` created but did not record is imported. The import of an object that is in
         # the state has no effect.
-        return pulumi.ResourceOptions(provider=args.generating, import_=args.live.get(launch), ignore_changes=kept)
-    if metadata["name"] == launch:
+        return pulumi.ResourceOptions(
+            provider=options.generating, import_=options.live.get(launch_name), ignore_changes=ignored_fields
+        )
+    if metadata["name"] == launch_name:
         # A derived name has a hash of all fields: another launch is another object, and does not wait for this one,
         # whose quota it may need.
-        return pulumi.ResourceOptions(ignore_changes=kept)
-    name = f"{metadata['namespace']}/{launch}-name-is-free"
-    hook = blocking_hook(name, lambda: wait_until_free(manifest, args.context))
+        return pulumi.ResourceOptions(ignore_changes=ignored_fields)
+    name = f"{metadata['namespace']}/{launch_name}-name-is-free"
+    hook = blocking_hook(name, lambda: wait_until_free(manifest, options.context))
     return pulumi.ResourceOptions(
-        ignore_changes=kept,
+        ignore_changes=ignored_fields,
         replace_on_changes=[_LAUNCH_LABEL],
         delete_before_replace=True,
         hooks=pulumi.ResourceHookBinding(before_create=[hook]),

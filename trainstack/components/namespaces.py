@@ -32,7 +32,7 @@ class Namespaces(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
         if not isinstance(args, Component):
-            environment = Environment(namespaces=tuple(validated(Namespace, item) for item in args))
+            environment = Environment(namespaces=tuple(validated(Namespace, namespace) for namespace in args))
             args = declared(stack, environment=environment).namespaces
         declare_component(args, self, {"Namespace": DELETE_TIMEOUT})
         self.names = names(args, "Namespace")

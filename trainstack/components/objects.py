@@ -40,8 +40,8 @@ class Object(pulumi.CustomResource):
 
 def type_and_name(manifest: Mapping[str, Any]) -> tuple[str, str]:
     metadata = manifest["metadata"]
-    last = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
-    name = "/".join(part for part in (metadata.get("namespace"), last) if part)
+    own_name = metadata["labels"][LAUNCH] if "generateName" in metadata else metadata["name"]
+    name = "/".join(part for part in (metadata.get("namespace"), own_name) if part)
     return type_token(manifest["apiVersion"], manifest["kind"]), name
 
 
@@ -95,14 +95,16 @@ def declare_component(
     may contain outputs of other resources.
     """
     resources: dict[int, Object] = {}
-    for declared in component.objects:
-        manifest = declared.manifest
-        own = pulumi.ResourceOptions(
-            parent=parent, depends_on=[resources[id(before)] for before in declared.after], protect=declared.protect
+    for stack_object in component.objects:
+        manifest = stack_object.manifest
+        opts = pulumi.ResourceOptions(
+            parent=parent,
+            depends_on=[resources[id(dependency)] for dependency in stack_object.after],
+            protect=stack_object.protect,
         )
-        if declared.retain:
-            own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(retain_on_delete=True))
+        if stack_object.retain:
+            opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
         elif options and manifest["kind"] in options:
-            own = pulumi.ResourceOptions.merge(own, options[manifest["kind"]])
-        resources[id(manifest)] = Object(change(manifest), own)
+            opts = pulumi.ResourceOptions.merge(opts, options[manifest["kind"]])
+        resources[id(manifest)] = Object(change(manifest), opts)
     return list(resources.values())

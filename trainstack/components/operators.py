@@ -45,14 +45,17 @@ class Operator(pulumi.ComponentResource):
         *,
         earlier: Sequence["Operator"] = (),
     ) -> None:
-        """Install an operator. Its webhooks are probed after those of `earlier` ones, which may receive its kinds."""
+        """Install an operator.
+
+        Its webhooks are probed after those of `previous_operators`, which may receive its kinds.
+        """
         super().__init__("trainstack:platform:Operator", name, {}, opts)
         settings, objects = declared.settings, declared.installs[name]
         probe = probes.BY_OPERATOR[name](settings.stack)
         resources = declare_component(objects, self)
         kinds = [manifest["kind"] for manifest in objects.manifests]
         controllers = [resource for kind, resource in zip(kinds, resources, strict=True) if kind == "Deployment"]
-        last = resources[kinds.index("Deployment") if controllers else 0 :]
+        dependencies = resources[kinds.index("Deployment") if controllers else 0 :]
 
         async def version_once_available(_: object) -> str:
             # A ready controller is not enough: until the nodes route the Service to the pod, objects are refused. A
@@ -65,10 +68,10 @@ class Operator(pulumi.ComponentResource):
                     raise pulumi.RunError(str(error)) from error
             return settings.operators.installs[name].manifest.version
 
-        awaited = [*(controller.id for controller in controllers), *(operator.version for operator in earlier)]
-        self.version = pulumi.Output.all(*awaited).apply(version_once_available)
-        self.available = self.version.apply(lambda _: last[-1])
-        self.last = [*last, self.available]
+        awaited_outputs = [*(controller.id for controller in controllers), *(operator.version for operator in earlier)]
+        self.version = pulumi.Output.all(*awaited_outputs).apply(version_once_available)
+        self.available = self.version.apply(lambda _: dependencies[-1])
+        self.last = [*dependencies, self.available]
         self.register_outputs({"version": self.version})
 
 
@@ -80,8 +83,8 @@ def install(
     kueue = declared.settings.operators.kueue
     depends_on: list[pulumi.Input[pulumi.Resource]] = [*after]
     for name in declared.installs:
-        following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=depends_on))
-        operators[name] = Operator(name, declared, following, earlier=[*operators.values()])
+        operator_options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=depends_on))
+        operators[name] = Operator(name, declared, operator_options, earlier=[*operators.values()])
         if name == "kueue" and kueue is not None and manages_pods(kueue.configuration):
             depends_on = [*operators[name].last]
     return operators
@@ -115,27 +118,31 @@ class Operators(pulumi.ComponentResource):
         manifest is missing, cannot be downloaded, or has another sha256.
         """
         super().__init__("trainstack:platform:Operators", name, {}, opts)
-        installs, folder = validated(OperatorsSettings, args), root or Path.cwd()
-        local, errors = fetch(installs, pulumi.log.info)
+        operator_settings, root_folder = validated(OperatorsSettings, args), root or Path.cwd()
+        local, errors = fetch(operator_settings, pulumi.log.info)
         if errors:
             raise ReleasesError(errors)
         releases = {
-            operator: tuple(read_release(release_path(install.manifest, folder), install.manifest.sha256))
+            operator: tuple(read_release(release_path(install.manifest, root_folder), install.manifest.sha256))
             for operator, install in local.installs.items()
         }
-        environment = declared(stack, Inputs(releases=releases), operators=installs, cluster=Cluster(context=context))
-        own = pulumi.ResourceOptions(parent=self)
+        stack_objects = declared(
+            stack, Inputs(releases=releases), operators=operator_settings, cluster=Cluster(context=context)
+        )
+        child_options = pulumi.ResourceOptions(parent=self)
         try:
-            live, before = read_metadata(environment.definitions.manifests, context), {}
+            live_metadata, preparations = read_metadata(stack_objects.definitions.manifests, context), {}
         except ClusterError:
             # The program may create the cluster, too: its preview cannot try the definitions there, and its `up` reads
             # the kubeconfig again.
             kubeconfig.forget()
-            live, before = {}, {manifest["metadata"]["name"]: () for manifest in environment.definitions.manifests}
+            live_metadata, preparations = {}, {m["metadata"]["name"]: () for m in stack_objects.definitions.manifests}
         # The state cannot be read while resources are registered, and the program may have registered some.
-        planned_definitions = planned(environment, live, {}, salt=secrets.token_hex(4))
-        definitions = Definitions(f"{name}-definitions", planned_definitions, own, context=context, before=before)
-        operators = install(environment, own, [definitions])
-        self.versions = {operator: installed.version for operator, installed in operators.items()}
-        self.available = [installed.available for installed in operators.values()]
+        planned_definitions = planned(stack_objects, live_metadata, {}, salt=secrets.token_hex(4))
+        definitions = Definitions(
+            f"{name}-definitions", planned_definitions, child_options, context=context, before=preparations
+        )
+        operators = install(stack_objects, child_options, [definitions])
+        self.versions = {operator: operator_component.version for operator, operator_component in operators.items()}
+        self.available = [operator_component.available for operator_component in operators.values()]
         self.register_outputs({"versions": self.versions})

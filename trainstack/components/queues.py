@@ -49,12 +49,12 @@ class Queues(pulumi.ComponentResource):
         if not isinstance(args, Component):
             args = declared(stack, queues=validated(QueuesSettings, args)).queues
         # A flavor in use cannot be deleted, so each kind is deleted before what it refers to.
-        declare_component(args, self, _OPTIONS, partial(_after, kueue))
+        declare_component(args, self, _OPTIONS, partial(_with_label_after_install, kueue))
         self.cluster_queues, self.local_queues = names(args, "ClusterQueue"), names(args, "LocalQueue")
         self.register_outputs({"cluster_queues": self.cluster_queues, "local_queues": self.local_queues})
 
 
-def _after(kueue: pulumi.Output[str] | None, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_label_after_install(kueue: pulumi.Output[str] | None, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     # The definitions of a destroyed stack remain, with the address of a webhook that is no longer available. The API
     # server's dry run would fail, so a preview has an unknown label until Kueue's controller exists.
     if kueue is None:

@@ -50,13 +50,13 @@ def delete(path: str, uid: str, context: str | None, deadline_seconds: float) ->
     """Delete the object with this UID, and wait for its deletion. Raises ClusterError after the deadline."""
     run(_delete(path, uid, context))
 
-    def blocked_by() -> str:
+    def deletion_blocker() -> str:
         metadata = read_metadata(path, context)
         if metadata is None or metadata["uid"] != uid:
             return ""
         return f"held by {', '.join(metadata.get('finalizers') or ['its contents'])}"
 
-    until(f"{path} is deleted", blocked_by, deadline_seconds)
+    until(f"{path} is deleted", deletion_blocker, deadline_seconds)
 
 
 async def _delete(path: str, uid: str, context: str | None) -> None:
@@ -75,19 +75,19 @@ def read_metadata(path: str, context: str | None) -> dict[str, Any] | None:
 
 async def live_metadata(api: Api, path: str) -> dict[str, Any] | None:
     """Return an object's metadata, or None if the object does not exist. Raises ClusterError if it cannot be read."""
-    answer = await get(api, path, metadata_only=True)
-    if answer.status == NOT_FOUND:
+    response = await get(api, path, metadata_only=True)
+    if response.status == NOT_FOUND:
         return None
-    if not answer.found:
-        raise ClusterError(f"the cluster answered {answer.status} to get {path}")
-    return dict(answer.body["metadata"])
+    if not response.found:
+        raise ClusterError(f"the cluster answered {response.status} to get {path}")
+    return dict(response.body["metadata"])
 
 
 def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float) -> None:
     """Return once `blocked_by` returns an empty string. Raises ClusterError with its last result after the deadline."""
-    end = time.monotonic() + deadline_seconds
+    deadline = time.monotonic() + deadline_seconds
     while reason := blocked_by():
-        if time.monotonic() >= end:
+        if time.monotonic() >= deadline:
             raise ClusterError(f"timed out after {deadline_seconds:.0f} s, waiting until {condition}: {reason}")
         time.sleep(_PAUSE_SECONDS)
 
@@ -98,16 +98,16 @@ async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_ty
     Raises ClusterError without a response, and for a success that is not an API server's.
     """
     headers, content = {"Content-Type": media_type}, json.dumps(body)
-    reply = await api.exchange(verb, path, headers=headers, content=content, busy_seconds=_BUSY_SECONDS)
-    if reply.status < httpx.codes.BAD_REQUEST:
-        read_written(api.described, verb, path, reply.status, reply.text)
-    return reply.status, reply.text
+    response = await api.exchange(verb, path, headers=headers, content=content, busy_seconds=_BUSY_SECONDS)
+    if response.status < httpx.codes.BAD_REQUEST:
+        read_written(api.described, verb, path, response.status, response.text)
+    return response.status, response.text
 
 
 def _whole_numbers(value: Any) -> Any:
     """Undo the engine's conversion of integers to floats."""
     if isinstance(value, Mapping):
-        return {str(key): _whole_numbers(item) for key, item in value.items()}
+        return {str(key): _whole_numbers(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [_whole_numbers(item) for item in value]
+        return [_whole_numbers(element) for element in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

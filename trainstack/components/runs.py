@@ -60,7 +60,7 @@ class TrainingRun(pulumi.ComponentResource):
         refuse_checkout(run)
         (group,) = launch_groups(Settings(stack=label(stack), workloads=Workloads(runs=(run,))))
         self.run_id = group.launches[0].run_id
-        launching = LaunchOptions(context=context, immutable=True)
-        launches = declare_launches(group, launching, self, declare(group.files, self))
+        launch_options = LaunchOptions(context=context, immutable=True)
+        launches = declare_launches(group, launch_options, self, declare(group.files, self))
         self.launch = launches.apply(lambda names: names[0])
         self.register_outputs({"launch": self.launch, "run_id": self.run_id})

@@ -24,21 +24,22 @@ class Secrets(pulumi.ComponentResource):
         `values` is the decrypted section, a secret output.
         """
         super().__init__("trainstack:platform:Secrets", name, {}, opts)
-        encrypted = pulumi.ResourceOptions(parent=self, additional_secret_outputs=["data", "stringData"])
+        secret_options = pulumi.ResourceOptions(parent=self, additional_secret_outputs=["data", "stringData"])
         for secret, manifest in zip(declared.settings.secrets.secrets, declared.secrets.manifests, strict=True):
-            data = {key: values.apply(partial(_data, secret, key)) for key in secret.values}
-            Object({**manifest, "data": data}, encrypted)
+            data = {key: values.apply(partial(_encoded_value, secret, key)) for key in secret.values}
+            Object({**manifest, "data": data}, secret_options)
         self.names = names(declared.secrets, "Secret")
         self.register_outputs({"names": self.names})
 
 
-def _data(declared: Secret, key: str, section: Mapping[str, Any]) -> str:
+def _encoded_value(declared_secret: Secret, key: str, section: Mapping[str, Any]) -> str:
     """Return a value in base64. Raises RunError if the engine's configuration does not have the file's value."""
     for secret in section.get("secrets", ()):
-        is_declared = (secret.get("name"), secret.get("namespace")) == (declared.name, declared.namespace)
+        is_declared = (secret.get("name"), secret.get("namespace")) == (declared_secret.name, declared_secret.namespace)
         if is_declared and key in secret["values"]:
             return base64.b64encode(str(secret["values"][key]).encode()).decode()
     raise pulumi.RunError(
-        f"trainstack:secrets: the engine's configuration has no {key} for {declared.namespace}/{declared.name}, but "
-        "the stack's file has it: do not set this section with `--config` or `--config-file`"
+        f"trainstack:secrets: the engine's configuration has no {key} for "
+        f"{declared_secret.namespace}/{declared_secret.name}, but the stack's file has it: do not set "
+        "this section with `--config` or `--config-file`"
     )

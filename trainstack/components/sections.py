@@ -43,11 +43,15 @@ def declared(stack: str | None, inputs: Inputs | None = None, **sections: BaseMo
 
 def refuse_checkout(run: Workload) -> None:
     """Raise RunError if a run needs files of a checkout or the launches of a stack."""
-    needs = {"image.build": run.image.name is None, "data": run.data is not None, "dependsOn": bool(run.depends_on)}
-    if refused := ", ".join(key for key, needed in needs.items() if needed):
+    needs = {
+        "image.build": run.image.name is None,
+        "data": run.data is not None,
+        "dependsOn": bool(run.depends_on),
+    }
+    if refused_keys := ", ".join(key for key, is_needed in needs.items() if is_needed):
         raise pulumi.RunError(
-            f"run {run.name}: {refused} requires a checkout of the trainstack project; set image.name, and leave out "
-            "data and dependsOn"
+            f"run {run.name}: {refused_keys} requires a checkout of the trainstack project; set image.name, and leave "
+            "out data and dependsOn"
         )
 
 

@@ -43,25 +43,25 @@ class Sweep(pulumi.ComponentResource):
 
         Its `run` has all keys of `workloads/<name>/workload.yaml`, with `image.name`, and its `space` those of
         `sweeps/<name>/space.yaml`. `stack` labels the objects; by default, the Pulumi stack. `context` is the
-        kubeconfig's context that `opts.provider` uses, by default the current one. `launching`: how a stack with guards
-        creates the launches. Raises RunError if the sweep cannot be built.
+        kubeconfig's context that `opts.provider` uses, by default the current one. `launch_options`: how a stack with
+        guards creates the launches. Raises RunError if the sweep cannot be built.
         """
         super().__init__(SWEEP, name, {}, opts)
-        mounted: list[pulumi.Resource] = []
-        retained = None
+        mounted_files: list[pulumi.Resource] = []
+        file_options = None
         if not isinstance(args, LaunchGroup):
-            settings = Settings(stack=label(stack), sweeps=Sweeps(sweeps=(_expanded(args),)))
+            settings = Settings(stack=label(stack), sweeps=Sweeps(sweeps=(_expand_sweep(args),)))
             runs, args = launch_groups(settings)
-            mounted += declare(runs.files, self)  # the wrapper of managed trials
+            mounted_files += declare(runs.files, self)  # the wrapper of managed trials
             # Other sets are another file, but a launch mounts the file that it was created with.
-            retained = pulumi.ResourceOptions(retain_on_delete=True)
-        mounted += declare(args.files, self, opts=retained)
+            file_options = pulumi.ResourceOptions(retain_on_delete=True)
+        mounted_files += declare(args.files, self, opts=file_options)
         launching = launching or LaunchOptions(context=context, immutable=True)
-        self.launches = declare_launches(args, launching, self, mounted)
+        self.launches = declare_launches(args, launching, self, mounted_files)
         self.register_outputs({"launches": self.launches})
 
 
-def _expanded(args: SweepSettings | Mapping[str, Any]) -> SweepSettings:
+def _expand_sweep(args: SweepSettings | Mapping[str, Any]) -> SweepSettings:
     """The sweep with the sets of its space. Raises RunError."""
     if isinstance(args, Mapping) and isinstance(args.get("run"), Mapping):
         # In an environment's file, the run has the sweep's name.
@@ -70,11 +70,11 @@ def _expanded(args: SweepSettings | Mapping[str, Any]) -> SweepSettings:
     refuse_checkout(sweep.run)
     if sweep.run.name != sweep.name:
         raise pulumi.RunError(f"sweep {sweep.name}: run.name is {sweep.run.name}; leave it out")
-    problems = [
+    violations = [
         f"space.{'.'.join(map(str, fault.steps))}: {fault.message}: {fault.remedy}" for fault in faults(sweep.space)
     ]
-    if problems:
-        raise pulumi.RunError(f"sweep {sweep.name}: {'; '.join(problems)}")
+    if violations:
+        raise pulumi.RunError(f"sweep {sweep.name}: {'; '.join(violations)}")
     if sweep.expansion is None:
         try:
             sets = expand(sweep.space)

@@ -46,25 +46,25 @@ def attach(hooks: Hooks) -> None:
     An object with a declared name is deleted before its replacement is created: `pulumi up --replace` would otherwise
     apply the replacement to the live object, and then delete that one.
     """
-    by_kind = {kind: hooks[name] for name, kind in HOOKS.items() if kind}
+    hooks_by_kind = {kind: hooks[name] for name, kind in HOOKS.items() if kind}
 
-    def add(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+    def add_hooks(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         kind, is_retained = args.type_.rpartition(":")[2], bool(args.opts.retain_on_delete)
         # The engine never deletes a resource that it only reads.
         is_deleted = args.type_.startswith("kubernetes:") and args.opts.id is None and not is_retained
-        bound = [hooks["deletion"]] if is_deleted else []
-        if kind in by_kind and (kind != "Namespace" or is_retained):
-            bound.append(by_kind[kind])
-        if not bound:
+        deletion_hooks = [hooks["deletion"]] if is_deleted else []
+        if kind in hooks_by_kind and (kind != "Namespace" or is_retained):
+            deletion_hooks.append(hooks_by_kind[kind])
+        if not deletion_hooks:
             return None
         metadata: Any = args.props.get("metadata") or {}
         opts = pulumi.ResourceOptions(
-            hooks=pulumi.ResourceHookBinding(before_delete=[*bound]),
+            hooks=pulumi.ResourceHookBinding(before_delete=[*deletion_hooks]),
             delete_before_replace=True if is_deleted and "name" in metadata else None,
         )
         return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, opts))
 
-    pulumi.runtime.register_stack_transformation(add)
+    pulumi.runtime.register_stack_transformation(add_hooks)
 
 
 def _hook(name: str, work: Work) -> pulumi.ResourceHook:

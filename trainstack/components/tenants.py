@@ -33,7 +33,7 @@ class Tenants(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Tenants", name, {}, opts)
         if not isinstance(args, Component):
-            tenants = TenantsSettings(teams=tuple(validated(Team, item) for item in args))
+            tenants = TenantsSettings(teams=tuple(validated(Team, team) for team in args))
             args = declared(stack, tenants=tenants).tenants
         declare_component(args, self)
         self.teams = pulumi.Output.from_input(

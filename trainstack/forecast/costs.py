@@ -42,7 +42,7 @@ def gpu_hours(timeline: Timeline, model: Model) -> float | None:
     if timeline.end is None:
         return None
     workload = timeline.task.workload
-    return sum(hours * _gpus(workload, span.assigned, model) for span, hours in _hours(timeline.spans))
+    return sum(hours * _gpus(workload, span.assigned, model) for span, hours in _spans_with_hours(timeline.spans))
 
 
 def cost(timeline: Timeline, plan: Plan) -> float | None:
@@ -51,9 +51,9 @@ def cost(timeline: Timeline, plan: Plan) -> float | None:
         return None
     prices = {price.name: price.per_hour for price in plan.prices}
     return sum(
-        hours * in_units(resource, number) * prices.get(flavor, {}).get(resource, 0.0)
-        for span, hours in _hours(timeline.spans)
-        for (flavor, resource), number in span.usage.items()
+        hours * in_units(resource, amount) * prices.get(flavor, {}).get(resource, 0.0)
+        for span, hours in _spans_with_hours(timeline.spans)
+        for (flavor, resource), amount in span.usage.items()
     )
 
 
@@ -69,25 +69,25 @@ def uses(schedule: Schedule, model: Model) -> Iterator[Use]:
     for fr in sorted(changes):
         flavor, resource = fr
         steps: list[tuple[float, float]] = []
-        used = 0
+        used_amount = 0
         for at in sorted(changes[fr]):
-            used += changes[fr][at]
-            if not steps or steps[-1][1] != in_units(resource, used):
-                steps.append((round(at, 3), in_units(resource, used)))
+            used_amount += changes[fr][at]
+            if not steps or steps[-1][1] != in_units(resource, used_amount):
+                steps.append((round(at, 3), in_units(resource, used_amount)))
         yield Use(
             flavor=flavor,
             resource=resource,
             quota=in_units(resource, _nominal_quota(model, fr)),
             steps=tuple(steps),
-            peak=max((used for _, used in steps), default=0.0),
-            mean=_mean(steps, schedule.makespan),
+            peak=max((used_amount for _, used_amount in steps), default=0.0),
+            mean=_mean_usage(steps, schedule.makespan),
         )
 
 
 def _nominal_quota(model: Model, fr: FlavorResource) -> int:
     quotas = [queue.quotas for queue in (model.cluster_queues or {}).values()]
     quotas += [cohort.quotas for cohort in model.cohorts.values()]
-    return sum(by_fr[fr].nominal for by_fr in quotas if fr in by_fr)
+    return sum(quotas_by_resource[fr].nominal for quotas_by_resource in quotas if fr in quotas_by_resource)
 
 
 def in_units(resource: str, number: int) -> float:
@@ -97,13 +97,13 @@ def in_units(resource: str, number: int) -> float:
     return number / 2**30 if resource in _IN_GIB else float(number)
 
 
-def _gpus(workload: Workload, assigned: Iterable[Assigned], model: Model) -> float:
+def _gpus(workload: Workload, assignments: Iterable[Assigned], model: Model) -> float:
     """Sum up the GPUs; the share of a slice follows from the node selector and the labels of the flavor."""
-    given = {pods.pod_set: pods for pods in assigned}
+    assignments_by_pod_set = {pods.pod_set: pods for pods in assignments}
     flavors = model.flavors or {}
     total = Fraction(0)
     for pods in workload.pod_sets:
-        assignment = given[pods.name]
+        assignment = assignments_by_pod_set[pods.name]
         for resource, number in pods.per_pod.items():
             flavor = flavors.get(assignment.flavors.get(resource, ""))
             labels = {**pods.selector, **(flavor.labels if flavor is not None else {})}
@@ -111,15 +111,17 @@ def _gpus(workload: Workload, assigned: Iterable[Assigned], model: Model) -> flo
     return float(total)
 
 
-def _hours(spans: Iterable[Span]) -> Iterator[tuple[Span, float]]:
+def _spans_with_hours(spans: Iterable[Span]) -> Iterator[tuple[Span, float]]:
     for span in spans:
         if span.started is not None and span.ended is not None:
             yield span, (span.ended - span.started) / HOUR
 
 
-def _mean(steps: list[tuple[float, float]], until: float) -> float:
-    if until <= 0:
+def _mean_usage(steps: list[tuple[float, float]], end_of_plan: float) -> float:
+    if end_of_plan <= 0:
         return 0.0
-    ends = [*(at for at, _ in steps[1:]), until]
-    area = sum(used * (min(end, until) - at) for (at, used), end in zip(steps, ends, strict=True) if at < until)
-    return area / until
+    ends = [*(at for at, _ in steps[1:]), end_of_plan]
+    area = sum(
+        used * (min(end, end_of_plan) - at) for (at, used), end in zip(steps, ends, strict=True) if at < end_of_plan
+    )
+    return area / end_of_plan

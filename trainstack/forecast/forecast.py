@@ -45,56 +45,66 @@ def forecast(
     """Forecast what happens if an environment, with what-if changes, is brought up now.
 
     Args:
-        measured: seconds that earlier runs, or the trials of a sweep, took, by `<namespace>/<name>`.
-        nodes: as in `planned_nodes`.
+        measured_seconds: seconds that earlier runs, or the trials of a sweep, took, by `<namespace>/<name>`.
+        nodes: as in `apply_node_changes`.
         live: the cluster's workloads, with its queues once the environment is up; None: an idle cluster.
-        unchanged: the environment without what-if changes; a change of a run also applies to its pending Workload.
+        unchanged_settings: the environment without what-if changes; a change of a run also applies to its pending
+            Workload.
 
     Raises ValueError for invalid `nodes`.
 
     """
     model = declared_model(Declared(settings)) if live is None else live.snapshot.model
-    all_tasks = own = _tasks(settings, model, measured or {}, live)
-    admitted: tuple[Admitted, ...] = ()
+    tasks_of_plan = declared_tasks = _tasks(settings, model, measured or {}, live)
+    admitted_workloads: tuple[Admitted, ...] = ()
     if live is not None:
-        before = {task.key: task.workload for task in (_tasks(unchanged, model, {}, live) if unchanged else own)}
-        changed = {task.key for task in own if before.get(task.key) != task.workload}
-        trials = {key: duration(sweep.run, (measured or {}).get(key)) for key, sweep in _sweeps(settings).items()}
-        all_tasks, admitted = with_live(own, live, changed, trials)
+        workloads_by_key = {
+            task.key: task.workload for task in (_tasks(unchanged, model, {}, live) if unchanged else declared_tasks)
+        }
+        changed_keys = {task.key for task in declared_tasks if workloads_by_key.get(task.key) != task.workload}
+        trial_durations = {
+            key: duration(sweep.run, (measured or {}).get(key)) for key, sweep in _sweeps(settings).items()
+        }
+        tasks_of_plan, admitted_workloads = with_live(declared_tasks, live, changed_keys, trial_durations)
     flavors = model.flavors or {}
-    planned = planned_nodes(model.nodes or (), nodes, flavors)
-    only = named_flavors(nodes) if model.nodes is None else None
+    nodes_of_plan = planned_nodes(model.nodes or (), nodes, flavors)
+    flavors_with_nodes = named_flavors(nodes) if model.nodes is None else None
     has_nodes = model.nodes is not None or bool(nodes)
-    simulated = replace(model, nodes=planned or None)
+    simulated_model = replace(model, nodes=nodes_of_plan or None)
 
     def schedule_of(tasks: Sequence[Task]) -> Schedule:
-        return simulate(tasks, simulated, admitted, NodePool(planned, flavors, only) if has_nodes else None)
+        return simulate(
+            tasks,
+            simulated_model,
+            admitted_workloads,
+            NodePool(nodes_of_plan, flavors, flavors_with_nodes) if has_nodes else None,
+        )
 
-    schedule = schedule_of(all_tasks)
+    schedule = schedule_of(tasks_of_plan)
     return Forecast(
         settings=settings,
         model=model,
         schedule=schedule,
-        variation=vary(all_tasks, schedule, schedule_of),
+        variation=vary(tasks_of_plan, schedule, schedule_of),
         notes=tuple(_notes(model, live, declared_release(settings), has_nodes=has_nodes)),
     )
 
 
 def _tasks(
-    settings: Settings, model: Model, measured: Mapping[str, float], live: LiveWorkloads | None
+    settings: Settings, model: Model, measured_seconds: Mapping[str, float], live: LiveWorkloads | None
 ) -> tuple[Task, ...]:
     """Return the tasks of all runs, then of the sweeps' trials."""
     runs = {f"{run.namespace}/{run.name}": run for run in settings.workloads.runs}
-    declared = Declared(settings)
-    queued = declared_workloads(declared, model)
-    unqueued = declared_workloads(declared, model, queued=False)
-    workloads = {workload.key: workload for workload in (*queued, *unqueued)}
-    found = [task_of(run, workloads[key], measured.get(key)) for key, run in runs.items() if key in workloads]
+    stack_objects = Declared(settings)
+    queued_workloads = declared_workloads(stack_objects, model)
+    unqueued_workloads = declared_workloads(stack_objects, model, queued=False)
+    workloads = {workload.key: workload for workload in (*queued_workloads, *unqueued_workloads)}
+    tasks = [task_of(run, workloads[key], measured_seconds.get(key)) for key, run in runs.items() if key in workloads]
     for key, sweep in _sweeps(settings).items():
         if key in workloads:
-            settled, single = (live.settled, {*live.runs.values()}) if live is not None else ((), ())
-            found += sweep_tasks(sweep, workloads[key], measured.get(key), settled, single)
-    return tuple(found)
+            settled_keys, single_keys = (live.settled, {*live.runs.values()}) if live is not None else ((), ())
+            tasks += sweep_tasks(sweep, workloads[key], measured_seconds.get(key), settled_keys, single_keys)
+    return tuple(tasks)
 
 
 def _sweeps(settings: Settings) -> dict[str, Sweep]:

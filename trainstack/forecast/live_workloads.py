@@ -49,72 +49,72 @@ def with_live(
 ) -> tuple[tuple[Task, ...], tuple[Admitted, ...]]:
     """Return all tasks and the admitted workloads: the live ones first, then the declared runs not launched yet.
 
-    A live Workload of a declared run gets the run's name and duration. `changed`: keys of runs with what-if changes,
-    which also apply to pending Workloads. `trials`: the duration of a trial by the key of its sweep.
+    A live Workload of a declared run gets the run's name and duration. `changed_keys`: keys of runs with what-if
+    changes, which also apply to pending Workloads. `trial_durations`: the duration of a trial by the key of its sweep.
     """
-    by_key = {task.key: task for task in declared}
-    admitted = []
+    tasks_by_key = {task.key: task for task in declared}
+    admissions = []
     tasks = []
-    for one in live.snapshot.admitted:
-        task = _live_task(one.workload, by_key, live, trials or {})
-        elapsed = max(0.0, live.now - one.reserved)
+    for admission in live.snapshot.admitted:
+        task = _live_task(admission.workload, tasks_by_key, live, trials or {})
+        elapsed = max(0.0, live.now - admission.reserved)
         # The plan's time begins now.
         workload = replace(task.workload, held_until=None)
-        admitted.append(replace(one, workload=workload, reserved=-elapsed))
+        admissions.append(replace(admission, workload=workload, reserved=-elapsed))
         tasks.append(replace(task, workload=workload, elapsed=elapsed))
     for pending in live.snapshot.pending:
-        task = _live_task(pending, by_key, live, trials or {})
+        task = _live_task(pending, tasks_by_key, live, trials or {})
         if task.key in changed:
-            task = replace(task, workload=replace(by_key[task.key].workload, created=pending.created))
-        starts = max(0.0, (pending.held_until or 0.0) - live.now)
-        tasks.append(replace(task, workload=replace(task.workload, held_until=None), starts=starts))
-    known = {task.key for task in tasks} | live.settled
-    new = (task for task in declared if task.key not in known)
-    tasks += (replace(task, workload=replace(task.workload, created=live.now)) for task in new)
-    return tuple(tasks), tuple(admitted)
+            task = replace(task, workload=replace(tasks_by_key[task.key].workload, created=pending.created))
+        seconds_to_start = max(0.0, (pending.held_until or 0.0) - live.now)
+        tasks.append(replace(task, workload=replace(task.workload, held_until=None), starts=seconds_to_start))
+    covered_keys = {task.key for task in tasks} | live.settled
+    new_tasks = (task for task in declared if task.key not in covered_keys)
+    tasks += (replace(task, workload=replace(task.workload, created=live.now)) for task in new_tasks)
+    return tuple(tasks), tuple(admissions)
 
 
 def _live_task(
-    workload: Workload, declared: Mapping[str, Task], live: LiveWorkloads, trials: Mapping[str, Duration]
+    workload: Workload, declared_tasks: Mapping[str, Task], live: LiveWorkloads, trial_durations: Mapping[str, Duration]
 ) -> Task:
     job, limit = live.indexed.get(workload.key), live.limits.get(workload.key)
     if job is not None:
-        named = replace(workload, name=f"{job.sweep.partition('/')[2]} ({workload.name})")
-        at_once = workload.pod_sets[0].count + workload.pod_sets[0].reclaimed
-        lasts = indexed_duration(trials.get(job.sweep, UNBOUNDED), job.trials, at_once, limit)
-        return Task(workload=named, duration=lasts, resumes=True)
-    task = declared.get(live.runs.get(workload.key, ""))
+        renamed_workload = replace(workload, name=f"{job.sweep.partition('/')[2]} ({workload.name})")
+        parallelism = workload.pod_sets[0].count + workload.pod_sets[0].reclaimed
+        job_duration = indexed_duration(trial_durations.get(job.sweep, UNBOUNDED), job.trials, parallelism, limit)
+        return Task(workload=renamed_workload, duration=job_duration, resumes=True)
+    task = declared_tasks.get(live.runs.get(workload.key, ""))
     if task is not None:
-        named = replace(workload, name=task.workload.name, path=task.workload.path)
-        return replace(task, workload=named, after=())
+        renamed_workload = replace(workload, name=task.workload.name, path=task.workload.path)
+        return replace(task, workload=renamed_workload, after=())
     return Task(workload=workload, duration=UNBOUNDED if limit is None else Duration(limit, "deadline"), declared=False)
 
 
 def owners(workloads: Iterable[Body]) -> dict[str, Owner]:
     """Return the owner of each of Kueue's Workloads that has one, by key."""
-    found = {}
+    owners_by_key = {}
     for body in workloads:
         metadata = body["metadata"]
         for owner in (metadata.get("ownerReferences") or ())[:1]:
-            found[_key(body)] = (owner["kind"], metadata["namespace"], owner["name"])
-    return found
+            owners_by_key[_key(body)] = (owner["kind"], metadata["namespace"], owner["name"])
+    return owners_by_key
 
 
 def limits(workloads: Iterable[Body], owned_by: Mapping[Owner, Body]) -> dict[str, float]:
     """Return the deadlines of Workloads in seconds, set by Kueue or by the owner, by key."""
-    by_key = owners(workloads)
-    found = {}
+    owners_by_key = owners(workloads)
+    deadlines_by_key = {}
     for body in workloads:
-        spec = owned_by.get(by_key.get(_key(body), ("", "", "")), {}).get("spec") or {}
+        spec = owned_by.get(owners_by_key.get(_key(body), ("", "", "")), {}).get("spec") or {}
         deadlines = (
             body["spec"].get("maximumExecutionTimeSeconds"),
             spec.get("activeDeadlineSeconds"),
             (spec.get("runPolicy") or {}).get("activeDeadlineSeconds"),
         )
-        known = [float(seconds) for seconds in deadlines if seconds is not None]
-        if known:
-            found[_key(body)] = min(known)
-    return found
+        known_deadlines = [float(seconds) for seconds in deadlines if seconds is not None]
+        if known_deadlines:
+            deadlines_by_key[_key(body)] = min(known_deadlines)
+    return deadlines_by_key
 
 
 def _key(body: Body) -> str:
@@ -127,23 +127,24 @@ def match_runs(
     """Match the declared runs with the stack's launches and ledgers in the cluster.
 
     Returns the key of the declared run by the key of its live Workload, and the keys of the declared runs that have
-    ended and are not launched again. `declared`: the ledgers that the runs would have if they were launched now.
+    ended and are not launched again. `declared_ledgers`: the ledgers that the runs would have if they were launched
+    now.
     """
     launches: dict[str, list[LiveLaunch]] = {}
     for launch in live:
         launches.setdefault(launch.run_id, []).append(launch)
-    recorded = {ledger.run_id for ledger in ledgers}
+    recorded_ids = {ledger.run_id for ledger in ledgers}
     runs: dict[str, str] = {}
     ended: set[str] = set()
     for run in declared:
-        name, own = f"{run.namespace}/{run.workload}", launches.get(run.run_id, [])
-        active = [launch for launch in own if launch.active]
+        name, run_launches = f"{run.namespace}/{run.workload}", launches.get(run.run_id, [])
+        active = [launch for launch in run_launches if launch.active]
         for launch in active:
             key = workloads.get((launch.kind, launch.namespace, launch.name))
             if key is not None:
                 runs[key] = name
-        failed = bool(own) and all(launch.phase == "failed" for launch in own)
-        again = failed and run.launch_name not in {launch.launch for launch in own}
-        if not active and (own or run.run_id in recorded) and not again:
+        has_failed = bool(run_launches) and all(launch.phase == "failed" for launch in run_launches)
+        is_launched_again = has_failed and run.launch_name not in {launch.launch for launch in run_launches}
+        if not active and (run_launches or run.run_id in recorded_ids) and not is_launched_again:
             ended.add(name)
     return runs, ended

@@ -19,7 +19,7 @@ def planned_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mappin
 
     `changes`: `FLAVOR=COUNT` for nodes like the flavor's largest one, or with resources.
     """
-    result = list(nodes)
+    new_nodes = list(nodes)
     for change in changes:
         match = _FORM.fullmatch(change)
         if match is None:
@@ -28,11 +28,11 @@ def planned_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mappin
         if flavor is None:
             remedy = nearest(match["flavor"], flavors)
             raise TrainstackError(f"--nodes {change}: unknown flavor {match['flavor']}", remedy)
-        own = [node for node in result if _has_flavor(node, flavor, flavors)]
-        sample = _sample(flavor, change, match["resources"], own)
-        result = [node for node in result if node not in own]
-        result += (replace(sample, name=f"{flavor.name}-{number}") for number in range(int(match["count"])))
-    return tuple(result)
+        flavor_nodes = [node for node in new_nodes if _has_flavor(node, flavor, flavors)]
+        sample = _sample_node(flavor, change, match["resources"], flavor_nodes)
+        new_nodes = [node for node in new_nodes if node not in flavor_nodes]
+        new_nodes += (replace(sample, name=f"{flavor.name}-{number}") for number in range(int(match["count"])))
+    return tuple(new_nodes)
 
 
 def named_flavors(changes: Sequence[str]) -> frozenset[str]:
@@ -41,18 +41,22 @@ def named_flavors(changes: Sequence[str]) -> frozenset[str]:
 
 def _has_flavor(node: Node, flavor: Flavor, flavors: Mapping[str, Flavor]) -> bool:
     """Whether a node belongs to a flavor, and not to another one that selects more of its labels."""
-    selected, labels = flavor.labels.items(), node.labels.items()
-    return selected <= labels and not any(selected < other.labels.items() <= labels for other in flavors.values())
+    selected_labels, labels = flavor.labels.items(), node.labels.items()
+    return selected_labels <= labels and not any(
+        selected_labels < another_flavor.labels.items() <= labels for another_flavor in flavors.values()
+    )
 
 
-def _sample(flavor: Flavor, change: str, resources: str | None, own: Sequence[Node]) -> Node:
+def _sample_node(flavor: Flavor, change: str, resources: str | None, flavor_nodes: Sequence[Node]) -> Node:
     if resources is None:
-        if not own:
+        if not flavor_nodes:
             raise TrainstackError(
                 f"--nodes {change}: no node of flavor {flavor.name} is known; write its resources: "
                 f"--nodes {change}:cpu=64,memory=512Gi,nvidia.com/gpu=8"
             )
-        largest = max(own, key=lambda node: sum(number for name, number in node.allocatable.items() if "/" in name))
+        largest = max(
+            flavor_nodes, key=lambda node: sum(number for name, number in node.allocatable.items() if "/" in name)
+        )
         return replace(largest, unschedulable=False)
     try:
         allocatable = {name: value(name, text) for name, text in (part.split("=") for part in resources.split(","))}

@@ -31,9 +31,9 @@ class _NodeUsage:
         ]
         return sum(shares) / len(shares) if shares else 0.0
 
-    def add(self, pod: Mapping[str, int], times: int) -> None:
+    def add(self, pod: Mapping[str, int], count: int) -> None:
         for resource, number in pod.items():
-            self.free[resource] = self.free.get(resource, 0) - times * number
+            self.free[resource] = self.free.get(resource, 0) - count * number
 
 
 class NodePool:
@@ -46,37 +46,37 @@ class NodePool:
         """
         self._nodes = [_NodeUsage(node, dict(node.allocatable)) for node in nodes if not node.unschedulable]
         self._flavors, self._only_flavors = flavors, only_flavors
-        self._placed: dict[str, list[tuple[_NodeUsage, dict[str, int]]]] = {}
+        self._placements_by_workload: dict[str, list[tuple[_NodeUsage, dict[str, int]]]] = {}
 
     def place(self, workload: Workload, assigned: Sequence[Assigned]) -> bool:
         """Place all pods of a workload, or none."""
-        placed: list[tuple[_NodeUsage, dict[str, int]]] = []
-        given = {pods.pod_set: pods for pods in assigned}
+        placements: list[tuple[_NodeUsage, dict[str, int]]] = []
+        assignments_by_pod_set = {pods.pod_set: pods for pods in assigned}
         for pods in workload.pod_sets:
-            assignment = given[pods.name]
+            assignment = assignments_by_pod_set[pods.name]
             if self._only_flavors is not None and not {*assignment.flavors.values()} & {*self._only_flavors}:
                 continue
             pod = {**pods.per_pod, "pods": 1}
-            nodes = self._matching(pods, assignment)
+            nodes = self._matching_nodes(pods, assignment)
             for _ in range(assignment.count):
                 node = min((node for node in nodes if node.fits(pod)), key=lambda node: node.load(pod), default=None)
                 if node is None:
-                    self._remove(placed)
+                    self._remove_placements(placements)
                     return False
                 node.add(pod, 1)
-                placed.append((node, pod))
-        self._placed[workload.key] = placed
+                placements.append((node, pod))
+        self._placements_by_workload[workload.key] = placements
         return True
 
     def remove(self, key: str) -> None:
         """Remove the pods of a workload, if it is placed."""
-        self._remove(self._placed.pop(key, []))
+        self._remove_placements(self._placements_by_workload.pop(key, []))
 
-    def _remove(self, placed: Iterable[tuple[_NodeUsage, dict[str, int]]]) -> None:
-        for node, pod in placed:
+    def _remove_placements(self, placements: Iterable[tuple[_NodeUsage, dict[str, int]]]) -> None:
+        for node, pod in placements:
             node.add(pod, -1)
 
-    def _matching(self, pods: PodSet, assignment: Assigned) -> list[_NodeUsage]:
+    def _matching_nodes(self, pods: PodSet, assignment: Assigned) -> list[_NodeUsage]:
         """Return the nodes that match the pods with the labels and tolerations of their flavors, which Kueue adds."""
         selector, tolerations = dict(pods.selector), [*pods.tolerations]
         for name in dict.fromkeys(assignment.flavors.values()):

@@ -13,101 +13,107 @@ _MOST_NAMES = 3
 def note(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
     """Return the note on a run, without a full stop; empty if nothing is unusual."""
     if timeline.submitted is None:
-        return _not_submitted(timeline, schedule)
+        return _reason_not_submitted(timeline, schedule)
     if not timeline.spans:
-        return _not_admitted(timeline, schedule, simulator)
+        return _reason_not_admitted(timeline, schedule, simulator)
     if timeline.start is None:
-        return _not_started(timeline)
-    return "; ".join(_unusual(timeline))
+        return _reason_not_started(timeline)
+    return "; ".join(_unusual_facts(timeline))
 
 
-def _unusual(timeline: Timeline) -> Iterator[str]:
-    task, last = timeline.task, timeline.spans[-1]
+def _unusual_facts(timeline: Timeline) -> Iterator[str]:
+    task, last_span = timeline.task, timeline.spans[-1]
     if task.duration.seconds is None:
         yield "no end is known: neither expectedDurationSeconds nor activeDeadlineSeconds is set"
-    elif last.evicted_by:
-        yield f"preempted by {last.evicted_by} and not admitted again"
+    elif last_span.evicted_by:
+        yield f"preempted by {last_span.evicted_by} and not admitted again"
     elif task.duration.source == "deadline":
         yield "ends at its deadline at the latest"
     if timeline.end is not None and timeline.evictions:
-        times = "once" if timeline.evictions == 1 else f"{timeline.evictions} times"
+        frequency = "once" if timeline.evictions == 1 else f"{timeline.evictions} times"
         preemptors = few([span.evicted_by for span in timeline.spans[:-1]])
-        yield f"preempted {times}, by {preemptors}, and {'resumes later' if task.resumes else 'starts again'}"
-    late = [fault for pods in task.workload.pod_sets for fault in pods.refused_at_first]
-    if late and task.elapsed is None:
-        yield f"{late[0]}: Kueue may admit it later, when other workloads end"
+        yield f"preempted {frequency}, by {preemptors}, and {'resumes later' if task.resumes else 'starts again'}"
+    late_faults = [fault for pods in task.workload.pod_sets for fault in pods.refused_at_first]
+    if late_faults and task.elapsed is None:
+        yield f"{late_faults[0]}: Kueue may admit it later, when other workloads end"
     for name in sorted({pods.runtime_class for pods in task.workload.pod_sets} - {""}):
         yield f"the overhead of runtime class {name} is unknown and not counted"
     if not task.queued:
         yield "not queued by Kueue: starts at once"
 
 
-def _not_started(timeline: Timeline) -> str:
-    refused = [fault for pods in timeline.task.workload.pod_sets for fault in pods.refused_pods]
-    if refused:
-        return f"{refused[0]}: the API server refuses its pods, and it holds its quota"
+def _reason_not_started(timeline: Timeline) -> str:
+    pod_faults = [fault for pods in timeline.task.workload.pod_sets for fault in pods.refused_pods]
+    if pod_faults:
+        return f"{pod_faults[0]}: the API server refuses its pods, and it holds its quota"
     return "admitted, but no node has room for its pods"
 
 
-def _not_submitted(timeline: Timeline, schedule: Schedule) -> str:
+def _reason_not_submitted(timeline: Timeline, schedule: Schedule) -> str:
     task = timeline.task
-    endless = {other.task.key for other in schedule.open}
+    endless = {open_timeline.task.key for open_timeline in schedule.open}
     dependencies = [key for key in task.after if key in endless]
     if task.slots is not None and not dependencies:
         return f"waits for a slot of sweep {task.sweep}, whose running trials have no known end"
     return f"waits for {few(dependencies)}, whose end is unknown"
 
 
-def _not_admitted(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
+def _reason_not_admitted(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
     verdict = simulator.alone(timeline.task.workload)
     if not verdict.fits:
         return f"{verdict.outcome}: {verdict.reasons[0].message}" if verdict.reasons else verdict.outcome
-    holding = [other.task.key for other in schedule.open if other.spans and not other.spans[-1].evicted_by]
-    if holding:
-        return f"waits for quota of {few(holding)}, whose end is unknown"
-    return f"blocked in a StrictFIFO queue by {_head(timeline, schedule, simulator.model)}, which never fits"
+    holding_keys = [
+        open_timeline.task.key
+        for open_timeline in schedule.open
+        if open_timeline.spans and not open_timeline.spans[-1].evicted_by
+    ]
+    if holding_keys:
+        return f"waits for quota of {few(holding_keys)}, whose end is unknown"
+    return f"blocked in a StrictFIFO queue by {_blocking_key(timeline, schedule, simulator.model)}, which never fits"
 
 
-def _head(blocked: Timeline, schedule: Schedule, model: Model) -> str:
+def _blocking_key(blocked_timeline: Timeline, schedule: Schedule, model: Model) -> str:
     """Return the key of the first workload of the same cluster queue that is never admitted."""
     local_queues = model.local_queues or {}
 
     def queue(timeline: Timeline) -> LocalQueue | None:
         return local_queues.get((timeline.task.workload.namespace, timeline.task.workload.queue))
 
-    own = queue(blocked)
-    waiting = [
-        other.task.workload
-        for other in schedule.timelines
-        if not other.spans
-        and other.submitted is not None
-        and own is not None
-        and (same := queue(other)) is not None
-        and same.cluster_queue == own.cluster_queue
+    local_queue = queue(blocked_timeline)
+    waiting_workloads = [
+        other_timeline.task.workload
+        for other_timeline in schedule.timelines
+        if not other_timeline.spans
+        and other_timeline.submitted is not None
+        and local_queue is not None
+        and (other_queue := queue(other_timeline)) is not None
+        and other_queue.cluster_queue == local_queue.cluster_queue
     ]
-    return min(waiting, key=lambda workload: (-workload.priority, workload.created)).key
+    return min(waiting_workloads, key=lambda workload: (-workload.priority, workload.created)).key
 
 
 def unmodelled(model: Model) -> Iterator[str]:
     """Yield what is in use and not simulated, so that order and placement may differ from the plan."""
     queues = (model.cluster_queues or {}).values()
-    by_usage = sorted(queue.name for queue in queues if queue.usage_based)
-    if model.admission_fair_sharing and by_usage:
+    usage_based_queues = sorted(queue.name for queue in queues if queue.usage_based)
+    if model.admission_fair_sharing and usage_based_queues:
         yield (
             "Kueue's admission fair sharing orders workloads by the past usage of their local queues, which is not"
-            f" simulated: cluster queue {few(by_usage)}"
+            f" simulated: cluster queue {few(usage_based_queues)}"
         )
     if model.fair_sharing and len(model.cohorts) > 1:
         yield "between cohorts of equal shares, Kueue's fair sharing preempts from either; the plan selects one"
     if model.fair_sharing and "fair sharing" in model.release.disputed:
         yield f"fair sharing differs between patch releases of Kueue {model.release.minor}: this one's is not simulated"
-    used = {name for queue in queues for group in queue.groups for name in group.flavors}
-    topologies = sorted(name for name, flavor in (model.flavors or {}).items() if flavor.topology and name in used)
+    used_flavors = {name for queue in queues for group in queue.groups for name in group.flavors}
+    topologies = sorted(
+        name for name, flavor in (model.flavors or {}).items() if flavor.topology and name in used_flavors
+    )
     if topologies:
         yield f"the placement of pods in a topology is not simulated: flavor {few(topologies)}"
-    dispatching = sorted(queue.name for queue in queues if model.dispatches(queue))
-    if dispatching:
-        yield f"the quota of MultiKueue's worker clusters is not simulated: cluster queue {few(dispatching)}"
+    dispatching_queues = sorted(queue.name for queue in queues if model.dispatches(queue))
+    if dispatching_queues:
+        yield f"the quota of MultiKueue's worker clusters is not simulated: cluster queue {few(dispatching_queues)}"
     if not model.gates.on("PrioritySortingWithinCohort"):
         yield "Kueue runs with feature gate PrioritySortingWithinCohort=false: preempted runs may be admitted later"
     for text in model.gates.unmodelled():

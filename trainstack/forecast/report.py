@@ -93,9 +93,9 @@ class Report:
 def report(forecast: Forecast) -> Report:
     simulator, schedule = AdmissionSimulator(forecast.model), forecast.schedule
     variation = forecast.variation
-    unsettled = variation is not None and (not variation.same_ends or is_open(schedule.makespan, variation.makespan))
+    is_unsettled = variation is not None and (not variation.same_ends or is_open(schedule.makespan, variation.makespan))
     rows = [
-        _row(timeline, forecast, note(timeline, schedule, simulator), unsettled=unsettled)
+        _row(timeline, forecast, note(timeline, schedule, simulator), is_unsettled=is_unsettled)
         for timeline in schedule.timelines
     ]
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
@@ -104,19 +104,19 @@ def report(forecast: Forecast) -> Report:
     return Report(
         environment=forecast.settings.stack,
         makespan=round(schedule.makespan, _DIGITS),
-        makespan_range=None if variation is None else _rounded_range(variation.makespan),
-        open=unsettled,
+        makespan_range=None if variation is None else _round_range(variation.makespan),
+        open=is_unsettled,
         endless=len(schedule.open),
         gpu_hours=round(sum(row.gpu_hours or 0.0 for row in rows), _DIGITS),
         cost=round(sum(costs), 2) if plan.prices else None,
         currency=plan.currency,
         rows=tuple(rows),
         uses=tuple(uses(schedule, forecast.model)),
-        notes=(*forecast.notes, *_unpriced(forecast)),
+        notes=(*forecast.notes, *_price_notes(forecast)),
     )
 
 
-def _row(timeline: Timeline, forecast: Forecast, text: str, *, unsettled: bool) -> Row:
+def _row(timeline: Timeline, forecast: Forecast, text: str, *, is_unsettled: bool) -> Row:
     task, ends = timeline.task, _ends(timeline, forecast.variation)
     workload = task.workload
     return Row(
@@ -128,17 +128,17 @@ def _row(timeline: Timeline, forecast: Forecast, text: str, *, unsettled: bool) 
         priority=workload.priority,
         duration=task.duration.seconds,
         source=task.duration.source,
-        submitted=_rounded(timeline.submitted),
-        start=_rounded(timeline.start),
-        end=_rounded(timeline.end),
-        end_range=None if ends is None else _rounded_range(ends),
-        open=unsettled and ends is not None and timeline.end is not None and is_open(timeline.end, ends),
-        wait=_rounded(timeline.wait),
+        submitted=_round(timeline.submitted),
+        start=_round(timeline.start),
+        end=_round(timeline.end),
+        end_range=None if ends is None else _round_range(ends),
+        open=is_unsettled and ends is not None and timeline.end is not None and is_open(timeline.end, ends),
+        wait=_round(timeline.wait),
         evictions=timeline.evictions,
         pods=sum(pods.count for pods in workload.pod_sets),
         gpus=round(gpus(timeline, forecast.model), _DIGITS),
-        gpu_hours=_rounded(gpu_hours(timeline, forecast.model)),
-        cost=_rounded(cost(timeline, forecast.settings.plan), 2),
+        gpu_hours=_round(gpu_hours(timeline, forecast.model)),
+        cost=_round(cost(timeline, forecast.settings.plan), 2),
         flavors=tuple(dict.fromkeys(flavor for span in timeline.spans for flavor, _ in span.usage)),
         stretches=tuple(map(_stretch, timeline.spans)),
         note=text,
@@ -149,32 +149,32 @@ def _ends(timeline: Timeline, variation: Variation | None) -> Range | None:
     return None if variation is None else variation.ends.get(timeline.task.key)
 
 
-def _rounded_range(span: Range) -> Range:
+def _round_range(span: Range) -> Range:
     return round(span[0], _DIGITS), round(span[1], _DIGITS)
 
 
 def _stretch(span: Span) -> Stretch:
     return Stretch(
         admitted=round(span.admitted, _DIGITS),
-        started=_rounded(span.started),
-        ended=_rounded(span.ended),
+        started=_round(span.started),
+        ended=_round(span.ended),
         flavors=tuple(dict.fromkeys(flavor for flavor, _ in span.usage)),
         evicted_by=span.evicted_by,
     )
 
 
-def _unpriced(forecast: Forecast) -> Iterator[str]:
+def _price_notes(forecast: Forecast) -> Iterator[str]:
     plan, flavors = forecast.settings.plan, forecast.model.flavors
     if not plan.prices:
         return
-    priced = {price.name for price in plan.prices}
+    priced_flavors = {price.name for price in plan.prices}
     timelines = forecast.schedule.timelines
-    used = {flavor for timeline in timelines for span in timeline.spans for flavor, _ in span.usage}
-    for name in sorted(used - priced):
+    used_flavors = {flavor for timeline in timelines for span in timeline.spans for flavor, _ in span.usage}
+    for name in sorted(used_flavors - priced_flavors):
         yield f"flavor {name} has no price in trainstack:plan: prices, and is counted as free"
-    for name in sorted(priced - flavors.keys() if flavors is not None else ()):
+    for name in sorted(priced_flavors - flavors.keys() if flavors is not None else ()):
         yield f"plan.prices[{name}]: the environment has no flavor {name}"
 
 
-def _rounded(number: float | None, digits: int = _DIGITS) -> float | None:
+def _round(number: float | None, digits: int = _DIGITS) -> float | None:
     return None if number is None else round(number, digits)

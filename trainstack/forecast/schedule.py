@@ -45,13 +45,13 @@ class Timeline:
         """Seconds from 0 on in which the run was submitted and not running; None if it never starts."""
         if self.start is None or self.submitted is None:
             return None
-        waited, since = 0.0, self.submitted
+        waited_seconds, waiting_since = 0.0, self.submitted
         for span in self.spans:
             if span.started is None:
                 break
-            waited += max(0.0, span.started - max(0.0, since))
-            since = span.ended if span.ended is not None else span.started
-        return waited
+            waited_seconds += max(0.0, span.started - max(0.0, waiting_since))
+            waiting_since = span.ended if span.ended is not None else span.started
+        return waited_seconds
 
     @property
     def evictions(self) -> int:

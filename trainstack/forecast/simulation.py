@@ -19,21 +19,21 @@ from trainstack.kueue.scheduler import Event, Scheduler
 from trainstack.kueue.verdict import Assigned
 
 _SUBMISSION = -1
-_BEFORE = "Kueue (before the plan began)"
+_EARLIER_PREEMPTOR = "Kueue (before the plan began)"
 """The preemptor of a workload whose eviction had begun."""
 
 
 @dataclass(slots=True)
-class _Run:
+class _RunState:
     """The state of a task."""
 
     task: Task
-    remaining: float | None
+    remaining_seconds: float | None
     """Seconds; None: no known end."""
-    dependencies: int
+    open_dependencies: int
     """Tasks that must end before this one is submitted."""
     submitted: float | None = None
-    spans: list[Span] = field(default_factory=list)
+    ended_spans: list[Span] = field(default_factory=list)
     """Those that have ended."""
     span: Span | None = None
     """The current one; None: the run is not admitted."""
@@ -53,16 +53,18 @@ def simulate(
 
 class _Simulation:
     def __init__(
-        self, tasks: Sequence[Task], model: Model, admitted: Sequence[Admitted], nodes: NodePool | None
+        self, tasks: Sequence[Task], model: Model, admissions: Sequence[Admitted], nodes: NodePool | None
     ) -> None:
-        self._scheduler = Scheduler(model, admitted, paced=True)
+        self._scheduler = Scheduler(model, admissions, paced=True)
         self._nodes = nodes
-        known = {task.key for task in tasks}
-        self._runs = {task.key: _Run(task, task.duration.seconds, len({*task.after} & known)) for task in tasks}
-        self._dependents: dict[str, list[str]] = defaultdict(list)
+        task_keys = {task.key for task in tasks}
+        self._runs = {
+            task.key: _RunState(task, task.duration.seconds, len({*task.after} & task_keys)) for task in tasks
+        }
+        self._dependents_by_task: dict[str, list[str]] = defaultdict(list)
         for task in tasks:
-            for dependency in {*task.after} & known:
-                self._dependents[dependency].append(task.key)
+            for dependency in {*task.after} & task_keys:
+                self._dependents_by_task[dependency].append(task.key)
         self._waiting_for_slot: dict[str, deque[str]] = defaultdict(deque)
         """By sweep."""
         self._used_slots: Counter[str] = Counter()
@@ -72,26 +74,26 @@ class _Simulation:
         self._order = count()
         self._unplaced: dict[str, None] = {}
         """Admitted tasks whose pods have no nodes, in the order of admission."""
-        for one in admitted:
-            self._continue(one)
+        for admission in admissions:
+            self._continue(admission)
 
     def run(self) -> Schedule:
         now = 0.0
         for key, run in self._runs.items():
             if run.task.starts > now:
                 heapq.heappush(self._ends, (run.task.starts, next(self._order), key, _SUBMISSION))
-            elif run.dependencies == 0 and run.submitted is None:
+            elif run.open_dependencies == 0 and run.submitted is None:
                 self._submit(key, now)
         while True:
             self._place(now)
-            until = self._ends[0][0] if self._ends else inf
-            events = self._scheduler.advance(now, until)
+            next_end = self._ends[0][0] if self._ends else inf
+            events = self._scheduler.advance(now, next_end)
             if events:
                 now = events[0].at
                 for event in events:
                     self._apply(event, now)
             elif self._ends:
-                now = until
+                now = next_end
                 while self._ends and self._ends[0][0] == now:
                     self._end(now)
             else:
@@ -121,22 +123,24 @@ class _Simulation:
             pod_sets = run.task.workload.pod_sets
             self._admit(run, Span(now, assigned=tuple(Assigned(pods.name, pods.count, {}) for pods in pod_sets)))
 
-    def _continue(self, admitted: Admitted) -> None:
+    def _continue(self, admission: Admitted) -> None:
         """Continue a workload that the cluster has admitted; it is running, whatever the nodes, or being evicted."""
-        run = self._runs[admitted.workload.key]
+        run = self._runs[admission.workload.key]
         self._used_slots[run.task.sweep] += 1
         elapsed = run.task.elapsed or 0.0
         run.submitted = -elapsed
-        run.span = Span(-elapsed, -elapsed, None, admitted.cluster_queue, _assigned(admitted), admitted.usage)
-        if admitted.evicted:
-            if run.task.resumes and run.remaining is not None:
-                run.remaining = max(0.0, run.remaining - elapsed)
-            self._release(run, 0.0, _BEFORE)
+        run.span = Span(
+            -elapsed, -elapsed, None, admission.cluster_queue, _live_assignments(admission), admission.usage
+        )
+        if admission.evicted:
+            if run.task.resumes and run.remaining_seconds is not None:
+                run.remaining_seconds = max(0.0, run.remaining_seconds - elapsed)
+            self._release(run, 0.0, _EARLIER_PREEMPTOR)
             return
-        if run.remaining is not None:
-            self._end_at(run, max(0.0, run.remaining - elapsed))
+        if run.remaining_seconds is not None:
+            self._end_at(run, max(0.0, run.remaining_seconds - elapsed))
         if self._nodes is not None:
-            self._nodes.place(admitted.workload, run.span.assigned)
+            self._nodes.place(admission.workload, run.span.assigned)
 
     def _apply(self, event: Event, now: float) -> None:
         run = self._runs[event.key]
@@ -144,11 +148,11 @@ class _Simulation:
             self._admit(run, Span(now, None, None, event.cluster_queue, event.assigned, event.usage))
             return
         started = run.span.started if run.span is not None else None
-        if run.task.resumes and run.remaining is not None and started is not None:
-            run.remaining = max(0.0, run.remaining - (now - started))
+        if run.task.resumes and run.remaining_seconds is not None and started is not None:
+            run.remaining_seconds = max(0.0, run.remaining_seconds - (now - started))
         self._release(run, now, event.by)
 
-    def _admit(self, run: _Run, span: Span) -> None:
+    def _admit(self, run: _RunState, span: Span) -> None:
         run.span = span
         run.admissions += 1
         self._unplaced[run.task.key] = None
@@ -164,11 +168,11 @@ class _Simulation:
             ):
                 del self._unplaced[key]
                 run.span = replace(run.span, started=now)
-                if run.remaining is not None:
-                    self._end_at(run, now + run.remaining)
+                if run.remaining_seconds is not None:
+                    self._end_at(run, now + run.remaining_seconds)
 
-    def _end_at(self, run: _Run, at: float) -> None:
-        heapq.heappush(self._ends, (at, next(self._order), run.task.key, run.admissions))
+    def _end_at(self, run: _RunState, end: float) -> None:
+        heapq.heappush(self._ends, (end, next(self._order), run.task.key, run.admissions))
 
     def _finish(self, key: str, now: float) -> None:
         run = self._runs[key]
@@ -178,28 +182,28 @@ class _Simulation:
         self._used_slots[run.task.sweep] -= 1
         if self._waiting_for_slot[run.task.sweep]:
             self._submit(self._waiting_for_slot[run.task.sweep].popleft(), now)
-        for dependent in self._dependents.pop(key, ()):
-            self._runs[dependent].dependencies -= 1
-            if self._runs[dependent].dependencies == 0:
+        for dependent in self._dependents_by_task.pop(key, ()):
+            self._runs[dependent].open_dependencies -= 1
+            if self._runs[dependent].open_dependencies == 0:
                 self._submit(dependent, now)
 
-    def _release(self, run: _Run, now: float, by: str) -> None:
+    def _release(self, run: _RunState, now: float, preemptor: str) -> None:
         self._unplaced.pop(run.task.key, None)
         if self._nodes is not None:
             self._nodes.remove(run.task.key)
         if run.span is not None:
-            run.spans.append(replace(run.span, ended=now, evicted_by=by))
+            run.ended_spans.append(replace(run.span, ended=now, evicted_by=preemptor))
         run.span = None
 
 
-def _timeline(run: _Run) -> Timeline:
-    return Timeline(run.task, run.submitted, (*run.spans, *([] if run.span is None else [run.span])))
+def _timeline(run: _RunState) -> Timeline:
+    return Timeline(run.task, run.submitted, (*run.ended_spans, *([] if run.span is None else [run.span])))
 
 
-def _assigned(admitted: Admitted) -> tuple[Assigned, ...]:
+def _live_assignments(admission: Admitted) -> tuple[Assigned, ...]:
     """Return the assignment of a live admission: all pods, on the flavors of its usage."""
-    flavors: dict[str, str] = {resource: flavor for flavor, resource in admitted.usage}
+    flavors: dict[str, str] = {resource: flavor for flavor, resource in admission.usage}
     return tuple(
         Assigned(pods.name, pods.count, {name: flavors[name] for name in pods.requests if name in flavors})
-        for pods in admitted.workload.pod_sets
+        for pods in admission.workload.pod_sets
     )

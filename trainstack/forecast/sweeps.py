@@ -28,26 +28,27 @@ def sweep_tasks(
     """Yield the tasks of the trials that have not ended, without those in a live indexed Job.
 
     With form `jobs` at most `parallelism` trials are submitted at once. `workload`: of a trial; with form `indexed` of
-    the Job of all trials. `measured`: seconds that earlier trials took. `settled`: keys of the trials that have ended
-    or belong to a live indexed Job. `single`: keys of trials with a live Job of their own, whatever the form is.
+    the Job of all trials. `measured_seconds`: seconds that earlier trials took. `settled_keys`: keys of the
+    trials that have ended or belong to a live indexed Job. `single_keys`: keys of trials with a live Job of their own,
+    whatever the form is.
     """
     sets = sweep.expansion.sets if sweep.expansion else ()
     keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled]
     task = task_of(sweep.run, workload, measured)
     jobs = sweep.form == "jobs"
-    own_job = [key for key in keys if jobs or key in single]
-    for key in own_job:
-        named = replace(workload, name=key.partition("/")[2])
-        yield replace(task, workload=named, sweep=sweep.name, slots=sweep.parallelism if jobs else None)
-    remaining = len(keys) - len(own_job)
+    keys_with_own_job = [key for key in keys if jobs or key in single]
+    for key in keys_with_own_job:
+        trial_workload = replace(workload, name=key.partition("/")[2])
+        yield replace(task, workload=trial_workload, sweep=sweep.name, slots=sweep.parallelism if jobs else None)
+    remaining = len(keys) - len(keys_with_own_job)
     if remaining:
-        at_once = min(sweep.parallelism or remaining, remaining)
-        lasts = indexed_duration(task.duration, remaining, at_once, sweep.active_deadline_seconds)
-        yield replace(task, workload=_with_count(workload, at_once), duration=lasts)
+        parallelism = min(sweep.parallelism or remaining, remaining)
+        job_duration = indexed_duration(task.duration, remaining, parallelism, sweep.active_deadline_seconds)
+        yield replace(task, workload=_with_count(workload, parallelism), duration=job_duration)
 
 
 def indexed_duration(trial: Duration, count: int, at_once: int, deadline: float | None = None) -> Duration:
-    """Return the duration of an indexed Job of `count` trials, `at_once` of them in parallel."""
+    """Return the duration of an indexed Job of `count` trials, `parallelism` of them in parallel."""
     seconds = None if trial.seconds is None else ceil(count / at_once) * trial.seconds
     if deadline is not None and (seconds is None or seconds > deadline):
         return Duration(float(deadline), "deadline")
@@ -92,31 +93,35 @@ def live_trials(
     """
     sweep = planned.sweep
     keys = {run_id: trial_key(sweep, trial.number) for run_id, trial in planned.trials.items()}
-    own = [launch for launch in live if launch.sweep is not None and launch.sweep.name == sweep.name]
-    recorded = {ledger.launch_name: ledger for ledger in ledgers if ledger.sweep == sweep.name}
+    sweep_launches = [launch for launch in live if launch.sweep is not None and launch.sweep.name == sweep.name]
+    ledgers_by_launch = {ledger.launch_name: ledger for ledger in ledgers if ledger.sweep == sweep.name}
     runs: dict[str, str] = {}
     indexed: dict[str, IndexedJob] = {}
     in_indexed: set[str] = set()
-    active: set[str] = set()
-    for launch in (launch for launch in own if launch.active):
+    active_ids: set[str] = set()
+    for launch in (launch for launch in sweep_launches if launch.active):
         workload = workloads.get((launch.kind, launch.namespace, launch.name))
-        single = launch.sweep is not None and launch.sweep.set_id
-        ledger = recorded.get(launch.launch)
-        members = [launch.run_id] if single else [run_id for run_id in (ledger.trials if ledger else ()) if run_id]
-        active.update(members)
-        if single and workload is not None and launch.run_id in keys:
+        has_own_job = launch.sweep is not None and launch.sweep.set_id
+        ledger = ledgers_by_launch.get(launch.launch)
+        members = [launch.run_id] if has_own_job else [run_id for run_id in (ledger.trials if ledger else ()) if run_id]
+        active_ids.update(members)
+        if has_own_job and workload is not None and launch.run_id in keys:
             runs[workload] = keys[launch.run_id]
         elif workload is not None:
             indexed[workload] = IndexedJob(sweep=f"{sweep.run.namespace}/{sweep.name}", trials=len(members))
             in_indexed.update(keys[run_id] for run_id in members if run_id in keys)
-    known = {run_id for ledger in recorded.values() for run_id in (ledger.trials or (ledger.run_id,))}
-    known |= {launch.run_id for launch in own}
-    ended = {run_id for run_id in keys if run_id in known - active and not _launched_again(run_id, planned, own)}
+    launched_ids = {run_id for ledger in ledgers_by_launch.values() for run_id in (ledger.trials or (ledger.run_id,))}
+    launched_ids |= {launch.run_id for launch in sweep_launches}
+    ended = {
+        run_id
+        for run_id in keys
+        if run_id in launched_ids - active_ids and not _is_launched_again(run_id, planned, sweep_launches)
+    }
     return LiveTrials(runs=runs, indexed=indexed, in_indexed=in_indexed, ended={keys[run_id] for run_id in ended})
 
 
-def _launched_again(run_id: str, planned: PlannedSweep, live: Sequence[LiveLaunch]) -> bool:
+def _is_launched_again(run_id: str, planned_sweep: PlannedSweep, live_launches: Sequence[LiveLaunch]) -> bool:
     """Whether a failed trial is launched again because its launch was edited."""
-    launches = [launch for launch in live if launch.run_id == run_id]
-    failed = bool(launches) and all(launch.phase == "failed" for launch in launches)
-    return failed and planned.job(run_id).launch_name not in {launch.launch for launch in launches}
+    launches = [launch for launch in live_launches if launch.run_id == run_id]
+    has_failed = bool(launches) and all(launch.phase == "failed" for launch in launches)
+    return has_failed and planned_sweep.job(run_id).launch_name not in {launch.launch for launch in launches}

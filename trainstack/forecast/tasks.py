@@ -55,20 +55,20 @@ class Task:
 def duration(run: Run, measured: float | None = None) -> Duration:
     """Return the duration of a declared run: the expected one, else the measured one, at most its deadline.
 
-    `measured`: seconds that earlier runs took.
+    `measured_seconds`: seconds that earlier runs took.
     """
     deadline, expected = run.active_deadline_seconds, run.expected_duration_seconds
-    known = measured if expected is None else float(expected)
+    seconds = measured if expected is None else float(expected)
     if run.restarts_always:
-        known = None
-    if deadline is not None and (known is None or known > deadline):
+        seconds = None
+    if deadline is not None and (seconds is None or seconds > deadline):
         return Duration(float(deadline), "deadline")
-    if known is None:
+    if seconds is None:
         return UNBOUNDED
-    return Duration(known, "measured" if expected is None else "declared")
+    return Duration(seconds, "measured" if expected is None else "declared")
 
 
 def task_of(run: Run, workload: Workload, measured: float | None = None) -> Task:
-    """Return the task of a declared run. `measured`: seconds that earlier runs took."""
-    after = tuple(f"{workload.namespace}/{name}" for name in run.depends_on)
-    return Task(workload=workload, duration=duration(run, measured), resumes=run.managed, after=after)
+    """Return the task of a declared run. `measured_seconds`: seconds that earlier runs took."""
+    dependencies = tuple(f"{workload.namespace}/{name}" for name in run.depends_on)
+    return Task(workload=workload, duration=duration(run, measured), resumes=run.managed, after=dependencies)

@@ -15,7 +15,7 @@ SPREAD = 0.1
 """The largest relative change of a duration, in both directions."""
 _NEAR = 8
 """Runs overtake each other on submission within this distance: launches are created in parallel."""
-_MOST, _TASKS = 16, 500
+_MAX_VARIATIONS, _MAX_TASKS = 16, 500
 """The number of variations, and of their tasks together: with more tasks there are fewer variations, or none."""
 _SLACK_SECONDS = 1.0
 
@@ -40,21 +40,23 @@ def vary(tasks: Sequence[Task], schedule: Schedule, simulate: Callable[[Sequence
 
     `simulate` returns the schedule of tasks with other durations, in another order.
     """
-    count = min(_MOST, _TASKS // len(tasks)) if tasks else 0
+    count = min(_MAX_VARIATIONS, _MAX_TASKS // len(tasks)) if tasks else 0
     if not count:
         return None
-    schedules = [schedule, *(simulate(_varied(tasks, Random(number))) for number in range(count))]  # noqa: S311 (no secret)
+    schedules = [schedule, *(simulate(_vary_tasks(tasks, Random(number))) for number in range(count))]  # noqa: S311 (no secret)
     ends: dict[str, list[float]] = {}
-    for one in schedules:
-        for timeline in one.timelines:
+    for varied_schedule in schedules:
+        for timeline in varied_schedule.timelines:
             if timeline.end is not None:
                 ends.setdefault(timeline.task.key, []).append(timeline.end)
-    ended = _ended(schedule)
-    same = [one for one in schedules if _ended(one) == ended]
+    ended_keys = _ended_keys(schedule)
+    schedules_with_same_ends = [
+        varied_schedule for varied_schedule in schedules if _ended_keys(varied_schedule) == ended_keys
+    ]
     return Variation(
-        makespan=_range([one.makespan for one in same]),
-        same_ends=len(same) == len(schedules),
-        ends={key: _range(found) for key, found in ends.items() if len(found) == len(schedules)},
+        makespan=_range([varied_schedule.makespan for varied_schedule in schedules_with_same_ends]),
+        same_ends=len(schedules_with_same_ends) == len(schedules),
+        ends={key: _range(seconds) for key, seconds in ends.items() if len(seconds) == len(schedules)},
     )
 
 
@@ -64,12 +66,12 @@ def is_open(seconds: float, span: Range) -> bool:
     return low < seconds * (1 - SPREAD) - _SLACK_SECONDS or high > seconds * (1 + SPREAD) + _SLACK_SECONDS
 
 
-def _varied(tasks: Sequence[Task], random: Random) -> list[Task]:
+def _vary_tasks(tasks: Sequence[Task], random: Random) -> list[Task]:
     places = [place + random.uniform(0, _NEAR) for place in range(len(tasks))]
-    return [_lasting(tasks[place], random) for place in sorted(range(len(tasks)), key=places.__getitem__)]
+    return [_vary_duration(tasks[place], random) for place in sorted(range(len(tasks)), key=places.__getitem__)]
 
 
-def _lasting(task: Task, random: Random) -> Task:
+def _vary_duration(task: Task, random: Random) -> Task:
     """Return the task with another duration; a deadline is not exceeded."""
     factor, seconds = 1 + random.uniform(-SPREAD, SPREAD), task.duration.seconds
     if seconds is None:
@@ -78,7 +80,7 @@ def _lasting(task: Task, random: Random) -> Task:
     return replace(task, duration=replace(task.duration, seconds=min(seconds * factor, longest)))
 
 
-def _ended(schedule: Schedule) -> set[str]:
+def _ended_keys(schedule: Schedule) -> set[str]:
     return {timeline.task.key for timeline in schedule.timelines if timeline.end is not None}
 
 

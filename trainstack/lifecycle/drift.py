@@ -16,24 +16,27 @@ _DECLARED_METADATA = ("generation", "labels", "annotations", "finalizers", "owne
 
 
 def has_drifted(state: State, live: Mapping[Identity, Mapping[str, Any]]) -> bool:
-    """Return whether a refresh might find a difference. `live` is the metadata of the objects of `state` that exist.
+    """Return whether a refresh might find a difference.
 
-    Also true after an interruption, which a refresh may have to resolve, and for resources of other providers.
+    `live_metadata` is the metadata of the objects of `state` that exist. Also true after an
+    interruption, which a refresh may have to resolve, and for resources of other providers.
     """
     if state.pending or state.replaced or state.others:
         return True
-    return any(_changed(recorded, live.get(recorded.identity)) for recorded in state.objects if not recorded.in_release)
+    return any(
+        _has_changed(recorded, live.get(recorded.identity)) for recorded in state.objects if not recorded.in_release
+    )
 
 
-def _changed(recorded: Recorded, live: Mapping[str, Any] | None) -> bool:
+def _has_changed(recorded: Recorded, live: Mapping[str, Any] | None) -> bool:
     if live is None or "deletionTimestamp" in live or live["uid"] != recorded.uid or recorded.errors:
         return True
     if recorded.is_launch and recorded.kind in LAUNCHES:
         # Its changes are Kueue's and its controller's. A launch that exists is never edited.
         return False
-    before = recorded.metadata
-    if before.get("resourceVersion") == live["resourceVersion"]:
+    recorded_metadata = recorded.metadata
+    if recorded_metadata.get("resourceVersion") == live["resourceVersion"]:
         return False
     return recorded.kind not in _WITH_GENERATION or any(
-        (before.get(key) or None) != (live.get(key) or None) for key in _DECLARED_METADATA
+        (recorded_metadata.get(key) or None) != (live.get(key) or None) for key in _DECLARED_METADATA
     )

@@ -31,62 +31,70 @@ def evicted_runs(live: LiveStack, draining: Collection[Identity]) -> Iterator[tu
 
     A queue that drains already evicts nothing more because of this change.
     """
-    stopped = {identity(queue) for queue in _queues(live) if (queue.get("spec") or {}).get("stopPolicy") == DRAIN}
+    stopped_queues = {
+        identity(queue) for queue in _queues(live) if (queue.get("spec") or {}).get("stopPolicy") == DRAIN
+    }
     for workload in live.all("Workload"):
-        namespace, who = str(workload["metadata"]["namespace"]), root(workload)
+        namespace, owner = str(workload["metadata"]["namespace"]), root(workload)
         local_queue: Identity = ("LocalQueue", namespace, str((workload.get("spec") or {}).get("queueName")))
         for queue in (("ClusterQueue", None, str(admitted_by(workload))), local_queue):
             is_admitted = admitted_by(workload) is not None and not finished(workload)
-            if is_admitted and queue in draining and queue not in stopped:
-                yield who, queue, _stop_name(live, who)
+            if is_admitted and queue in draining and queue not in stopped_queues:
+                yield owner, queue, _stop_name(live, owner)
 
 
 def eviction_refusals(live: LiveStack, draining: Collection[Identity], stop: Collection[str]) -> tuple[str, ...]:
     """Return a refusal for each evicted run that `stop` does not name."""
     return tuple(
-        f"{shown(queue)} has stopPolicy {DRAIN}, which would evict {shown(who)} (running, admitted by it). Use "
+        f"{shown(queue)} has stopPolicy {DRAIN}, which would evict {shown(run)} (running, admitted by it). Use "
         "`stopPolicy: Hold`, which lets admitted runs end, wait for the run, or name it in this change: "
         f"trainstack:workloads: stop: [{name}]"
-        for who, queue, name in sorted(evicted_runs(live, draining), key=str)
+        for run, queue, name in sorted(evicted_runs(live, draining), key=str)
         if name not in stop
     )
 
 
 def runs_on_removed_workers(live: LiveStack, settings: Settings) -> Iterator[tuple[Identity, Identity, str]]:
     """Yield the dispatched object, its MultiKueueCluster that leaves a MultiKueueConfig, and its name as above."""
-    declared = {config.name: {*config.clusters} for config in settings.queues.multi_kueue_configs}
-    removed: dict[str, set[str]] = {}
+    declared_workers = {config.name: {*config.clusters} for config in settings.queues.multi_kueue_configs}
+    removed_workers: dict[str, set[str]] = {}
     for config in live.all("MultiKueueConfig"):
-        if (name := str(config["metadata"]["name"])) in declared:
-            removed[name] = {*(config.get("spec") or {}).get("clusters", ())} - declared[name]
-    by_check: dict[str, set[str]] = {}
+        if (name := str(config["metadata"]["name"])) in declared_workers:
+            removed_workers[name] = {*(config.get("spec") or {}).get("clusters", ())} - declared_workers[name]
+    removed_workers_by_check: dict[str, set[str]] = {}
     for check in live.all("AdmissionCheck"):
         parameters = (check.get("spec") or {}).get("parameters") or {}
         if parameters.get("kind") == "MultiKueueConfig":
-            by_check[str(check["metadata"]["name"])] = removed.get(str(parameters.get("name")), set())
+            removed_workers_by_check[str(check["metadata"]["name"])] = removed_workers.get(
+                str(parameters.get("name")), set()
+            )
     for workload in live.all("Workload"):
-        status, who = workload.get("status") or {}, root(workload)
-        clusters = {name for check in status.get("admissionChecks") or () for name in by_check.get(check["name"], ())}
+        status, owner = workload.get("status") or {}, root(workload)
+        clusters = {
+            name
+            for check in status.get("admissionChecks") or ()
+            for name in removed_workers_by_check.get(check["name"], ())
+        }
         if (cluster := status.get("clusterName")) in clusters and not finished(workload):
-            yield who, ("MultiKueueCluster", None, str(cluster)), _stop_name(live, who)
+            yield owner, ("MultiKueueCluster", None, str(cluster)), _stop_name(live, owner)
 
 
 def worker_refusals(live: LiveStack, settings: Settings) -> tuple[str, ...]:
     """Return a refusal for each run on a removed worker that `stop` does not name."""
     return tuple(
-        f"{shown(cluster)} is removed from its MultiKueueConfig, and {shown(who)} is dispatched to it: Kueue would "
+        f"{shown(cluster)} is removed from its MultiKueueConfig, and {shown(run)} is dispatched to it: Kueue would "
         "evict it and dispatch it a second time. Undo the edit, wait for the run, or name it in this change: "
         f"trainstack:workloads: stop: [{name}]"
-        for who, cluster, name in sorted(runs_on_removed_workers(live, settings), key=str)
+        for run, cluster, name in sorted(runs_on_removed_workers(live, settings), key=str)
         if name not in settings.workloads.stop
     )
 
 
-def _stop_name(live: LiveStack, who: Identity) -> str:
+def _stop_name(live: LiveStack, owner: Identity) -> str:
     for launch in live.launches:
-        if (launch.kind, launch.namespace, launch.name) == who:
+        if (launch.kind, launch.namespace, launch.name) == owner:
             return launch.sweep.name if launch.sweep else launch.run_id
-    return f"{who[1]}/{who[2]}"
+    return f"{owner[1]}/{owner[2]}"
 
 
 def _queues(live: LiveStack) -> Sequence[Body]:

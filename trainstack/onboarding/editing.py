@@ -18,7 +18,7 @@ _WIDTH = 110
 """The greatest length of a map on one line."""
 _MARK = "\ufeff"
 """The byte order mark."""
-_ENDS = re.compile(r"\r\n|\r|\n")
+_LINE_ENDS = re.compile(r"\r\n|\r|\n")
 _INDENTS = ((4, 2), (2, 0))
 """The usual indents of a list's elements, and of their dashes."""
 
@@ -49,86 +49,91 @@ def with_added(text: str, entries: Iterable[Entry]) -> str:
     missing end of the last line are kept. Raises TrainstackError if the text is not valid YAML, or if a value is not
     the list or map that the path requires.
     """
-    added = list(entries)
-    if not added:
+    additions = list(entries)
+    if not additions:
         return text
     mark = _MARK if text.startswith(_MARK) else ""
     body = text.removeprefix(mark)
-    return mark + _with_ends(body, _edited(_ENDS.sub("\n", body), added))
+    return mark + _with_line_ends(body, _edit_text(_LINE_ENDS.sub("\n", body), additions))
 
 
-def _with_ends(before: str, after: str) -> str:
+def _with_line_ends(original: str, edited: str) -> str:
     """Restore the line endings; new lines have the most frequent one."""
-    ends = _ENDS.findall(before)
-    usual = Counter(ends).most_common(1)[0][0] if ends else "\n"
-    old, new = _ENDS.split(before), after.split("\n")
-    kept = dict.fromkeys(range(len(new)), usual)
+    ends = _LINE_ENDS.findall(original)
+    usual_end = Counter(ends).most_common(1)[0][0] if ends else "\n"
+    old_lines, new_lines = _LINE_ENDS.split(original), edited.split("\n")
+    ends_by_line = dict.fromkeys(range(len(new_lines)), usual_end)
     if len(set(ends)) > 1:
-        for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
-            kept.update(enumerate(ends[block.a : block.a + block.size], block.b))
-    written = "".join(line + kept[index] for index, line in enumerate(new[:-1])) + new[-1]
-    return written if not before or _ENDS.search(before[-1]) else written.removesuffix(usual)
+        for block in SequenceMatcher(None, old_lines, new_lines, autojunk=False).get_matching_blocks():
+            ends_by_line.update(enumerate(ends[block.a : block.a + block.size], block.b))
+    text = "".join(line + ends_by_line[index] for index, line in enumerate(new_lines[:-1])) + new_lines[-1]
+    return text if not original or _LINE_ENDS.search(original[-1]) else text.removesuffix(usual_end)
 
 
-def _edited(text: str, entries: list[Entry]) -> str:
+def _edit_text(text: str, entries: list[Entry]) -> str:
     if text and not text.endswith("\n"):
         text += "\n"
     lines = text.splitlines(keepends=True)
-    tree = _parsed(text)
-    dumped = {indent: _dumped(tree, indent).splitlines(keepends=True) for indent in _INDENTS}
-    indent = min(_INDENTS, key=lambda candidate: _differing(lines, dumped[candidate]))
-    untouched = dumped[indent]
+    tree = _parse(text)
+    dumps_by_indent = {indent: _dump(tree, indent).splitlines(keepends=True) for indent in _INDENTS}
+    indent = min(_INDENTS, key=lambda candidate: _count_differing_lines(lines, dumps_by_indent[candidate]))
+    untouched_lines = dumps_by_indent[indent]
     for entry in entries:
         _add(tree, entry, sum(indent))
-    edited = _dumped(tree, indent).splitlines(keepends=True)
-    whole = "".join(edited)
+    edited_lines = _dump(tree, indent).splitlines(keepends=True)
+    edited_text = "".join(edited_lines)
     # Lines with the file's own indent and with the library's may not be combined to the same data.
-    for kept in (lines, untouched):
-        if len(kept) == len(untouched) and _is_equal(mixed := _mixed(kept, untouched, edited), _parsed(whole)):
-            return mixed
-    return whole
+    for original_lines in (lines, untouched_lines):
+        if len(original_lines) == len(untouched_lines) and _is_equal(
+            restored_text := _restore_style(original_lines, untouched_lines, edited_lines), _parse(edited_text)
+        ):
+            return restored_text
+    return edited_text
 
 
-def _mixed(kept: Sequence[str], untouched: Sequence[str], edited: Sequence[str]) -> str:
+def _restore_style(original_lines: Sequence[str], untouched_lines: Sequence[str], edited_lines: Sequence[str]) -> str:
     """Return the edited lines, with the original text of lines that only the library's style changed."""
-    result: list[str] = []
-    for tag, start, end, first, last in SequenceMatcher(None, untouched, edited, autojunk=False).get_opcodes():
+    restored_lines: list[str] = []
+    for tag, start, end, first, last in SequenceMatcher(
+        None, untouched_lines, edited_lines, autojunk=False
+    ).get_opcodes():
         if tag == "equal":
-            result += kept[start:end]
+            restored_lines += original_lines[start:end]
         else:
-            comments = _following_comments(result, edited[first]) if tag == "insert" else []
-            result += [*edited[first:last], *comments]
-    return "".join(result)
+            comments = _following_comments(restored_lines, edited_lines[first]) if tag == "insert" else []
+            restored_lines += [*edited_lines[first:last], *comments]
+    return "".join(restored_lines)
 
 
 def _is_equal(text: str, tree: CommentedMap) -> bool:
     try:
-        return _parsed(text) == tree
+        return _parse(text) == tree
     except TrainstackError:
         return False
 
 
-def _following_comments(above: list[str], added: str) -> list[str]:
+def _following_comments(preceding_lines: list[str], added_line: str) -> list[str]:
     """Remove and return the last comments and empty lines, which belong to the key after the added line.
 
     The library attaches a comment to the value before it, so that a new key would separate it from its own.
     """
-    following: list[str] = []
-    while above and (
-        not above[-1].strip() or (above[-1].lstrip().startswith("#") and _column(above[-1]) < _column(added))
+    comments: list[str] = []
+    while preceding_lines and (
+        not preceding_lines[-1].strip()
+        or (preceding_lines[-1].lstrip().startswith("#") and _column(preceding_lines[-1]) < _column(added_line))
     ):
-        following.insert(0, above.pop())
-    return following
+        comments.insert(0, preceding_lines.pop())
+    return comments
 
 
 def _column(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _differing(one: Sequence[str], other: Sequence[str]) -> int:
+def _count_differing_lines(old_lines: Sequence[str], new_lines: Sequence[str]) -> int:
     return sum(
         max(end - start, last - first)
-        for tag, start, end, first, last in SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+        for tag, start, end, first, last in SequenceMatcher(None, old_lines, new_lines, autojunk=False).get_opcodes()
         if tag != "equal"
     )
 
@@ -144,7 +149,7 @@ def _yaml(indent: tuple[int, int]) -> YAML:
     return yaml
 
 
-def _parsed(text: str) -> CommentedMap:
+def _parse(text: str) -> CommentedMap:
     try:
         tree = _yaml(_INDENTS[0]).load(text)
     except YAMLError as error:
@@ -156,7 +161,7 @@ def _parsed(text: str) -> CommentedMap:
     return tree
 
 
-def _dumped(tree: CommentedMap, indent: tuple[int, int]) -> str:
+def _dump(tree: CommentedMap, indent: tuple[int, int]) -> str:
     stream = StringIO()
     _yaml(indent).dump(tree, stream)
     return stream.getvalue()
@@ -166,13 +171,13 @@ def _add(tree: CommentedMap, entry: Entry, step: int) -> None:
     parent, path = tree, entry.path
     for key in path[:-1]:
         parent = _child(parent, key, CommentedMap)
-    last, value, column = path[-1], _styled(entry.value), 2 * (len(path) - 1)
+    last_key, value, column = path[-1], _with_style(entry.value), 2 * (len(path) - 1)
     if entry.whole:
-        parent[last] = value
+        parent[last_key] = value
         if entry.comment:
-            parent.yaml_set_comment_before_after_key(last, before=entry.comment, indent=column)
+            parent.yaml_set_comment_before_after_key(last_key, before=entry.comment, indent=column)
         return
-    elements = _child(parent, last, CommentedSeq)
+    elements = _child(parent, last_key, CommentedSeq)
     if not elements and isinstance(value, CommentedMap):
         elements.fa.set_block_style()
     elif not elements:
@@ -190,16 +195,16 @@ def _child(parent: CommentedMap, key: str, kind: type[Any]) -> Any:
     return parent[key]
 
 
-def _styled(value: object) -> Any:
+def _with_style(value: object) -> Any:
     """Write short maps and lists of scalars on one line, and all other values in block style."""
     if isinstance(value, Mapping):
-        styled = CommentedMap({key: _styled(item) for key, item in value.items()})
-        flat = not any(isinstance(item, Mapping) or _has_maps(item) for item in value.values())
+        styled_map = CommentedMap({key: _with_style(element) for key, element in value.items()})
+        flat = not any(isinstance(element, Mapping) or _has_maps(element) for element in value.values())
         if value and flat and len(str(dict(value))) <= _WIDTH:
-            styled.fa.set_flow_style()
-        return styled
+            styled_map.fa.set_flow_style()
+        return styled_map
     if isinstance(value, list | tuple):
-        elements = CommentedSeq(_styled(item) for item in value)
+        elements = CommentedSeq(_with_style(element) for element in value)
         if not _has_maps(value):
             elements.fa.set_flow_style()
         return elements
@@ -207,4 +212,4 @@ def _styled(value: object) -> Any:
 
 
 def _has_maps(value: object) -> bool:
-    return isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value)
+    return isinstance(value, list | tuple) and any(isinstance(element, Mapping) for element in value)

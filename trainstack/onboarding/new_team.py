@@ -45,21 +45,21 @@ def plan(platform: Settings, request: Request, project: str, shared: SharedNames
     Raises TrainstackError with all faults: invalid names, unknown flavors or cohorts, bad quantities, and entries that
     differ.
     """
-    if found := faults(platform, request):
-        raise TrainstackError("\n".join(found))
+    if violations := faults(platform, request):
+        raise TrainstackError("\n".join(violations))
     name, queues = request.name, platform.queues
     namespace = request.namespace or name
-    namespaces = {declared.name for declared in platform.environment.namespaces}
+    namespaces = {declared_namespace.name for declared_namespace in platform.environment.namespaces}
     namespaces |= {*platform.environment.existing.namespaces}
-    existing = next((queue for queue in queues.cluster_queues if queue.name == name), None)
-    declared = {
+    existing_queue = next((queue for queue in queues.cluster_queues if queue.name == name), None)
+    exists_by_path = {
         "environment.namespaces": namespace in namespaces,
-        "queues.clusterQueues": existing is not None,
+        "queues.clusterQueues": existing_queue is not None,
         "queues.localQueues": (name, namespace) in [(queue.name, queue.namespace) for queue in queues.local_queues],
         "tenants.teams": name in [team.name for team in platform.tenants.teams],
     }
-    cohort = _only(request.cohort, [cohort.name for cohort in queues.cohorts])
-    flavor = _only(request.flavor, [flavor.name for flavor in queues.flavors])
+    cohort = _requested_or_only(request.cohort, [cohort.name for cohort in queues.cohorts])
+    flavor = _requested_or_only(request.flavor, [flavor.name for flavor in queues.flavors])
     quota = _quota(platform, request, cohort, flavor or "")
     members = {"groups": list(request.groups), "users": list(request.users)}
     subjects: dict[str, Any] = {key: names for key, names in members.items() if names} or {"serviceAccount": name}
@@ -80,39 +80,41 @@ def plan(platform: Settings, request: Request, project: str, shared: SharedNames
         "queues.localQueues": {"name": name, "namespace": namespace, "clusterQueue": name},
         "tenants.teams": {"name": name, "namespace": namespace, **subjects},
     }
-    entries = tuple(Entry(tuple(path.split(".")), values[path]) for path, known in declared.items() if not known)
+    entries = tuple(
+        Entry(tuple(path.split(".")), values[path]) for path, exists in exists_by_path.items() if not exists
+    )
     names = {"environment.namespaces": namespace}
     return Plan(
         entries=entries,
-        kept=tuple(f"{path}[{names.get(path, name)}]" for path, known in declared.items() if known),
+        kept=tuple(f"{path}[{names.get(path, name)}]" for path, exists in exists_by_path.items() if exists),
         chosen={
             "namespace": namespace,
-            **_described(existing, cohort, flavor or "", quota, request),
-            **({} if declared["tenants.teams"] else {"rights": _subjects(subjects)}),
+            **_describe_quota(existing_queue, cohort, flavor or "", quota, request),
+            **({} if exists_by_path["tenants.teams"] else {"rights": _describe_subjects(subjects)}),
         },
         team=_team_file(platform, name, namespace, project, shared),
     )
 
 
 def _quota(platform: Settings, request: Request, cohort: str | None, flavor: str) -> dict[str, str]:
-    borrowed = {
+    borrowed_quota = {
         resource: "0"
         for queue in platform.queues.cluster_queues
         if cohort is not None and queue.cohort == cohort
         for name, resource in nominal(queue)
         if name == flavor and resource not in DEFAULT_QUOTA
     }
-    requested = {resource: canonical(text) for resource, text in request.quota.items()}
-    return {**DEFAULT_QUOTA, **borrowed, **requested}
+    requested_quota = {resource: canonical(text) for resource, text in request.quota.items()}
+    return {**DEFAULT_QUOTA, **borrowed_quota, **requested_quota}
 
 
 def _team_file(platform: Settings, name: str, namespace: str, project: str, shared: SharedNames) -> str:
-    classes = _classes(platform)
+    classes = _storage_class_names(platform)
     storage_class = classes[0] if classes else "standard"
-    claim = _unused("training", shared.volumes)
+    claim = _unused_name("training", shared.volumes)
     volume = {"name": claim, "namespace": namespace, "storageClass": storage_class, "size": VOLUME_SIZE}
     run = {
-        "name": _unused("hello", shared.runs),
+        "name": _unused_name("hello", shared.runs),
         "kind": "Job",
         "namespace": namespace,
         "queue": name,
@@ -156,34 +158,36 @@ def _team_file(platform: Settings, name: str, namespace: str, project: str, shar
     return with_entries(_HEAD.format(name=name, platform=platform.stack, namespace=namespace), entries)
 
 
-def _unused(name: str, taken: Collection[str]) -> str:
+def _unused_name(name: str, taken_names: Collection[str]) -> str:
     """Return the name, with a number if an entry of that name would inherit shared values."""
-    numbered = (f"{name}-{number}" for number in count(2))
-    return name if name not in taken else next(other for other in numbered if other not in taken)
+    numbered_names = (f"{name}-{number}" for number in count(2))
+    return name if name not in taken_names else next(n for n in numbered_names if n not in taken_names)
 
 
-def _classes(platform: Settings) -> list[str]:
+def _storage_class_names(platform: Settings) -> list[str]:
     storage = platform.storage
-    provisioned = [item.name for item in storage.classes if item.provisioner != "kubernetes.io/no-provisioner"]
-    used = (volume.storage_class for volume in storage.volumes)
-    return [*provisioned, *platform.environment.existing.storage_classes, *used]
+    provisioned_classes = [c.name for c in storage.classes if c.provisioner != "kubernetes.io/no-provisioner"]
+    volume_classes = (volume.storage_class for volume in storage.volumes)
+    return [*provisioned_classes, *platform.environment.existing.storage_classes, *volume_classes]
 
 
 def _access_modes(platform: Settings, storage_class: str) -> list[str]:
-    used = (volume.access_modes for volume in platform.storage.volumes if volume.storage_class == storage_class)
-    return list(next(used, ("ReadWriteMany",)))
+    modes_in_use = (volume.access_modes for volume in platform.storage.volumes if volume.storage_class == storage_class)
+    return list(next(modes_in_use, ("ReadWriteMany",)))
 
 
-def _only(requested: str | None, names: list[str]) -> str | None:
+def _requested_or_only(requested: str | None, names: list[str]) -> str | None:
     return requested if requested is not None else names[0] if len(names) == 1 else None
 
 
-def _described(
-    existing: ClusterQueue | None, cohort: str | None, flavor: str, quota: Mapping[str, str], request: Request
+def _describe_quota(
+    existing_queue: ClusterQueue | None, cohort: str | None, flavor: str, quota: Mapping[str, str], request: Request
 ) -> dict[str, str]:
-    if existing is not None:
-        cohort = existing.cohort
-        quotas = ", ".join(f"{name} {value} on flavor {flavor}" for (flavor, name), value in nominal(existing).items())
+    if existing_queue is not None:
+        cohort = existing_queue.cohort
+        quotas = ", ".join(
+            f"{name} {value} on flavor {flavor}" for (flavor, name), value in nominal(existing_queue).items()
+        )
     else:
         quotas = ", ".join(
             f"{name} {value}"
@@ -194,7 +198,7 @@ def _described(
     return {"quota": quotas, "cohort": cohort or "none: it neither lends nor borrows"}
 
 
-def _subjects(subjects: Mapping[str, Any]) -> str:
+def _describe_subjects(subjects: Mapping[str, Any]) -> str:
     if "serviceAccount" in subjects:
         return f"service account {subjects['serviceAccount']} (default: no other subject was given)"
     return "; ".join(f"{kind} {', '.join(names)}" for kind, names in subjects.items())

@@ -15,7 +15,7 @@ from trainstack.settings.loading.load import Loaded, load_with_places
 
 def faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
     """The errors of an environment if the project had these files, by their names in the root."""
-    with _staged(root, files) as folder:
+    with _staged_project(root, files) as folder:
         try:
             loaded = load_with_places(folder, stack)
         except SettingsError as error:
@@ -26,7 +26,7 @@ def faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
 
 def load(root: Path, files: Mapping[str, str], stack: str) -> Loaded:
     """Load an environment as if the project had these files. Raises SettingsError."""
-    with _staged(root, files) as folder:
+    with _staged_project(root, files) as folder:
         return load_with_places(folder, stack)
 
 
@@ -36,13 +36,13 @@ def diff(root: Path, files: Mapping[str, str]) -> str:
     for name, text in files.items():
         path = project_file(root, name)
         old = read_text(path) if path.exists() else ""
-        before = f"a/{name}" if path.exists() else "/dev/null"
-        parts += unified_diff(old.splitlines(keepends=True), text.splitlines(keepends=True), before, f"b/{name}")
+        old_name = f"a/{name}" if path.exists() else "/dev/null"
+        parts += unified_diff(old.splitlines(keepends=True), text.splitlines(keepends=True), old_name, f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in parts)
 
 
 @contextmanager
-def _staged(root: Path, files: Mapping[str, str]) -> Iterator[Path]:
+def _staged_project(root: Path, files: Mapping[str, str]) -> Iterator[Path]:
     """Yield a folder with the content of the project and these files."""
     with temporary_folder() as folder, with_other_files(root, files, folder):
         yield folder

@@ -31,11 +31,11 @@ class Request:
 def faults(platform: Settings, request: Request) -> list[str]:
     if "platform" not in platform.environment.layers or platform.environment.profile != "owner":
         return [f"{platform.stack} is not a platform: name the environment that declares the queues with -s"]
-    bad = list(_bad_quota(platform, request.quota))
-    found = [*_bad_names(request), *_bad_choices(platform, request), *bad]
-    if not bad:
-        found += _contradictions(platform, request)
-    return found
+    quota_faults = list(_quota_faults(platform, request.quota))
+    violations = [*_name_faults(request), *_choice_faults(platform, request), *quota_faults]
+    if not quota_faults:
+        violations += _contradiction_faults(platform, request)
+    return violations
 
 
 def nominal(queue: ClusterQueue) -> dict[tuple[str, str], str]:
@@ -47,7 +47,7 @@ def nominal(queue: ClusterQueue) -> dict[tuple[str, str], str]:
     }
 
 
-def _bad_names(request: Request) -> Iterator[str]:
+def _name_faults(request: Request) -> Iterator[str]:
     for name, kind in ((request.name, "team"), (request.namespace or request.name, "namespace")):
         if not _NAME.fullmatch(name):
             yield (
@@ -56,7 +56,7 @@ def _bad_names(request: Request) -> Iterator[str]:
             )
 
 
-def _bad_choices(platform: Settings, request: Request) -> Iterator[str]:
+def _choice_faults(platform: Settings, request: Request) -> Iterator[str]:
     queues, stack = platform.queues, platform.stack
     exists = request.name in [queue.name for queue in queues.cluster_queues]
     flavors, cohorts = [flavor.name for flavor in queues.flavors], [cohort.name for cohort in queues.cohorts]
@@ -71,14 +71,14 @@ def _bad_choices(platform: Settings, request: Request) -> Iterator[str]:
         yield f"{stack} has {len(cohorts)} cohorts; name one with --cohort: {', '.join(cohorts)}"
 
 
-def _bad_quota(platform: Settings, quota: Mapping[str, str]) -> Iterator[str]:
+def _quota_faults(platform: Settings, quota: Mapping[str, str]) -> Iterator[str]:
     groups = (group for queue in platform.queues.cluster_queues for group in queue.resource_groups)
-    known = {*_NODE_RESOURCES, *(name for group in groups for name in group.covered_resources)}
+    known_resources = {*_NODE_RESOURCES, *(name for group in groups for name in group.covered_resources)}
     for resource, text in quota.items():
-        if resource not in known and "/" not in resource:
+        if resource not in known_resources and "/" not in resource:
             yield (
-                f"--quota {resource}={text}: unknown resource {resource}; known are {', '.join(sorted(known))}, and "
-                "devices with their vendor's domain, such as nvidia.com/gpu"
+                f"--quota {resource}={text}: unknown resource {resource}; known are "
+                f"{', '.join(sorted(known_resources))}, and devices with their vendor's domain, such as nvidia.com/gpu"
             )
         try:
             canonical(text)
@@ -86,24 +86,24 @@ def _bad_quota(platform: Settings, quota: Mapping[str, str]) -> Iterator[str]:
             yield f"--quota {resource}={text}: {error}"
 
 
-def _contradictions(platform: Settings, request: Request) -> Iterator[str]:
+def _contradiction_faults(platform: Settings, request: Request) -> Iterator[str]:
     """Report requested values that differ from existing entries, which are never edited."""
     name, namespace = request.name, request.namespace or request.name
     remedy = f"edit it in Pulumi.{platform.stack}.yaml, or choose another name"
     for team in platform.tenants.teams:
         if team.name == name:
-            for key, value in _differing_team(request, team):
+            for key, value in _team_differences(request, team):
                 yield f"team {name} already exists with {key} {value}; {remedy}"
     for queue in platform.queues.cluster_queues:
         if queue.name == name:
-            for difference in _differing_queue(request, queue):
+            for difference in _queue_differences(request, queue):
                 yield f"cluster queue {name} already exists {difference}; {remedy}"
     for local in platform.queues.local_queues:
         if (local.name, local.namespace) == (name, namespace) and local.cluster_queue != name:
             yield f"local queue {namespace}/{name} already exists for cluster queue {local.cluster_queue}; {remedy}"
 
 
-def _differing_team(request: Request, team: Team) -> Iterator[tuple[str, str]]:
+def _team_differences(request: Request, team: Team) -> Iterator[tuple[str, str]]:
     # The default of --namespace is the team's name, in every call.
     if (request.namespace or request.name) != team.namespace:
         yield "namespace", team.namespace
@@ -113,7 +113,7 @@ def _differing_team(request: Request, team: Team) -> Iterator[tuple[str, str]]:
         yield "users", ", ".join(team.users) or "none"
 
 
-def _differing_queue(request: Request, queue: ClusterQueue) -> Iterator[str]:
+def _queue_differences(request: Request, queue: ClusterQueue) -> Iterator[str]:
     if request.cohort is not None and request.cohort != queue.cohort:
         yield f"in cohort {queue.cohort or 'none'}"
     quotas = nominal(queue)
@@ -121,6 +121,6 @@ def _differing_queue(request: Request, queue: ClusterQueue) -> Iterator[str]:
     if request.flavor is not None and request.flavor not in flavors:
         yield f"on flavor {', '.join(flavors)}"
     for resource, text in request.quota.items():
-        declared = [quantity for (_, name), quantity in quotas.items() if name == resource]
-        if canonical(text) not in declared:
-            yield f"with {resource} {' and '.join(declared) or '0'}"
+        quantities = [quantity for (_, name), quantity in quotas.items() if name == resource]
+        if canonical(text) not in quantities:
+            yield f"with {resource} {' and '.join(quantities) or '0'}"

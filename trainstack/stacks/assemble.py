@@ -35,103 +35,111 @@ from trainstack.stacks.training import training
 
 def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
     """Declare all resources and return the stack's outputs. `secrets` is the decrypted section, if there is one."""
-    settings, decided = program.settings, program.decided
+    settings, run_decision = program.settings, program.decided
     layers = settings.environment.layers
-    expected = settings.cluster.identity is not None
+    is_expected = settings.cluster.identity is not None
     profile = settings.environment.profile
-    known = remember(
-        program.cluster, program.state.identity, settings.stack, profile, expected=expected, refuse=_refuse
+    # First, so that an `up` that fails later has stored which cluster the state belongs to.
+    cluster_memory = remember(
+        program.cluster, program.state.identity, settings.stack, profile, expected=is_expected, refuse=_refuse
     )
     context = settings.cluster.context
-    provider, generating = _provider("cluster", context, known), None
-    if any("generateName" in ledger.launch["metadata"] for ledger in decided.all_launches):
-        generating = _provider("cluster-generating", context, known, enableServerSideApply="false")
+    provider, generating_provider = _provider("cluster", context, cluster_memory), None
+    if any("generateName" in ledger.launch["metadata"] for ledger in run_decision.all_launches):
+        generating_provider = _provider("cluster-generating", context, cluster_memory, enableServerSideApply="false")
     proofs = [prove(provider, "cluster", program.cluster, refuse=_refuse)]
-    if generating:
-        proofs.append(prove(generating, "cluster-generating", program.cluster, refuse=_refuse))
+    if generating_provider:
+        proofs.append(prove(generating_provider, "cluster-generating", program.cluster, refuse=_refuse))
     mark(program.state.identity)
     gates = [proof for proof in proofs if proof is not None]
-    opts = pulumi.ResourceOptions(providers=[provider], depends_on=[known, *gates])
+    opts = pulumi.ResourceOptions(providers=[provider], depends_on=[cluster_memory, *gates])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
-    after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
-    everything: tuple[pulumi.Resource, ...] = ()
+    dependencies: tuple[pulumi.Input[pulumi.Resource], ...] = ()
+    all_resources: tuple[pulumi.Resource, ...] = ()
+    # These change or add hooks to all objects that are declared from here on.
     await_deletion(program.replacements, partial(wait_until_replaceable, context=context))
     take_fields_over(program.taken, program.state.identity, context)
-    declared = program.declared
-    kept = decided.live.keys() & {ledger.launch_name for ledger in decided.all_launches}
-    named = {identity(item) for item in declared.manifests(decided.groups) if "name" in item["metadata"]}
-    hooks = teardown(settings, program.state, declared.retained, kept, named, program.recorded)
+    stack_objects = program.declared
+    live_launches = run_decision.live.keys() & {ledger.launch_name for ledger in run_decision.all_launches}
+    declared_identities = {
+        identity(manifest)
+        for manifest in stack_objects.manifests(run_decision.groups)
+        if "name" in manifest["metadata"]
+    }
+    hooks = teardown(
+        settings, program.state, stack_objects.retained, live_launches, declared_identities, program.recorded
+    )
     attach(hooks)
     if "platform" in layers:
-        owned = platform(declared, program.definitions, _before_definitions(program), secrets, opts)
-        after, everything = owned.last, owned.resources
-        outputs.update(owned.outputs)
+        platform_layer = platform(stack_objects, program.definitions, _steps_before_definitions(program), secrets, opts)
+        dependencies, all_resources = platform_layer.last, platform_layer.resources
+        outputs.update(platform_layer.outputs)
     elif settings.environment.platform is not None:
         reference = pulumi.StackReference(settings.environment.platform)
         outputs["localQueues"] = queues = reference.require_output("localQueues")
         # Volumes and runs depend on the reference, so that a missing queue prevents them all.
-        after = (queues.apply(partial(_with_queues_of, reference, settings)),)
+        dependencies = (queues.apply(partial(_refuse_unknown_queues, reference, settings)),)
     if secrets is not None and "platform" not in layers:
-        following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
-        after = (*after, Secrets("secrets", declared, secrets, following))
+        secret_options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*dependencies]))
+        dependencies = (*dependencies, Secrets("secrets", stack_objects, secrets, secret_options))
     if "training" in layers:
-        groups = [(group, _launching(program, group, generating)) for group in decided.groups]
-        resources, declared_outputs = training(declared.volumes, groups, after, opts)
-        everything += resources
-        outputs.update(declared_outputs)
-        outputs["waiting"] = {run: list(others) for run, others in decided.waiting.items()}
-        outputs["waitingTrials"] = {sweep.name: len(sweep.waiting) for sweep in decided.sweeps if sweep.waiting}
+        groups = [(group, _launch_options(program, group, generating_provider)) for group in run_decision.groups]
+        training_resources, training_outputs = training(stack_objects.volumes, groups, dependencies, opts)
+        all_resources += training_resources
+        outputs.update(training_outputs)
+        outputs["waiting"] = {run: list(run_ids) for run, run_ids in run_decision.waiting.items()}
+        outputs["waitingTrials"] = {sweep.name: len(sweep.waiting) for sweep in run_decision.sweeps if sweep.waiting}
         outputs["protected"] = list(protected(settings))
-    Guard("guard", hooks, everything)
-    outputs["retained"] = [f"{shown(kept.identity)}: {kept.reason}" for kept in declared.retained]
+    Guard("guard", hooks, all_resources)
+    outputs["retained"] = [f"{shown(retained.identity)}: {retained.reason}" for retained in stack_objects.retained]
     outputs["commands"] = {
         "status": f"trainstack status -s {settings.stack}",
         "wait": f"trainstack wait -s {settings.stack}",
         **{
             f"fetch {ledger.run_id}": f"trainstack fetch {ledger.run_id} -s {settings.stack}"
-            for ledger in decided.runs.ledgers
+            for ledger in run_decision.runs.ledgers
         },
     }
     return outputs
 
 
-def _before_definitions(program: Program) -> Before:
+def _steps_before_definitions(program: Program) -> Before:
     """Return the steps before definitions are applied: the end of a terminating one, or the transfer of its fields."""
     context, state = program.settings.cluster.context, program.state.identity
-    result: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
+    steps: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
     for manifest in program.replacements.values():
         if manifest["kind"] == KIND:
-            result[manifest["metadata"]["name"]].append(partial(wait_until_replaceable, manifest, context))
+            steps[manifest["metadata"]["name"]].append(partial(wait_until_replaceable, manifest, context))
     for manifest, metadata in program.taken:
         if manifest["kind"] == KIND:
             owner = owner_of(metadata)
-            result[manifest["metadata"]["name"]].append(partial(transfer, manifest, owner, state, context))
-    return result
+            steps[manifest["metadata"]["name"]].append(partial(transfer, manifest, owner, state, context))
+    return steps
 
 
-def _launching(program: Program, group: LaunchGroup, generating: pulumi.ProviderResource | None) -> LaunchOptions:
-    decided, state = program.decided, program.state.identity
-    recorded = {launch.labels.get(LAUNCH) for launch in program.recorded}
+def _launch_options(program: Program, group: LaunchGroup, generating: pulumi.ProviderResource | None) -> LaunchOptions:
+    run_decision, state_identity = program.decided, program.state.identity
+    recorded_names = {launch_name.labels.get(LAUNCH) for launch_name in program.recorded}
     claims = {}
-    for launched in group.launches:
-        launch = launched.launch_name
-        if (ledger := group.config_maps.get(launch)) is not None:
-            claims[launch] = Claim(
-                launch=launched.launch,
+    for ledger in group.launches:
+        launch_name = ledger.launch_name
+        if (config_map := group.config_maps.get(launch_name)) is not None:
+            claims[launch_name] = Claim(
+                launch=ledger.launch,
                 # The claim is written before the engine declares the ledger, which adds the identity of the state.
-                ledger={**ledger, "metadata": with_state(ledger["metadata"], state)},
-                version=decided.config_map_versions.get(identity(ledger)),
-                earlier=decided.claims_of(launched),
-                is_live=launch in decided.live,
-                is_recorded=launch in recorded,
+                ledger={**config_map, "metadata": with_state(config_map["metadata"], state_identity)},
+                version=run_decision.config_map_versions.get(identity(config_map)),
+                earlier=run_decision.claims_of(ledger),
+                is_live=launch_name in run_decision.live,
+                is_recorded=launch_name in recorded_names,
             )
     return LaunchOptions(
-        context=program.settings.cluster.context, live=decided.live, claims=claims, generating=generating
+        context=program.settings.cluster.context, live=run_decision.live, claims=claims, generating=generating
     )
 
 
 def _provider(
-    name: str, context: str | None, known: pulumi.Output[pulumi.Resource], **changes: str
+    name: str, context: str | None, cluster_memory: pulumi.Output[pulumi.Resource], **overrides: str
 ) -> pulumi.ProviderResource:
     """Return a provider that reads KUBECONFIG in every operation.
 
@@ -143,19 +151,19 @@ def _provider(
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",
         **({"context": context} if context else {}),
-        **changes,
+        **overrides,
     }
     # All objects depend on their provider, and so on the check that this is the stack's own cluster.
-    opts = pulumi.ResourceOptions(version=PROVIDER_VERSION, depends_on=[known])
+    opts = pulumi.ResourceOptions(version=PROVIDER_VERSION, depends_on=[cluster_memory])
     return pulumi.ProviderResource("kubernetes", name, properties, opts)
 
 
-def _with_queues_of(
+def _refuse_unknown_queues(
     platform: pulumi.StackReference, settings: Settings, local_queues: Sequence[str]
 ) -> pulumi.StackReference:
     """Return the platform's stack. Raises RunError if it does not have a run's queue."""
-    if unknown := unknown_queues(settings, local_queues):
-        _refuse("\n".join(unknown))
+    if violations := unknown_queues(settings, local_queues):
+        _refuse("\n".join(violations))
     return platform
 
 

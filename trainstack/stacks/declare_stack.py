@@ -30,14 +30,14 @@ def declare_stack(root: Path, response: "Future[Struct]") -> None:
     # The engine's configuration includes `--config`, `--config-file` and decrypted secrets, and overrides the file. Its
     # keys are `trainstack:<section>`, whatever the project's name.
     config = pulumi.Config(PROJECT.removesuffix(":"))
-    engine = _sections(config)
+    engine_values = _engine_sections(config)
     stack = pulumi.get_stack()
     try:
         if permission := teardown_permission(root, stack):
             with shared_clients():
                 end(root, permission, read_engine_state(response.result()))
             return
-        files = check_files(root, stack, engine)
+        files = check_files(root, stack, engine_values)
         state = read_engine_state(response.result())
         with shared_clients():
             program = decide(files, own_state(state), recorded_launches(stack, state))
@@ -49,23 +49,25 @@ def declare_stack(root: Path, response: "Future[Struct]") -> None:
             report(error)
         raise pulumi.RunError(clean(message)) from error
     refuse_dependents(state)
-    _declare(program, config)
+    _declare_program(program, config)
 
 
-def _sections(config: pulumi.Config) -> dict[str, str]:
+def _engine_sections(config: pulumi.Config) -> dict[str, str]:
     """Return the engine's values of the sections, except secrets. Raises RunError if another section has a secret."""
     sections = [section for section in SECTIONS if section != SECRETS]
-    if secret := [section for section in sections if pulumi.runtime.is_config_secret(config.full_key(section))]:
+    if secret_sections := [
+        section for section in sections if pulumi.runtime.is_config_secret(config.full_key(section))
+    ]:
         # The objects of a section contain its values, and so would the state and every preview.
         raise pulumi.RunError(
-            f"{', '.join(map(config.full_key, secret))}: contains a secret, which would be written into objects in "
-            f"plain text; move the value to {config.full_key(SECRETS)}"
+            f"{', '.join(map(config.full_key, secret_sections))}: contains a secret, which would be written into "
+            f"objects in plain text; move the value to {config.full_key(SECRETS)}"
         )
     values = {config.full_key(section): config.get(section) for section in sections}
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _declare(program: Program, config: pulumi.Config) -> None:
+def _declare_program(program: Program, config: pulumi.Config) -> None:
     if program.settings.secrets.secrets and not pulumi.runtime.is_config_secret(config.full_key(SECRETS)):
         raise pulumi.RunError(
             f"{config.full_key(SECRETS)}: the engine's values differ from the stack's file and are in plain text; "

@@ -49,35 +49,37 @@ class DeletionGuard:
             settings: the environment.
             state: the identity of the engine's state.
             stop: ids of runs and names of sweeps that may be stopped.
-            kept: in an `up`, the names of the live launches that it declares.
-            declared: in an `up`, the objects that it declares, which only a replacement deletes.
-            confirmed: in a command that deletes the stack, the objects whose deletion the user confirmed.
+            declared_launches: in an `up`, the names of the live launches that it declares.
+            declared_objects: in an `up`, the objects that it declares, which only a replacement deletes.
+            confirmed_objects: in a command that deletes the stack, the objects whose deletion the user confirmed.
 
         """
         self._settings, self._state = settings, state
         self._stop = frozenset(stop)
-        self._kept = frozenset(kept)
-        self._declared = frozenset(declared)
-        self._confirmed = None if confirmed is None else frozenset(confirmed)
-        self._destroys = confirmed is not None
+        self._declared_launches = frozenset(kept)
+        self._declared_objects = frozenset(declared)
+        self._confirmed_objects = None if confirmed is None else frozenset(confirmed)
+        self._is_destroy = confirmed is not None
 
     def destroy(self) -> None:
         """Expect the deletion of the whole stack, whose users and volumes have been checked."""
-        self._destroys = True
+        self._is_destroy = True
 
     def check(self, args: pulumi.ResourceHookArgs) -> None:
         """Raise RefusedError if the object of a resource may not be deleted, and ClusterError if it cannot be read."""
         inputs = args.old_inputs or {}
-        kind, declared = str(inputs.get("kind")), inputs.get("metadata") or {}
+        kind, declared_metadata = str(inputs.get("kind")), inputs.get("metadata") or {}
         namespace, _, name = args.id.rpartition("/")
-        who: Identity = (kind, namespace or None, name)
+        identity: Identity = (kind, namespace or None, name)
         body = self._read(
-            str(inputs["apiVersion"]), who, whole=kind == _CLAIM or LAUNCH in (declared.get("labels") or {})
+            str(inputs["apiVersion"]),
+            identity,
+            whole=kind == _CLAIM or LAUNCH in (declared_metadata.get("labels") or {}),
         )
         if body is None or "deletionTimestamp" in body["metadata"]:
             return
-        owner = owner_refusal(
-            who,
+        ownership_refusal = owner_refusal(
+            identity,
             body["metadata"],
             urn=args.urn,
             stack=self._settings.stack,
@@ -85,47 +87,52 @@ class DeletionGuard:
             take_over=self._settings.cluster.take_over,
         )
         # A launch that has lost other labels than its owner's is still a launch.
-        labels = {**(body["metadata"].get("labels") or {}), **(declared.get("labels") or {})}
+        labels = {**(body["metadata"].get("labels") or {}), **(declared_metadata.get("labels") or {})}
         if LAUNCH in labels:
             # A refresh drops a removed label from the state, too.
             labels.setdefault(RUN, labels[LAUNCH].rpartition("-")[0])
-        marked = {**body, "metadata": {**body["metadata"], "labels": labels}}
-        if refusal := owner or self._refusal(who, marked):
+        labeled_body = {**body, "metadata": {**body["metadata"], "labels": labels}}
+        if refusal := ownership_refusal or self._deletion_refusal(identity, labeled_body):
             raise RefusedError(refusal)
 
-    def _refusal(self, who: Identity, body: Body) -> str:
-        if self._confirmed is not None and who not in self._confirmed:
+    def _deletion_refusal(self, identity: Identity, body: Body) -> str:
+        if self._confirmed_objects is not None and identity not in self._confirmed_objects:
             return (
-                f"{shown(who)} is not among the objects whose deletion was confirmed: the stack has changed since. Run "
-                "the command again to see the current ones"
+                f"{shown(identity)} is not among the objects whose deletion was confirmed: the stack has changed "
+                "since. Run the command again to see the current ones"
             )
         if LAUNCH in body["metadata"]["labels"]:
-            return self._launch_refusal(who, body)
-        if self._destroys:
+            return self._launch_refusal(identity, body)
+        if self._is_destroy:
             # Others may have put objects into it since the plan.
-            return "\n".join(self._user_refusals(who)) if who[0] == _NAMESPACE else ""
-        if who in self._declared and (who[0] == _NAMESPACE or LEDGER in body["metadata"]["labels"]):
+            return "\n".join(self._user_refusals(identity)) if identity[0] == _NAMESPACE else ""
+        if identity in self._declared_objects and (identity[0] == _NAMESPACE or LEDGER in body["metadata"]["labels"]):
             return (
-                f"{shown(who)} is declared, and its replacement would delete "
-                f"{'all objects in it' if who[0] == _NAMESPACE else 'the record of a launch'}: leave out `--replace` "
-                "and the like, or delete the whole stack with `trainstack destroy`"
+                f"{shown(identity)} is declared, and its replacement would delete "
+                f"{'all objects in it' if identity[0] == _NAMESPACE else 'the record of a launch'}: leave out "
+                "`--replace` and the like, or delete the whole stack with `trainstack destroy`"
             )
-        if who[0] == _CLAIM and body["spec"].get("volumeName") and f"{who[1]}/{who[2]}" not in self._discarded:
+        if (
+            identity[0] == _CLAIM
+            and body["spec"].get("volumeName")
+            and f"{identity[1]}/{identity[2]}" not in self._discardable_volumes
+        ):
             return (
-                f"{shown(who)} would be deleted with its data (volume {body['spec']['volumeName']}); leave out "
-                f"`--replace` and the like, or allow the loss: trainstack:storage: discard: [{who[1]}/{who[2]}]"
+                f"{shown(identity)} would be deleted with its data (volume {body['spec']['volumeName']}); leave out "
+                "`--replace` and the like, or allow the loss: trainstack:storage: "
+                f"discard: [{identity[1]}/{identity[2]}]"
             )
-        return "\n".join(self._user_refusals(who)) if may_be_used(who[0], body["metadata"]) else ""
+        return "\n".join(self._user_refusals(identity)) if may_be_used(identity[0], body["metadata"]) else ""
 
-    def _launch_refusal(self, who: Identity, body: Body) -> str:
+    def _launch_refusal(self, identity: Identity, body: Body) -> str:
         labels = body["metadata"]["labels"]
-        if labels[LAUNCH] in self._kept and not self._destroys:
+        if labels[LAUNCH] in self._declared_launches and not self._is_destroy:
             return (
-                f"{shown(who)} belongs to a launch of run {labels.get(RUN)} that this change keeps. Its replacement "
-                "would launch the run a second time: leave out `--replace` and the like, and raise the run's `attempt` "
-                "to train again. `trainstack destroy` deletes the whole stack"
+                f"{shown(identity)} belongs to a launch of run {labels.get(RUN)} that this change keeps. Its "
+                "replacement would launch the run a second time: leave out `--replace` and the like, and raise the "
+                "run's `attempt` to train again. `trainstack destroy` deletes the whole stack"
             )
-        if who[0] == _COMPANION or {labels.get(RUN), labels.get(SWEEP)} & self._stop:
+        if identity[0] == _COMPANION or {labels.get(RUN), labels.get(SWEEP)} & self._stop:
             return ""
         launch = live_launch(body)
         if not launch.active:
@@ -137,18 +144,20 @@ class DeletionGuard:
         return SharedClients()
 
     @property
-    def _discarded(self) -> Collection[str]:
+    def _discardable_volumes(self) -> Collection[str]:
         return self._settings.storage.discard
 
-    def _user_refusals(self, who: Identity) -> list[str]:
-        live = read_users(self._settings, {who})
+    def _user_refusals(self, identity: Identity) -> list[str]:
+        live = read_users(self._settings, {identity})
         # The others are deleted too, and may be terminating.
-        kept = [launch for launch in live.launches if launch.active and launch.launch in self._kept]
-        active = () if self._destroys else {(launch.kind, launch.namespace, launch.name) for launch in kept}
-        return user_refusals(live, frozenset({who}), active)
+        launches = [launch for launch in live.launches if launch.active and launch.launch in self._declared_launches]
+        active_launches = (
+            () if self._is_destroy else {(launch.kind, launch.namespace, launch.name) for launch in launches}
+        )
+        return user_refusals(live, frozenset({identity}), active_launches)
 
-    def _read(self, api_version: str, who: Identity, *, whole: bool) -> Body | None:
-        kind, namespace, name = who
+    def _read(self, api_version: str, identity: Identity, *, whole: bool) -> Body | None:
+        kind, namespace, name = identity
         manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}}
         path = paths.location(manifest)
 

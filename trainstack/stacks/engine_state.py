@@ -32,64 +32,76 @@ def read_engine_state(response: Struct) -> tuple[StateResource, ...]:
 
     `response` is the response to `request_engine_state`.
     """
-    found = response.fields["outputs"].struct_value.fields
-    return tuple(_resource(urn, resource.struct_value) for urn, resource in found.items())
+    resources_by_urn = response.fields["outputs"].struct_value.fields
+    return tuple(_state_resource(urn, resource.struct_value) for urn, resource in resources_by_urn.items())
 
 
-def _resource(urn: str, found: Struct) -> StateResource:
-    resource, outputs = state_resource(urn, None), found.fields["outputs"].struct_value
-    used = _fields(outputs, "input", "output")
+def _state_resource(urn: str, stored: Struct) -> StateResource:
+    resource, outputs = state_resource(urn, None), stored.fields["outputs"].struct_value
+    properties = _convert_fields(outputs, "input", "output")
     if "metadata" in outputs.fields:
-        used["metadata"] = _fields(outputs.fields["metadata"].struct_value, *_METADATA)
-    is_needed = resource.parent_type in (RUNS, SWEEP) or resource.type in _DECLARED_RETENTION
-    if is_needed and "__inputs" in outputs.fields:
-        declared = outputs.fields["__inputs"].struct_value.fields
-        if "metadata" in declared:
-            used["__inputs"] = {"metadata": _fields(declared["metadata"].struct_value, *_METADATA)}
-    return replace(resource, outputs=used)
+        properties["metadata"] = _convert_fields(outputs.fields["metadata"].struct_value, *_METADATA)
+    has_relevant_inputs = resource.parent_type in (RUNS, SWEEP) or resource.type in _DECLARED_RETENTION
+    if has_relevant_inputs and "__inputs" in outputs.fields:
+        inputs = outputs.fields["__inputs"].struct_value.fields
+        if "metadata" in inputs:
+            properties["__inputs"] = {"metadata": _convert_fields(inputs["metadata"].struct_value, *_METADATA)}
+    return replace(resource, outputs=properties)
 
 
-def _fields(found: Struct, *names: str) -> dict[str, Any]:
+def _convert_fields(struct: Struct, *names: str) -> dict[str, Any]:
     """Convert some fields. All fields of a state have tens of thousands of values."""
-    used = Struct(fields={name: found.fields[name] for name in names if name in found.fields})
-    return dict(rpc.deserialize_properties_unwrap_secrets(used)[0])
+    selected = Struct(fields={name: struct.fields[name] for name in names if name in struct.fields})
+    return dict(rpc.deserialize_properties_unwrap_secrets(selected)[0])
 
 
 def own_state(resources: Iterable[StateResource]) -> OwnState:
     """Return the state's identity, a new one if it has none yet, and its objects."""
-    known = list(resources)
-    stash = (found.outputs.get("output") for found in known if (found.type, found.name) == (_STASH, MEMORY))
-    definitions = {name: revision for found in known for name, revision in revisions(found).items()}
-    objects = {who: _state_object(found, who) for found in known if (who := _object(found)) is not None}
-    moved = frozenset(name for kind, _, name in objects if kind == KIND)
+    stored_resources = list(resources)
+    stash_outputs = (
+        resource.outputs.get("output")
+        for resource in stored_resources
+        if (resource.type, resource.name) == (_STASH, MEMORY)
+    )
+    definitions = {name: revision for resource in stored_resources for name, revision in revisions(resource).items()}
+    objects = {
+        identity: _state_object(resource, identity)
+        for resource in stored_resources
+        if (identity := _object_identity(resource)) is not None
+    }
+    object_definitions = frozenset(name for kind, _, name in objects if kind == KIND)
     # The first digit is a letter: YAML parsers read `0b08…` or `12e4…` as a number.
-    new = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
-    identity = str(next(stash, new))
-    stacks = {labels.get(STACK, "") for labels in (_labels(found, identity) for found in known) if labels}
+    new_identity = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
+    state_identity = str(next(stash_outputs, new_identity))
+    stacks = {
+        labels.get(STACK, "")
+        for labels in (_own_labels(resource, state_identity) for resource in stored_resources)
+        if labels
+    }
     stack = stacks.pop() if len(stacks) == 1 else ""
-    held = objects.keys() | identities(definitions)
-    return OwnState(identity, frozenset(held), definitions, moved, objects, stack)
+    object_identities = objects.keys() | identities(definitions)
+    return OwnState(state_identity, frozenset(object_identities), definitions, object_definitions, objects, stack)
 
 
-def _labels(resource: StateResource, identity: str) -> Mapping[str, str]:
+def _own_labels(resource: StateResource, state_identity: str) -> Mapping[str, str]:
     """The labels of an object that this state declares."""
     metadata = resource.outputs.get("metadata")
-    is_own = isinstance(metadata, Mapping) and owner_of(metadata) == identity
+    is_own = isinstance(metadata, Mapping) and owner_of(metadata) == state_identity
     return metadata.get("labels") or {} if metadata is not None and is_own else {}
 
 
-def _state_object(resource: StateResource, who: Identity) -> StateObject:
-    version = resource.type.removeprefix("kubernetes:").rpartition(":")[0].removeprefix("core/")
-    declared = (resource.outputs.get("__inputs") or {}).get("metadata") or resource.outputs["metadata"]
+def _state_object(resource: StateResource, identity: Identity) -> StateObject:
+    api_version = resource.type.removeprefix("kubernetes:").rpartition(":")[0].removeprefix("core/")
+    metadata = (resource.outputs.get("__inputs") or {}).get("metadata") or resource.outputs["metadata"]
     return StateObject(
-        api_version=version,
+        api_version=api_version,
         urn=resource.urn,
-        retained=is_retained(who[0], declared),
-        of_launch=LAUNCH in (declared.get("labels") or {}),
+        retained=is_retained(identity[0], metadata),
+        of_launch=LAUNCH in (metadata.get("labels") or {}),
     )
 
 
-def _object(resource: StateResource) -> Identity | None:
+def _object_identity(resource: StateResource) -> Identity | None:
     metadata = resource.outputs.get("metadata")
     if resource.type == _NAMESPACE and not resource.parent_type and resource.name.endswith(_PROOF):
         return None

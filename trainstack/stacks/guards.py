@@ -41,25 +41,33 @@ def namespaces_to_prepare(settings: Settings, manifests: Sequence[Mapping[str, A
 
     A deployer has roles only in its namespaces, so it can read nothing in a missing one. Raises ClusterError.
     """
-    declared = [manifest for manifest in manifests if manifest["kind"] == "Namespace"]
-    if not declared:
+    namespaces = [manifest for manifest in manifests if manifest["kind"] == "Namespace"]
+    if not namespaces:
         return ()
     context = settings.cluster.context
-    missing = {*map(identity, declared)} - read_metadata(declared, context).keys()
-    return uncreatable((name for *_, name in missing), settings.stack, context)
+    missing_namespaces = {*map(identity, namespaces)} - read_metadata(namespaces, context).keys()
+    return uncreatable((name for *_, name in missing_namespaces), settings.stack, context)
 
 
 def volumes_with_data(
     settings: Settings, state: OwnState, places: Mapping[str, Place]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return refusals and notes about the volumes that the change would delete or replace. Raises ClusterError."""
-    held = {who: recorded.retained for who, recorded in state.objects.items() if who[0] == "PersistentVolumeClaim"}
-    claims, persistent = read_volumes(settings, held)
-    retained = {(str(namespace), name): is_retained for (_, namespace, name), is_retained in held.items()}
-    endangered = volumes.dangers(settings, claims, persistent, lambda path: nearest_place(places, path), retained)
+    retention_by_claim = {
+        key: state_object.retained for key, state_object in state.objects.items() if key[0] == "PersistentVolumeClaim"
+    }
+    claims, persistent_volumes = read_volumes(settings, retention_by_claim)
+    retention_by_name = {
+        (str(namespace), name): is_retained for (_, namespace, name), is_retained in retention_by_claim.items()
+    }
+    dangers = volumes.dangers(
+        settings, claims, persistent_volumes, lambda path: nearest_place(places, path), retention_by_name
+    )
     discard = settings.storage.discard
-    discarded = {danger.name.partition("/")[0] for danger in endangered if danger.name in discard and not danger.remedy}
-    return volumes.judge(endangered, discard, read_mounts(discarded, settings.cluster.context))
+    discard_namespaces = {
+        danger.name.partition("/")[0] for danger in dangers if danger.name in discard and not danger.remedy
+    }
+    return volumes.judge(dangers, discard, read_mounts(discard_namespaces, settings.cluster.context))
 
 
 def fields_of_others(
@@ -70,15 +78,20 @@ def fields_of_others(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return refusals and notes about values that other field managers have set in this stack's objects.
 
-    `live` is the metadata of the live objects; values in `adopted` objects are overwritten. Raises ClusterError.
+    `live_metadata` is the metadata of the live objects; values in `adopted_objects` are overwritten. Raises
+    ClusterError.
     """
-    whole = [_with_keys(settings, manifest) for manifest in manifests]
-    contested = [(manifest, managers.held(manifest, live[identity(manifest)])) for manifest in whole]
-    fields_of = {paths.location(manifest): (manifest, fields) for manifest, fields in contested if fields}
+    complete_manifests = [_with_secret_keys(settings, manifest) for manifest in manifests]
+    manifests_and_fields = [
+        (manifest, managers.held(manifest, live[identity(manifest)])) for manifest in complete_manifests
+    ]
+    fields_by_path = {
+        paths.location(manifest): (manifest, fields) for manifest, fields in manifests_and_fields if fields
+    }
     refusals, notes = [], []
-    for path, response in read(list(fields_of), settings.cluster.context).items() if fields_of else ():
+    for path, response in read(list(fields_by_path), settings.cluster.context).items() if fields_by_path else ():
         if exists(path, response):
-            manifest, fields = fields_of[path]
+            manifest, fields = fields_by_path[path]
             for difference in managers.overwritten(manifest, response.body, fields):
                 if identity(manifest) in adopted:
                     notes.append(f"{difference}, which wins (adopt: true)")
@@ -97,37 +110,39 @@ def immutable_edits(
 ) -> tuple[str, ...]:
     """Return refusals of edits of immutable fields.
 
-    `written`: the live objects that this change may edit. `volumes_with_data` judges claims and volumes. Raises
-    ClusterError.
+    `editable_objects`: the live objects that this change may edit. `check_data_loss` covers claims and volumes.
+    Raises ClusterError.
     """
-    edited = {
-        paths.location(manifest): (path, manifest)
-        for path, manifest in with_immutable_fields(environment)
-        if (who := identity(manifest)) in written and immutable.may_be_refused(who[0], in_state=who in state.objects)
+    manifests_by_location = {
+        paths.location(manifest): (settings_path, manifest)
+        for settings_path, manifest in with_immutable_fields(environment)
+        if (key := identity(manifest)) in written and immutable.may_be_refused(key[0], in_state=key in state.objects)
     }
-    found: list[str] = []
-    for location, answer in read(list(edited), environment.settings.cluster.context).items() if edited else ():
-        path, manifest = edited[location]
-        if exists(location, answer):
+    refusals: list[str] = []
+    for location, response in (
+        read(list(manifests_by_location), environment.settings.cluster.context).items() if manifests_by_location else ()
+    ):
+        settings_path, manifest = manifests_by_location[location]
+        if exists(location, response):
             in_state = identity(manifest) in state.objects
-            found += immutable.refusals(path, manifest, answer.body, places, in_state=in_state)
-    return tuple(sorted(found))
+            refusals += immutable.refusals(settings_path, manifest, response.body, places, in_state=in_state)
+    return tuple(sorted(refusals))
 
 
-def _with_keys(settings: Settings, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_secret_keys(settings: Settings, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add the declared keys to a Secret, whose values only the engine can decrypt."""
     if manifest["kind"] != "Secret":
         return manifest
     name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
-    declared = [secret for secret in settings.secrets.secrets if (secret.namespace, secret.name) == name]
-    return {**manifest, "data": {key: "" for secret in declared for key in secret.values}} if declared else manifest
+    secrets = [secret for secret in settings.secrets.secrets if (secret.namespace, secret.name) == name]
+    return {**manifest, "data": {key: "" for secret in secrets for key in secret.values}} if secrets else manifest
 
 
 def renamed_stack(settings: Settings, state: OwnState) -> str:
     """Return the refusal of a change of a stack that was renamed, or an empty string. Raises ClusterError."""
     if state.stack in ("", settings.stack):
         return ""
-    versions = {who: recorded.api_version for who, recorded in state.objects.items()}
+    versions = {key: state_object.api_version for key, state_object in state.objects.items()}
     return renamed(read_held(versions, settings.cluster.context), state, settings.stack)
 
 
@@ -140,17 +155,17 @@ def objects_of_other_states(
 ) -> Verdict:
     """Decide about live objects that belong to another state: declared ones, those of runs, and those to be deleted.
 
-    `live` is the metadata of the live objects that are declared or in the state, and of all objects of runs; `kept` are
-    the objects that `destroy` leaves in the cluster.
+    `live_metadata` is the metadata of the live objects that are declared or in the state, and of all objects of runs;
+    `retained_objects` are the objects that `destroy` leaves in the cluster.
     """
-    others = of_others(live, state, settings.stack)
+    foreign_objects = of_others(live, state, settings.stack)
     return judge(
-        others,
+        foreign_objects,
         state,
         settings.stack,
         take_over=settings.cluster.take_over,
         adopted=adopted,
-        retained={retained.identity for retained in kept},
+        retained={retained_object.identity for retained_object in kept},
     )
 
 
@@ -162,9 +177,9 @@ def read_removed(
     Raises ClusterError.
     """
     versions = {
-        who: recorded.api_version
-        for who, recorded in state.objects.items()
-        if who not in declared and not recorded.of_launch
+        key: state_object.api_version
+        for key, state_object in state.objects.items()
+        if key not in declared and not state_object.of_launch
     }
     return read_held(versions, context) if versions else {}
 
@@ -182,26 +197,28 @@ def deletion_refusals(
     Args:
         settings: the environment.
         state: the engine's state.
-        removed: the metadata that `read_removed` returns.
-        declared: the objects that are declared.
-        kept: the active launches that the change does not delete.
-        recorded: the launches in the engine's state.
+        removed_metadata: the metadata that `read_removed_objects` returns.
+        declared_objects: the objects that are declared.
+        active_launches: the active launches that the change does not delete.
+        recorded_launches: the launches in the engine's state.
 
     Raises ClusterError.
 
     """
-    deleted = {
-        who: metadata
-        for who, metadata in removed.items()
-        if "deletionTimestamp" not in metadata and not state.objects[who].retained
+    deleted_objects = {
+        key: metadata
+        for key, metadata in removed.items()
+        if "deletionTimestamp" not in metadata and not state.objects[key].retained
     }
     refusals = owner_refusals(removed, state, settings.stack, settings.cluster.take_over)
     # An operator is deleted, and its definitions remain.
-    of_operators = {who for who in state.held if who[0] == DEFINITION and who not in declared}
-    if of_operators or any(may_be_used(who[0], metadata) for who, metadata in deleted.items()):
-        users = {who for who, metadata in deleted.items() if may_be_used(who[0], metadata)} | of_operators
-        live = read_users(settings, users, recorded)
-        refusals += user_refusals(live, frozenset(deleted) | of_operators, kept)
+    operator_definitions = {key for key in state.held if key[0] == DEFINITION and key not in declared}
+    if operator_definitions or any(may_be_used(key[0], metadata) for key, metadata in deleted_objects.items()):
+        used_objects = {
+            key for key, metadata in deleted_objects.items() if may_be_used(key[0], metadata)
+        } | operator_definitions
+        live = read_users(settings, used_objects, recorded)
+        refusals += user_refusals(live, frozenset(deleted_objects) | operator_definitions, kept)
     return tuple(refusals)
 
 
@@ -219,8 +236,8 @@ def evictions(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[t
 
     Raises ClusterError.
     """
-    draining = draining_queues(settings)
-    if not draining and not settings.queues.multi_kueue_configs:
+    queues_to_drain = draining_queues(settings)
+    if not queues_to_drain and not settings.queues.multi_kueue_configs:
         return (), frozenset()
     kinds = ("AdmissionCheck", "ClusterQueue", "LocalQueue", "MultiKueueConfig", "Workload")
     live = LiveStack(
@@ -229,9 +246,9 @@ def evictions(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[t
         launches=read_own_launches(settings, recorded),
         lists=read_kinds(settings, dict.fromkeys(kinds, (None,)), recorded),
     )
-    refusals = (*eviction_refusals(live, draining, settings.workloads.stop), *worker_refusals(live, settings))
-    evicted = (*evicted_runs(live, draining), *runs_on_removed_workers(live, settings))
-    return refusals, frozenset(name for *_, name in evicted)
+    refusals = (*eviction_refusals(live, queues_to_drain, settings.workloads.stop), *worker_refusals(live, settings))
+    evicted_objects = (*evicted_runs(live, queues_to_drain), *runs_on_removed_workers(live, settings))
+    return refusals, frozenset(name for *_, name in evicted_objects)
 
 
 def drained_queues(live: Mapping[Identity, Mapping[str, Any]]) -> tuple[str, ...]:
@@ -240,8 +257,8 @@ def drained_queues(live: Mapping[Identity, Mapping[str, Any]]) -> tuple[str, ...
     The engine does not know it without a refresh.
     """
     return tuple(
-        f"{shown(who)} admits no run: a teardown that did not end has stopped it; `pulumi up --refresh` (or "
+        f"{shown(queue)} admits no run: a teardown that did not end has stopped it; `pulumi up --refresh` (or "
         "`trainstack up`) applies its declared stopPolicy again"
-        for who in sorted(live, key=shown)
-        if DRAINED in (live[who].get("annotations") or {})
+        for queue in sorted(live, key=shown)
+        if DRAINED in (live[queue].get("annotations") or {})
     )

@@ -30,45 +30,45 @@ def refuse_dependents(state: Iterable[StateResource]) -> None:
 
 
 class _Registrations:
-    def __init__(self, send: Callable[[Any], Any], stored: Collection[tuple[str, str]]) -> None:
-        self.send, self.stored = send, stored
-        self.left_out: set[str] = set()
-        self.needs: dict[tuple[str, str], list[str]] = {}
+    def __init__(self, send: Callable[[Any], Any], stored_resources: Collection[tuple[str, str]]) -> None:
+        self.send, self.stored_resources = send, stored_resources
+        self.excluded_urns: set[str] = set()
+        self.missing_dependencies: dict[tuple[str, str], list[str]] = {}
         pulumi.ResourceHook(_HOOK, self.refuse)
 
     def register(self, request: Any) -> Any:
         """Register a resource; called in threads."""
-        missing = {*request.dependencies, *_of_properties(request)} & self.left_out
-        if missing and request.custom:
-            self.needs[request.type, request.name] = sorted(map(_shown, missing))
+        missing_urns = {*request.dependencies, *_property_dependencies(request)} & self.excluded_urns
+        if missing_urns and request.custom:
+            self.missing_dependencies[request.type, request.name] = sorted(map(_display_name, missing_urns))
             request.hooks.before_create.append(_HOOK)
             request.hooks.before_update.append(_HOOK)
         # The engine needs the dependencies of a new resource for `--exclude-dependents`. A component has no object.
-        if missing and (not request.custom or (request.type, request.name) in self.stored):
-            _remove(request, missing)
+        if missing_urns and (not request.custom or (request.type, request.name) in self.stored_resources):
+            _remove_dependencies(request, missing_urns)
         response = self.send(request)
         if request.custom and not response.id and response.result == resource_pb2.Result.SUCCESS:
-            self.left_out.add(response.urn)
+            self.excluded_urns.add(response.urn)
         return response
 
     def refuse(self, args: pulumi.ResourceHookArgs) -> None:
         raise pulumi.RunError(
-            f"{args.name} depends on {listed(self.needs[args.type, args.name])}, which `--exclude` or `--target` "
-            "leaves out of this change; leave both out (`--exclude-dependents`), or neither"
+            f"{args.name} depends on {listed(self.missing_dependencies[args.type, args.name])}, which `--exclude` or "
+            "`--target` leaves out of this change; leave both out (`--exclude-dependents`), or neither"
         )
 
 
-def _of_properties(request: Any) -> set[str]:
+def _property_dependencies(request: Any) -> set[str]:
     return {urn for dependencies in request.propertyDependencies.values() for urn in dependencies.urns}
 
 
-def _remove(request: Any, missing: set[str]) -> None:
-    lists = [request.dependencies, *(dependencies.urns for dependencies in request.propertyDependencies.values())]
-    for urns in lists:
-        urns[:] = [urn for urn in urns if urn not in missing]
+def _remove_dependencies(request: Any, missing_urns: set[str]) -> None:
+    urn_lists = [request.dependencies, *(dependencies.urns for dependencies in request.propertyDependencies.values())]
+    for urns in urn_lists:
+        urns[:] = [urn for urn in urns if urn not in missing_urns]
 
 
-def _shown(urn: str) -> str:
+def _display_name(urn: str) -> str:
     """Return kind and name: `Job team/digits`."""
     resource = state_resource(urn, None)
     return f"{resource.type.rpartition(':')[2]} {resource.name}"

@@ -11,8 +11,7 @@ from typing import Any
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import InputsError
 from trainstack.errors import RefusedError
-from trainstack.guards import cluster_identity as identity
-from trainstack.guards import definitions
+from trainstack.guards import cluster_identity, definitions
 from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
 from trainstack.kueue.format import lines
@@ -49,7 +48,9 @@ from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
 
 @dataclass(frozen=True)
 class Program:
-    cluster: identity.Cluster
+    """A change that no guard refuses: what the engine may declare."""
+
+    cluster: cluster_identity.Cluster
     state: OwnState
     """The engine's state of the stack."""
     declared: Declared
@@ -61,7 +62,7 @@ class Program:
     replacements: Mapping[str, Mapping[str, Any]]
     """Manifests waiting for a terminating object of the same name, by that object's UID."""
     taken: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
-    """The manifests of live objects with fields of other states, and the live metadata."""
+    """The manifests of live objects that have fields of other states, each with the live metadata."""
     notes: tuple[str, ...]
     verdicts: tuple[str, ...]
     """The admission of the runs on an idle cluster with the quota of the files."""
@@ -90,84 +91,104 @@ def check_files(root: Path, stack: str, engine: Mapping[str, str] | None) -> Che
     """
     loaded = load_with_places(root, stack, engine)
     settings = loaded.settings
-    environment, unread = _declared(settings, root)
-    checked = examine(environment, root, loaded.places)
-    _refuse(str(finding) for finding in checked.findings if finding.stops)
-    if unread is not None:
-        raise unread
-    _refuse([_local_kubeconfig(root, stack) if settings.cluster.local else kubeconfig.unintended(settings)])
-    return CheckedFiles(loaded, environment, tuple(checked.findings), tuple(lines(checked.verdicts)))
+    stack_objects, input_error = _build_stack_objects(settings, root)
+    examination = examine(stack_objects, root, loaded.places)
+    _refuse(str(finding) for finding in examination.findings if finding.stops)
+    if input_error is not None:
+        raise input_error
+    _refuse([_local_kubeconfig_refusal(root, stack) if settings.cluster.local else kubeconfig.unintended(settings)])
+    return CheckedFiles(loaded, stack_objects, tuple(examination.findings), tuple(lines(examination.verdicts)))
 
 
 def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaunch] = ()) -> Program:
-    """Read the cluster, and decide. `recorded` are the launches in the engine's state.
+    """Decide about the change from the files and the live cluster.
+
+    `recorded_launches` are the launches in the engine's state.
 
     Raises RefusedError, WorkloadError if a run cannot be launched, and ClusterError if the cluster cannot be read.
     """
-    loaded, environment, findings = files.loaded, files.declared, files.findings
+    loaded, stack_objects, findings = files.loaded, files.declared, files.findings
     settings, stack = loaded.settings, loaded.settings.stack
-    cluster, where = read_cluster(settings), loaded.where("cluster.identity")
-    _refuse([identity.unexpected(cluster, stack, settings.cluster.identity, where)])
+    # A wrong cluster, or a stack of another name, would make every later refusal misleading.
+    cluster, identity_place = read_cluster(settings), loaded.where("cluster.identity")
+    _refuse([cluster_identity.unexpected(cluster, stack, settings.cluster.identity, identity_place)])
     _refuse([renamed_stack(settings, state)])
-    runs = read_runs(settings, recorded)
-    evicting, evicted = evictions(settings, recorded)
-    decided = runs_and_sweeps(environment, runs, evicted)
-    everything = environment.manifests(decided.groups)
+    live_runs = read_runs(settings, recorded)
+    refused_evictions, evicted_names = evictions(settings, recorded)
+    run_decision = runs_and_sweeps(stack_objects, live_runs, evicted_names)
+    all_manifests = stack_objects.manifests(run_decision.groups)
     if settings.environment.profile == "tenant":
-        _refuse(lacking(everything, settings.cluster.context))
+        _refuse(lacking(all_manifests, settings.cluster.context))
     # A generated name does not exist yet.
-    declared = {ownership.identity(manifest): manifest for manifest in everything if "name" in manifest["metadata"]}
-    manifests = [*declared.values()]
-    _refuse(namespaces_to_prepare(settings, manifests))
+    manifests_by_identity = {ownership.identity(m): m for m in all_manifests if "name" in m["metadata"]}
+    named_manifests = [*manifests_by_identity.values()]
+    # In a namespace that does not exist, a deployer has no role, and the reads below would fail.
+    _refuse(namespaces_to_prepare(settings, named_manifests))
     # The role of an owner's deployer allows to list every declared kind but Secrets.
-    listed = stack if settings.environment.profile == "owner" else None
-    live = read_metadata(manifests, settings.cluster.context, listed_of=listed)
-    adopted = ownership.adoptions(settings)
-    removed = read_removed(state, declared, settings.cluster.context)
-    known = {**runs.metadata, **removed, **live}
-    owners = objects_of_other_states(settings, state, known, adopted, environment.retained)
-    _refuse([owners.refusal])
-    terminating = {who: metadata["uid"] for who, metadata in live.items() if "deletionTimestamp" in metadata}
-    lasting = {who: manifest for who, manifest in declared.items() if who not in terminating}
-    replacements = {terminating[who]: manifest for who, manifest in declared.items() if who in terminating}
-    labels = {who: metadata.get("labels") or {} for who, metadata in live.items()}
+    stack_to_list = stack if settings.environment.profile == "owner" else None
+    live_metadata = read_metadata(named_manifests, settings.cluster.context, listed_of=stack_to_list)
+    adopted_objects = ownership.adoptions(settings)
+    removed_metadata = read_removed(state, manifests_by_identity, settings.cluster.context)
+    observed_metadata = {**live_runs.metadata, **removed_metadata, **live_metadata}
+    other_states = objects_of_other_states(settings, state, observed_metadata, adopted_objects, stack_objects.retained)
+    _refuse([other_states.refusal])
+    terminating_uids = {identity: m["uid"] for identity, m in live_metadata.items() if "deletionTimestamp" in m}
+    lasting_manifests = {i: m for i, m in manifests_by_identity.items() if i not in terminating_uids}
+    replacements = {terminating_uids[i]: m for i, m in manifests_by_identity.items() if i in terminating_uids}
+    live_labels = {identity: metadata.get("labels") or {} for identity, metadata in live_metadata.items()}
     # The decision refuses launches without labels itself.
-    labelled = [manifest for who, manifest in declared.items() if who not in decided.unlabelled]
-    foreign = ownership.refusals(labelled, labels, adopted, stack)
-    endangered, discarded = volumes_with_data(settings, state, loaded.places)
-    deleting = deletion_refusals(settings, state, removed, declared, decided.active(runs.live), recorded)
-    writable = {who for who in labels if ownership.owner(labels[who]) == stack or who in adopted}
-    written = [manifest for who, manifest in lasting.items() if who in writable]
-    contested, overwritten = fields_of_others(settings, written, live, adopted)
-    immutable = immutable_edits(environment, state, {*map(ownership.identity, written)} & live.keys(), loaded.places)
-    downgraded = downgrades.refusals(environment.operators, labels)
-    _refuse((*decided.refusals, *foreign, *downgraded, *deleting, *evicting, *endangered, *immutable, *contested))
-    releases = definitions.planned(environment, live, state.revisions, state.identity)
+    labeled_manifests = [m for i, m in manifests_by_identity.items() if i not in run_decision.unlabelled]
+    refused_foreign_objects = ownership.refusals(labeled_manifests, live_labels, adopted_objects, stack)
+    refused_volumes, volume_notes = volumes_with_data(settings, state, loaded.places)
+    refused_deletions = deletion_refusals(
+        settings, state, removed_metadata, manifests_by_identity, run_decision.active(live_runs.live), recorded
+    )
+    writable_objects = {i for i in live_labels if ownership.owner(live_labels[i]) == stack or i in adopted_objects}
+    written_manifests = [m for i, m in lasting_manifests.items() if i in writable_objects]
+    refused_fields, field_notes = fields_of_others(settings, written_manifests, live_metadata, adopted_objects)
+    refused_edits = immutable_edits(
+        stack_objects, state, {*map(ownership.identity, written_manifests)} & live_metadata.keys(), loaded.places
+    )
+    refused_downgrades = downgrades.refusals(stack_objects.operators, live_labels)
+    # All refusals of the change at once, so that one edit of the files can answer them.
+    _refuse(
+        (
+            *run_decision.refusals,
+            *refused_foreign_objects,
+            *refused_downgrades,
+            *refused_deletions,
+            *refused_evictions,
+            *refused_volumes,
+            *refused_edits,
+            *refused_fields,
+        )
+    )
+    releases = definitions.planned(stack_objects, live_metadata, state.revisions, state.identity)
     # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
-    answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
+    ids_checked_later = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     return Program(
         cluster=cluster,
         state=state,
-        declared=environment,
+        declared=stack_objects,
         definitions=releases,
-        decided=decided,
+        decided=run_decision,
         recorded=tuple(recorded),
         replacements=replacements,
         taken=tuple(
-            (manifest, live[who])
-            for who, manifest in declared.items()
-            if who in live and managers.of_other_states(live[who], field_manager(state.identity))
+            (m, live_metadata[i])
+            for i, m in manifests_by_identity.items()
+            if i in live_metadata and managers.of_other_states(live_metadata[i], field_manager(state.identity))
         ),
         notes=(
-            *(str(finding) for finding in findings if not finding.silenced and finding.id not in answered),
-            *owners.notes,
-            *decided.notes,
-            *discarded,
-            *overwritten,
+            *(str(finding) for finding in findings if not finding.silenced and finding.id not in ids_checked_later),
+            *other_states.notes,
+            *run_decision.notes,
+            *volume_notes,
+            *field_notes,
             *definitions.moved(state),
-            *definitions.drifted(releases, live, state.revisions),
-            *drained_queues(live),
-            *ownership.taken_over(lasting.values(), labels, adopted, stack),
+            *definitions.drifted(releases, live_metadata, state.revisions),
+            *drained_queues(live_metadata),
+            *ownership.taken_over(lasting_manifests.values(), live_labels, adopted_objects, stack),
             *(
                 f"{ownership.shown(ownership.identity(manifest))} is being deleted; its replacement is created "
                 "afterwards. If the engine's state still has the object, run `up --refresh` after its deletion"
@@ -184,7 +205,7 @@ def _refuse(reasons: Iterable[str | None]) -> None:
         raise RefusedError(message)
 
 
-def _local_kubeconfig(root: Path, stack: str) -> str:
+def _local_kubeconfig_refusal(root: Path, stack: str) -> str:
     """Return an error if KUBECONFIG is not set: the engine's provider, another process, would use another cluster."""
     if os.environ.get(kubeconfig.VARIABLE):
         return ""
@@ -195,15 +216,15 @@ def _local_kubeconfig(root: Path, stack: str) -> str:
     )
 
 
-def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:
+def _build_stack_objects(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:
     # The rules report more than the first error of the inputs.
     try:
-        return Declared.from_files(with_downloads(settings, _report), root, commit=commit(root)), None
+        return Declared.from_files(with_downloads(settings, _log_line), root, commit=commit(root)), None
     except (InputsError, ReleaseError) as error:
         return Declared(settings), error
 
 
-def _report(line: str) -> None:
+def _log_line(line: str) -> None:
     import pulumi  # noqa: PLC0415 (slow to load, and commands use other parts of this module)
 
     pulumi.log.info(clean(line))

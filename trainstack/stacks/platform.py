@@ -34,33 +34,35 @@ def platform(
 ) -> Platform:
     """Declare the platform.
 
-    `definitions` are those of the operators, and `before` is what precedes them. `secrets` is the decrypted section, if
-    there is one: operators and runs may pull their images with it. `opts` are the options of all components, with the
-    provider.
+    `definitions` are those of the operators, and `preparations` is what precedes them. `secrets` is the decrypted
+    section, if there is one: operators and runs may pull their images with it. `opts` are the options of all
+    components, with the provider.
     """
 
-    def following(*resources: pulumi.Input[pulumi.Resource]) -> pulumi.ResourceOptions:
+    def options_after(*resources: pulumi.Input[pulumi.Resource]) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*resources]))
 
     namespaces = Namespaces("namespaces", declared.namespaces, opts)
-    tenants = [Tenants("tenants", declared.tenants, following(namespaces))] if declared.tenants.objects else []
-    classes = StorageClasses("storage", declared.storage_classes, following(namespaces))
-    installed: list[pulumi.Resource] = [namespaces, classes]
+    tenants = [Tenants("tenants", declared.tenants, options_after(namespaces))] if declared.tenants.objects else []
+    classes = StorageClasses("storage", declared.storage_classes, options_after(namespaces))
+    components: list[pulumi.Resource] = [namespaces, classes]
     if secrets is not None:
-        installed.append(Secrets("secrets", declared, secrets, following(namespaces)))
+        components.append(Secrets("secrets", declared, secrets, options_after(namespaces)))
     if definitions:
         # The dependency makes a destroy delete the definitions before the namespaces.
         context = declared.settings.cluster.context
-        installed.append(Definitions("definitions", definitions, following(namespaces), context=context, before=before))
-    operators = install(declared, opts, installed)
+        components.append(
+            Definitions("definitions", definitions, options_after(namespaces), context=context, before=before)
+        )
+    operators = install(declared, opts, components)
     # Dependencies are transitive: a list of all resources before would be a tenth of the engine's state.
-    last = [resource for operator in operators.values() for resource in operator.last] or [*installed]
+    dependencies = [resource for operator in operators.values() for resource in operator.last] or [*components]
     versions = {name: operator.version for name, operator in operators.items()}
-    queues = Queues("queues", declared.queues, following(*last), kueue=versions.get("kueue"))
+    queues = Queues("queues", declared.queues, options_after(*dependencies), kueue=versions.get("kueue"))
     return Platform(
-        resources=(*tenants, *installed, *operators.values(), queues),
+        resources=(*tenants, *components, *operators.values(), queues),
         # The SDK replaces a component by its objects, so one without objects is no dependency.
-        last=(queues,) if declared.queues.objects else tuple(last),
+        last=(queues,) if declared.queues.objects else tuple(dependencies),
         outputs={
             "namespaces": namespaces.names,
             "storageClasses": classes.classes,

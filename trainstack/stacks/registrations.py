@@ -30,11 +30,11 @@ def omit_unused() -> None:
         if not isinstance(res, Object):
             resolve(res, *args)
 
-    replaced = {
+    replacements = {
         (resource, "_get_stack_trace"): source_pb2.StackTrace,
         (resource, "create_urn"): lambda *_: pulumi.Output.from_input(""),
         (rpc, "transfer_properties"): transfer_to_components,
         (rpc, "resolve_outputs"): resolve_of_components,
     }
-    for (module, name), function in replaced.items():
+    for (module, name), function in replacements.items():
         setattr(module, name, function)

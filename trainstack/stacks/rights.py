@@ -68,29 +68,29 @@ def rights_of(environment: Declared) -> Rights:
     """Return the rights of an environment. Raises OperatorError if a release lacks an object that its install needs."""
     settings = environment.settings
     components = environment.platform or (environment.secrets,)
-    declared = [manifest for component in components for manifest in component.manifests]
-    namespaces = [manifest for manifest in declared if manifest["kind"] == "Namespace"]
-    admission = policies.policies(settings.stack, declared, {*map(_kind, _probes(settings))})
-    levels = {
+    manifests = [manifest for component in components for manifest in component.manifests]
+    namespaces = [manifest for manifest in manifests if manifest["kind"] == "Namespace"]
+    admission_policies = policies.policies(settings.stack, manifests, {*map(_resource_of, _probes(settings))})
+    pod_security_levels = {
         _name(namespace): namespace["metadata"]["labels"].get(f"{POD_SECURITY}enforce", "") for namespace in namespaces
     }
-    granted = {
-        role_name(settings.stack, DEPLOYER): deployer(settings, declared),
-        role_name(settings.stack, RESEARCHER): researcher(settings, declared),
+    grants_by_role = {
+        role_name(settings.stack, DEPLOYER): deployer(settings, manifests),
+        role_name(settings.stack, RESEARCHER): researcher(settings, manifests),
     }
     optional = optional_kinds(settings)
-    of_teams = {f"{TENANT}{team.name}": for_a_team(team.namespace, optional) for team in settings.tenants.teams}
+    grants_by_team = {f"{TENANT}{team.name}": for_a_team(team.namespace, optional) for team in settings.tenants.teams}
     return Rights(
         namespaces=tuple(
-            _prepared(namespace)
+            _prepared_namespace(namespace)
             for namespace in namespaces
             if PATCH_FORCE not in namespace["metadata"].get("annotations", {})  # an adopted one exists
         ),
-        policies=tuple(admission),
-        roles=tuple(role for name, rights in granted.items() for role in as_roles(name, rights)),
+        policies=tuple(admission_policies),
+        roles=tuple(role for name, rights in grants_by_role.items() for role in as_roles(name, rights)),
         escalations={
-            name: tuple(escalations(rights, levels, policies.held(admission)))
-            for name, rights in {**granted, **of_teams}.items()
+            name: tuple(escalations(rights, pod_security_levels, policies.held(admission_policies)))
+            for name, rights in {**grants_by_role, **grants_by_team}.items()
         },
     )
 
@@ -102,74 +102,78 @@ def role_name(stack: str, who: str) -> str:
 def deployer(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     """Return the rights of the engine and the program, in the objects' namespaces, which an administrator creates."""
     objects = list(declared)
-    kept = {item.identity for item in retained(settings, objects)}
-    result: set[Grant] = set()
+    retained_identities = {retained_object.identity for retained_object in retained(settings, objects)}
+    rights: set[Grant] = set()
     for manifest in objects:
         namespace = manifest["metadata"].get("namespace", "")
-        result |= _declared(manifest, namespace, is_deleted=identity(manifest) not in kept)
-    result |= _probed(settings) | _found(settings) | _read_by_guards(settings, objects)
-    for namespace, kinds in _trained(settings).items():
+        rights |= _declaration_rights(manifest, namespace, is_deleted=identity(manifest) not in retained_identities)
+    rights |= _probe_rights(settings) | _discovery_rights(settings) | _guard_rights(settings, objects)
+    for namespace, kinds in _launch_kinds_by_namespace(settings).items():
         claims = {
             volume.name: not (volume.retain or volume.protect)
             for volume in settings.storage.volumes
             if volume.namespace == namespace
         }
-        result |= training(namespace, kinds, claims)
+        rights |= training(namespace, kinds, claims)
     for sweep in settings.sweeps.sweeps:
         if not sweep.run.managed:
             # `up` stores the output of such trials before their pods are deleted.
-            result |= grants("", "pods/log", ("get",), sweep.run.namespace)
-    return result
+            rights |= grants("", "pods/log", ("get",), sweep.run.namespace)
+    return rights
 
 
 def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     """Return the rights of the day's commands: in the namespaces of runs and volumes, and for cluster-wide lists."""
-    result = _found(settings)
-    for namespace, kinds in _trained(settings).items():
-        result |= day_two(namespace, kinds)
+    rights = _discovery_rights(settings)
+    for namespace, kinds in _launch_kinds_by_namespace(settings).items():
+        rights |= day_two(namespace, kinds)
     if settings.environment.profile != "owner":
-        return result
-    lists = {**{kind: version_of(kind) for kind in CLUSTER_SCOPED}, **CLUSTER_WIDE, **NAMESPACED}
+        return rights
+    versions_by_kind = {**{kind: version_of(kind) for kind in CLUSTER_SCOPED}, **CLUSTER_WIDE, **NAMESPACED}
     if declares_topologies(settings) or settings.queues.topologies:
-        lists |= TOPOLOGY
-    result |= {grant for kind, version in lists.items() for grant in grants(*_listed(kind, version), ("list",))}
+        versions_by_kind |= TOPOLOGY
+    rights |= {
+        grant for kind, version in versions_by_kind.items() for grant in grants(*_resource(kind, version), ("list",))
+    }
     # The installed operators, and the configuration of this stack's Kueue.
-    result |= grants("apps", "deployments", ("list",)) | grants("", "pods", ("list",))
-    result |= grants(_KUEUE, "clusterqueues", ("get",))
+    rights |= grants("apps", "deployments", ("list",)) | grants("", "pods", ("list",))
+    rights |= grants(_KUEUE, "clusterqueues", ("get",))
     for manifest in declared:
         if manifest["kind"] == "ConfigMap" and CONFIG_KEY in manifest["data"]:
-            result |= grants("", "configmaps", ("get",), manifest["metadata"]["namespace"], [_name(manifest)])
-    return result | _probed(settings)
+            rights |= grants("", "configmaps", ("get",), manifest["metadata"]["namespace"], [_name(manifest)])
+    return rights | _probe_rights(settings)
 
 
-def _found(settings: Settings) -> set[Grant]:
+def _discovery_rights(settings: Settings) -> set[Grant]:
     optional = optional_kinds(settings)
     return {grant for namespace in run_namespaces(settings) for grant in found(namespace or "", optional)}
 
 
-def _read_by_guards(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
+def _guard_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Grant]:
     """Return the rights to read the cluster, volumes, and, for `trainstack doctor`, objects with the stack's label.
 
     The doctor reports the kinds that it may not list: undeclared ones, and Secrets, whose list includes their values.
     """
     if settings.environment.profile == "tenant":
         return {grant for namespace in run_namespaces(settings) if namespace for grant in guarded(namespace)}
-    kinds = {_kind(manifest) for manifest in declared if manifest["kind"] != "Secret"}
-    if any(LAUNCHES["TrainJob"] in launched for launched in _trained(settings).values()):
-        kinds.add(RUNTIMES)
+    resources = {_resource_of(manifest) for manifest in manifests if manifest["kind"] != "Secret"}
+    if any(LAUNCHES["TrainJob"] in launch_kinds for launch_kinds in _launch_kinds_by_namespace(settings).values()):
+        resources.add(RUNTIMES)
     return {
         *grants("", "namespaces", ("get",), names=[SYSTEM]),
         *grants("", "persistentvolumeclaims", ("list",)),
-        *(grant for kind in kinds for grant in grants(*kind, ("list",))),
+        *(grant for kind in resources for grant in grants(*kind, ("list",))),
     }
 
 
-def _probed(settings: Settings) -> set[Grant]:
+def _probe_rights(settings: Settings) -> set[Grant]:
     """Return the rights to dry runs of the objects that test webhooks, which an admission policy never stores."""
     return {
         grant
         for probe in _probes(settings)
-        for grant in grants(*_kind(probe), ("create", "patch"), probe["metadata"].get("namespace", ""), [_name(probe)])
+        for grant in grants(
+            *_resource_of(probe), ("create", "patch"), probe["metadata"].get("namespace", ""), [_name(probe)]
+        )
     }
 
 
@@ -178,48 +182,48 @@ def _probes(settings: Settings) -> list[Manifest]:
     return [probes.BY_OPERATOR[name](settings.stack) for name in installs]
 
 
-def _declared(manifest: Manifest, namespace: str, *, is_deleted: bool) -> set[Grant]:
+def _declaration_rights(manifest: Manifest, namespace: str, *, is_deleted: bool) -> set[Grant]:
     """Return the rights to declare an object of the platform, and to delete it if a destroy does."""
-    kind, name = _kind(manifest), [_name(manifest)]
+    resource, name = _resource_of(manifest), [_name(manifest)]
     # A namespace that does not exist yet contains no role.
     verbs = ("get", "patch") if manifest["kind"] == "Namespace" else DECLARE
-    result = grants(*kind, verbs, namespace, name)
+    rights = grants(*resource, verbs, namespace, name)
     if is_deleted:
-        result |= deleted(*kind, namespace, name)
+        rights |= deleted(*resource, namespace, name)
     match manifest["kind"]:
         case "ClusterQueue":
             # Its users are read before its deletion.
-            result |= grants(_KUEUE, "localqueues", ("list",)) | grants(_KUEUE, "workloads", ("list",))
+            rights |= grants(_KUEUE, "localqueues", ("list",)) | grants(_KUEUE, "workloads", ("list",))
         case "Deployment":
-            result |= grants("apps", "replicasets", WATCH, namespace)
-            result |= grants("", "pods", WATCH, namespace) | grants("", "persistentvolumeclaims", WATCH, namespace)
-            result |= grants(*kind, WATCH, namespace)
+            rights |= grants("apps", "replicasets", WATCH, namespace)
+            rights |= grants("", "pods", WATCH, namespace) | grants("", "persistentvolumeclaims", WATCH, namespace)
+            rights |= grants(*resource, WATCH, namespace)
         case "Service":
-            result |= grants(*kind, WATCH, namespace) | grants("", "endpoints", WATCH, namespace)
+            rights |= grants(*resource, WATCH, namespace) | grants("", "endpoints", WATCH, namespace)
         case "Role" | "ClusterRole":
             # RBAC requires this verb to grant rights that the deployer does not have.
-            result |= grants(*kind, ("escalate",), namespace, name)
+            rights |= grants(*resource, ("escalate",), namespace, name)
         case "RoleBinding" | "ClusterRoleBinding":
-            bound = manifest["roleRef"]
-            result |= grants(API, f"{bound['kind'].lower()}s", ("bind",), namespace, [bound["name"]])
-    return result
+            role_ref = manifest["roleRef"]
+            rights |= grants(API, f"{role_ref['kind'].lower()}s", ("bind",), namespace, [role_ref["name"]])
+    return rights
 
 
-def _trained(settings: Settings) -> Mapping[str, set[Resource]]:
+def _launch_kinds_by_namespace(settings: Settings) -> Mapping[str, set[Resource]]:
     """Return the kinds of the runs' objects by namespace, including namespaces of volumes."""
     if "training" not in settings.environment.layers:
         return {}
-    result: dict[str, set[Resource]] = {volume.namespace: set() for volume in settings.storage.volumes}
+    launch_kinds: dict[str, set[Resource]] = {volume.namespace: set() for volume in settings.storage.volumes}
     for _, run in settings.trained():
-        result.setdefault(run.namespace, set()).add(launch_resource(run))
-    return result
+        launch_kinds.setdefault(run.namespace, set()).add(launch_resource(run))
+    return launch_kinds
 
 
-def _kind(manifest: Manifest) -> tuple[str, str]:
-    return _listed(manifest["kind"], manifest["apiVersion"])
+def _resource_of(manifest: Manifest) -> tuple[str, str]:
+    return _resource(manifest["kind"], manifest["apiVersion"])
 
 
-def _listed(kind: str, api_version: str) -> tuple[str, str]:
+def _resource(kind: str, api_version: str) -> tuple[str, str]:
     return api_version.rpartition("/")[0], paths.collection(api_version, kind, None).rpartition("/")[2]
 
 
@@ -227,7 +231,7 @@ def _name(manifest: Manifest) -> str:
     return str(manifest["metadata"]["name"])
 
 
-def _prepared(namespace: Manifest) -> Manifest:
+def _prepared_namespace(namespace: Manifest) -> Manifest:
     """Return a namespace as an administrator creates it, without the label of the stack."""
     meta = namespace["metadata"]
     labels = {key: value for key, value in meta["labels"].items() if key != STACK}

@@ -69,70 +69,76 @@ class RunDecision:
 
     def active(self, live: Iterable[LiveLaunch]) -> frozenset[Identity]:
         """Return the active launches that the change does not delete."""
-        kept = {ledger.launch_name for ledger in self.all_launches}
+        declared_names = {ledger.launch_name for ledger in self.all_launches}
         return frozenset(
-            (launch.kind, launch.namespace, launch.name) for launch in live if launch.active and launch.launch in kept
+            (launch.kind, launch.namespace, launch.name)
+            for launch in live
+            if launch.active and launch.launch in declared_names
         )
 
 
 def runs_and_sweeps(declared: Declared, live: Runs, evicted: Collection[str] = ()) -> RunDecision:
     """Decide which runs and trials are launched. Raises WorkloadError if a run cannot be launched.
 
-    `evicted`: names in `workloads.stop` of runs that the change evicts, also of other stacks.
+    `evicted_names`: names in `workloads.stop` of runs that the change evicts, also of other stacks.
     """
     settings = declared.settings
     # Without the training layer, no run is declared, and an active one would be deleted.
-    trains = "training" in settings.environment.layers
-    runs = declared.runs if trains else ()
-    planned = declared.sweeps if trains else ()
-    loaders = {run.launch.run_id for run in runs if run.workload.kind == "DataLoader"}
-    held = dependencies.waiting(_dependencies(runs, planned), loaders, live.live, live.ledgers)
+    has_training = "training" in settings.environment.layers
+    runs = declared.runs if has_training else ()
+    planned_sweeps = declared.sweeps if has_training else ()
+    loader_ids = {run.launch.run_id for run in runs if run.workload.kind == "DataLoader"}
+    waiting = dependencies.waiting(_dependency_ids(runs, planned_sweeps), loader_ids, live.live, live.ledgers)
     stop, now = settings.workloads.stop, launches.utc_now()
     decision = launches.decide(
-        [run.ledger for run in runs if run.launch.run_id not in held],
+        [run.ledger for run in runs if run.launch.run_id not in waiting],
         [launch for launch in live.live if launch.sweep is None],
         [ledger for ledger in live.ledgers if not ledger.sweep],
         stop,
         now,
         [claim for claim in live.claims if not claim.ledger.sweep],
-        _of_excluded_runs(settings, live.ledgers) if trains else (),
+        _ledgers_of_excluded_runs(settings, live.ledgers) if has_training else (),
     )
-    trials = _sweeps(planned, live, stop, now, held)
+    sweep_decisions = _decide_sweeps(planned_sweeps, live, stop, now, waiting)
     # Dependencies do not hold a sweep that was launched before.
-    launched_before = {sweep.name for sweep in trials if not sweep.held}
-    held = {key: others for key, others in held.items() if key not in launched_before}
-    known = {launch.run_id for launch in live.live} | sweeps.stoppable(live.live, live.files)
-    launched = [*decision.launches, *(launch for sweep in trials for launch in sweep.launches)]
+    launched_sweeps = {sweep.name for sweep in sweep_decisions if not sweep.held}
+    waiting = {key: run_ids for key, run_ids in waiting.items() if key not in launched_sweeps}
+    stoppable_names = {launch.run_id for launch in live.live} | sweeps.stoppable(live.live, live.files)
+    all_launches = [*decision.launches, *(launch for sweep in sweep_decisions for launch in sweep.launches)]
     return RunDecision(
         runs=LaunchGroup(
             stack=settings.stack,
-            files=tuple(_wrappers(settings, launched, live.wrappers, declared.inputs.wrapper)),
+            files=tuple(_wrappers(settings, all_launches, live.wrappers, declared.inputs.wrapper)),
             launches=decision.launches,
             ledgers=decision.ledgers,
         ),
-        sweeps=tuple(trials),
-        waiting=held,
+        sweeps=tuple(sweep_decisions),
+        waiting=waiting,
         live={launch.launch: f"{launch.namespace}/{launch.name}" for launch in live.live},
         config_map_versions={
-            who: str(metadata["resourceVersion"]) for who, metadata in live.metadata.items() if who[0] == "ConfigMap"
+            identity: str(metadata["resourceVersion"])
+            for identity, metadata in live.metadata.items()
+            if identity[0] == "ConfigMap"
         },
         claims=live.claims,
-        unlabelled=frozenset((run.kind, run.namespace, run.name) for run in live.live if run.lost_labels),
+        unlabelled=frozenset(
+            (launch.kind, launch.namespace, launch.name) for launch in live.live if launch.lost_labels
+        ),
         refusals=(
             *decision.refusals,
-            *(refusal for sweep in trials for refusal in sweep.refusals),
+            *(refusal for sweep in sweep_decisions for refusal in sweep.refusals),
             *(launches.without_labels(launch, now) for launch in live.live if launch.lost_labels),
         ),
         notes=(
             *decision.notes,
-            *(note for sweep in trials for note in sweep.notes),
-            *launches.idle_stops(stop, {*known, *evicted}),
-            *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
+            *(note for sweep in sweep_decisions for note in sweep.notes),
+            *launches.idle_stops(stop, {*stoppable_names, *evicted}),
+            *(dependencies.note(run, run_ids, live.live, live.ledgers) for run, run_ids in waiting.items()),
         ),
     )
 
 
-def _of_excluded_runs(settings: Settings, ledgers: Sequence[Ledger]) -> list[Ledger]:
+def _ledgers_of_excluded_runs(settings: Settings, ledgers: Sequence[Ledger]) -> list[Ledger]:
     """Return the ledgers of runs in `workloads.exclude` whose namespace the stack still has."""
     environment = settings.environment
     namespaces = {namespace.name for namespace in environment.namespaces} | {*environment.existing.namespaces}
@@ -146,43 +152,59 @@ def _of_excluded_runs(settings: Settings, ledgers: Sequence[Ledger]) -> list[Led
     ]
 
 
-def _wrappers(settings: Settings, launched: Sequence[Ledger], live: Mapping[str, str], wrapper: str) -> list[Manifest]:
+def _wrappers(
+    settings: Settings, mounting_ledgers: Sequence[Ledger], live_wrappers: Mapping[str, str], wrapper: str
+) -> list[Manifest]:
     """Return the wrappers that launches mount: this checkout's, and those of earlier launches.
 
     Dispatched runs are launches of another stack: their namespaces keep every wrapper that they had.
     """
-    current = wrapper_reference(wrapper)
-    sources = {**live, current: wrapper}
-    mounted = {(ledger.namespace, wrapper_of(ledger.objects)) for ledger in launched}
+    current_name = wrapper_reference(wrapper)
+    sources = {**live_wrappers, current_name: wrapper}
+    mounted = {(ledger.namespace, wrapper_of(ledger.objects)) for ledger in mounting_ledgers}
     mounted |= {(namespace, name) for namespace in settings.workloads.receives for name in sources}
-    found = sorted((namespace, name) for namespace, name in mounted if name in sources)
-    return [wrapper_config_map(namespace, settings.stack, sources[name]) for namespace, name in found]
+    available = sorted((namespace, name) for namespace, name in mounted if name in sources)
+    return [wrapper_config_map(namespace, settings.stack, sources[name]) for namespace, name in available]
 
 
-def _sweeps(
-    planned: Sequence[PlannedSweep], live: Runs, stop: Sequence[str], now: datetime, held: Collection[str]
+def _decide_sweeps(
+    planned_sweeps: Sequence[PlannedSweep],
+    live_runs: Runs,
+    stop: Sequence[str],
+    now: datetime,
+    waiting: Collection[str],
 ) -> list[SweepDecision]:
     """Decide about each declared sweep, then about sweeps that only the cluster has."""
-    launched: dict[str, list[LiveLaunch]] = {}
-    for launch in live.live:
+    launches_by_sweep: dict[str, list[LiveLaunch]] = {}
+    for launch in live_runs.live:
         if launch.sweep is not None:
-            launched.setdefault(launch.sweep.name, []).append(launch)
+            launches_by_sweep.setdefault(launch.sweep.name, []).append(launch)
     decisions = []
-    for sweep in planned:
+    for sweep in planned_sweeps:
         name = sweep.sweep.name
-        ledgers = [ledger for ledger in live.ledgers if ledger.sweep == name]
-        claims = [claim for claim in live.claims if claim.ledger.sweep == name]
+        ledgers = [ledger for ledger in live_runs.ledgers if ledger.sweep == name]
+        claims = [claim for claim in live_runs.claims if claim.ledger.sweep == name]
         decisions.append(
             sweeps.decide(
-                sweep, launched.pop(name, []), ledgers, live.files, stop, now, held=name in held, claims=claims
+                sweep,
+                launches_by_sweep.pop(name, []),
+                ledgers,
+                live_runs.files,
+                stop,
+                now,
+                held=name in waiting,
+                claims=claims,
             )
         )
-    return [*decisions, *(sweeps.undeclared(name, trials, stop, now) for name, trials in sorted(launched.items()))]
+    return [
+        *decisions,
+        *(sweeps.undeclared(name, trials, stop, now) for name, trials in sorted(launches_by_sweep.items())),
+    ]
 
 
-def _dependencies(runs: Sequence[PlannedRun], planned: Sequence[PlannedSweep]) -> dict[str, tuple[str, ...]]:
+def _dependency_ids(runs: Sequence[PlannedRun], planned_sweeps: Sequence[PlannedSweep]) -> dict[str, tuple[str, ...]]:
     """Return the run ids that runs (by run id) and sweeps (by name) depend on."""
     ids = {(run.workload.namespace, run.workload.name): run.launch.run_id for run in runs}
-    trained = [(run.launch.run_id, run.workload) for run in runs]
-    trained += [(sweep.sweep.name, sweep.sweep.run) for sweep in planned]
-    return {key: tuple(ids[workload.namespace, name] for name in workload.depends_on) for key, workload in trained}
+    workloads = [(run.launch.run_id, run.workload) for run in runs]
+    workloads += [(sweep.sweep.name, sweep.sweep.run) for sweep in planned_sweeps]
+    return {key: tuple(ids[workload.namespace, name] for name in workload.depends_on) for key, workload in workloads}

@@ -71,16 +71,21 @@ def end(root: Path, permission: Permission, resources: Sequence[StateResource]) 
         recorded=recorded_launches(permission.stack, resources),
     )
     unconfirmed = sorted(map(shown, plan.deleted - {*permission.deleted}))
-    live = read_held({who: recorded.api_version for who, recorded in state.objects.items()}, settings.cluster.context)
-    refusals = [*plan.refusals, *owner_refusals(live, state, settings.stack, settings.cluster.take_over)]
+    live_metadata = read_held(
+        {key: state_object.api_version for key, state_object in state.objects.items()},
+        settings.cluster.context,
+    )
+    refusals = [*plan.refusals, *owner_refusals(live_metadata, state, settings.stack, settings.cluster.take_over)]
     refusals += (f"{name} has been created or changed since the confirmation" for name in unconfirmed)
     if refusals:
         raise RefusedError(
             "nothing was deleted, because the stack has changed since its plan was shown:\n" + "\n".join(refusals)
         )
-    deletions = DeletionGuard(settings, state.identity, stop=permission.stop, confirmed=permission.deleted)
-    work = dict.fromkeys(HOOKS, _nothing) if keep_platform else _work(settings, _nothing, deletions, None)
-    Guard("guard", register({**work, "deletion": deletions.check}), [])
+    deletion_guard = DeletionGuard(settings, state.identity, stop=permission.stop, confirmed=permission.deleted)
+    work_by_hook = (
+        dict.fromkeys(HOOKS, _do_nothing) if keep_platform else _hook_work(settings, _do_nothing, deletion_guard, None)
+    )
+    Guard("guard", register({**work_by_hook, "deletion": deletion_guard.check}), [])
 
 
 def teardown(
@@ -93,77 +98,87 @@ def teardown(
 ) -> Hooks:
     """Return the hooks of a stack with this engine's state, which declares objects.
 
-    `kept` are the names of the live launches that it declares; `recorded` are the launches in the engine's state. If
-    the engine removes a declared `retained` object from the state, it destroys the stack; an `up` removes only objects
-    that are no longer declared, and they remain in the cluster.
+    `declared_launches` are the names of the live launches that it declares; `state_launches` are the launches in the
+    engine's state. If the engine removes a declared object of `retained_objects` from the state, it destroys the stack;
+    an `up` removes only objects that are no longer declared, and they remain in the cluster.
     """
-    identities = frozenset(kept.identity for kept in retained)
-    deletions = DeletionGuard(settings, state.identity, stop=settings.workloads.stop, kept=kept, declared=declared)
-    guard = partial(_guard, settings, identities, state.held, recorded)
-    return register(_work(settings, guard, deletions, identities))
+    retained_identities = frozenset(kept.identity for kept in retained)
+    deletion_guard = DeletionGuard(settings, state.identity, stop=settings.workloads.stop, kept=kept, declared=declared)
+    guard = partial(_refuse_teardown, settings, retained_identities, state.held, recorded)
+    return register(_hook_work(settings, guard, deletion_guard, retained_identities))
 
 
-def _work(
-    settings: Settings, guard: Callable[[], None], deletions: DeletionGuard, declared: frozenset[Identity] | None
+def _hook_work(
+    settings: Settings,
+    guard: Callable[[], None],
+    deletion_guard: DeletionGuard,
+    retained_identities: frozenset[Identity] | None,
 ) -> Mapping[str, Work]:
-    """Return the functions of the hooks. `declared`: the retained objects; None if the program declares nothing."""
-    destroys = threading.Event()
+    """Return the functions of the hooks.
 
-    def guarded() -> None:
+    `retained_identities`: the retained objects; None if the program declares nothing.
+    """
+    destroy_has_started = threading.Event()
+
+    def start_destroy() -> None:
         guard()
-        deletions.destroy()
-        destroys.set()
+        deletion_guard.destroy()
+        destroy_has_started.set()
 
-    def only_in_a_destroy(work: Callable[[Settings, Mapping[str, Any]], None], manifest: Mapping[str, Any]) -> None:
+    def work_in_a_destroy(work: Callable[[Settings, Mapping[str, Any]], None], manifest: Mapping[str, Any]) -> None:
         # `pulumi up --replace` calls the hooks of objects that it declares again.
-        if declared is None or (destroys.is_set() and identity(manifest) in declared):
+        if retained_identities is None or (destroy_has_started.is_set() and identity(manifest) in retained_identities):
             work(settings, manifest)
 
-    def definitions(inputs: Mapping[str, Any]) -> None:
+    def delete_definitions(inputs: Mapping[str, Any]) -> None:
         if "kind" not in inputs:
             with ThreadPoolExecutor(_CONCURRENCY) as pool:
-                list(pool.map(partial(only_in_a_destroy, _definition), recorded_manifests(inputs)))
+                list(pool.map(partial(work_in_a_destroy, _delete_definition), recorded_manifests(inputs)))
         # An `up` removes the definitions that an earlier release has stored one by one, and they stay in the cluster.
-        elif declared is None or destroys.is_set():
-            _definition(settings, inputs)
+        elif retained_identities is None or destroy_has_started.is_set():
+            _delete_definition(settings, inputs)
 
     def with_inputs(work: Callable[[Mapping[str, Any]], None]) -> Work:
         return lambda args: work(args.old_inputs or {})
 
     return {
-        "guard": lambda _: guarded(),
-        "deletion": deletions.check,
-        "queue": with_inputs(partial(_queue, settings)),
-        "controller": with_inputs(partial(_controller, settings)),
-        "definition": with_inputs(definitions),
-        "namespace": with_inputs(partial(only_in_a_destroy, _namespace)),
+        "guard": lambda _: start_destroy(),
+        "deletion": deletion_guard.check,
+        "queue": with_inputs(partial(_drain_queue, settings)),
+        "controller": with_inputs(partial(_prepare_controller_deletion, settings)),
+        "definition": with_inputs(delete_definitions),
+        "namespace": with_inputs(partial(work_in_a_destroy, _delete_namespace)),
     }
 
 
-def _nothing(*_: object) -> None:
+def _do_nothing(*_: object) -> None:
     pass
 
 
-def _guard(
+def _refuse_teardown(
     settings: Settings,
-    retained: frozenset[Identity],
-    held: frozenset[Identity],
-    recorded: Sequence[RecordedLaunch],
+    retained_identities: frozenset[Identity],
+    state_identities: frozenset[Identity],
+    launches: Sequence[RecordedLaunch],
 ) -> None:
     stop = settings.workloads.stop
-    live = read_live_stack(settings, retained=retained, protected=protected(settings), stop=stop, recorded=recorded)
+    live = read_live_stack(
+        settings, retained=retained_identities, protected=protected(settings), stop=stop, recorded=launches
+    )
     # The engine does not delete the volumes that an earlier `up` has retained.
-    left = {identity(body) for body in live.of("PersistentVolumeClaim", "PersistentVolume")} - held
-    plan = decide(replace(live, retained=live.retained | left), utc_now())
+    forgotten_volumes = {
+        identity(body) for body in live.of("PersistentVolumeClaim", "PersistentVolume")
+    } - state_identities
+    plan = decide(replace(live, retained=live.retained | forgotten_volumes), utc_now())
     if plan.refusals:
         error = RefusedError("nothing is deleted:\n" + "\n".join(plan.refusals))
         report(error)
         raise error
-    for who, reason in sorted(plan.stays.items(), key=str):
-        pulumi.log.info(clean(f"stays: {shown(who)}: {reason}"))
+    for object_identity, reason in sorted(plan.stays.items(), key=str):
+        pulumi.log.info(clean(f"stays: {shown(object_identity)}: {reason}"))
 
 
-def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
+def _drain_queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     """Hold and drain a ClusterQueue. Raises ClusterError with users that the guard did not find."""
     context, name = settings.cluster.context, manifest["metadata"]["name"]
     if read_metadata(paths.location(manifest), context) is None:
@@ -171,17 +186,17 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     _wait_for_terminating_launches(settings)
     version = manifest["apiVersion"]
 
-    def holding() -> list[Mapping[str, Any]]:
+    def read_holders() -> list[Mapping[str, Any]]:
         return holders(name, read_kind(version, "Workload", context))
 
-    def held_by() -> str:
-        return ", ".join(shown(identity(workload)) for workload in holding())
+    def holder_names() -> str:
+        return ", ".join(shown(identity(workload)) for workload in read_holders())
 
-    local_queues, held = read_kind(version, "LocalQueue", context), holding()
+    local_queues, holding_workloads = read_kind(version, "LocalQueue", context), read_holders()
     # The garbage collector discovers new kinds every 30 s: Workloads of a new Kueue may outlive their Jobs.
     kinds = sorted({*LAUNCH_KINDS, *declared_kinds(settings)})
-    orphans = ownerless(held, [kind for _, kind in kinds], _owner_uids(held, kinds, context))
-    workloads = [workload for workload in held if workload not in orphans]
+    orphans = ownerless(holding_workloads, [kind for _, kind in kinds], _owner_uids(holding_workloads, kinds, context))
+    workloads = [workload for workload in holding_workloads if workload not in orphans]
     # The engine has deleted the stack's launches before, unless it replaces the queue.
     if users := queue_users(name, settings.stack, local_queues, workloads):
         raise ClusterError(
@@ -189,19 +204,19 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
             "owners to end, move or delete them"
         )
     hold_and_drain(manifest, context)
-    until(f"ClusterQueue {name} holds no quota", held_by, DEADLINE_SECONDS)
+    until(f"ClusterQueue {name} holds no quota", holder_names, DEADLINE_SECONDS)
 
 
 def _owner_uids(
     workloads: Sequence[Mapping[str, Any]], kinds: Sequence[tuple[str, str]], context: str | None
 ) -> frozenset[str]:
     """Return the UIDs of all live objects that own Workloads, as far as they are of `kinds`."""
-    owning = {owner["kind"] for body in workloads for owner in owners(body)}
-    owner_kinds = [(version, kind) for version, kind in kinds if kind in owning]
+    owner_kind_names = {owner["kind"] for body in workloads for owner in owners(body)}
+    owner_kinds = [(version, kind) for version, kind in kinds if kind in owner_kind_names]
     return frozenset(str(body["metadata"]["uid"]) for kind in owner_kinds for body in read_kind(*kind, context))
 
 
-def _controller(settings: Settings, manifest: Mapping[str, Any]) -> None:
+def _prepare_controller_deletion(settings: Settings, manifest: Mapping[str, Any]) -> None:
     # Only this controller removes the finalizers of its objects.
     if read_metadata(paths.location(manifest), settings.cluster.context) is not None:
         _wait_for_terminating_launches(settings)
@@ -209,7 +224,7 @@ def _controller(settings: Settings, manifest: Mapping[str, Any]) -> None:
 
 def _wait_for_terminating_launches(settings: Settings) -> None:
     # The engine does not wait. A Job's Workload is deleted with the Job.
-    def terminating() -> str:
+    def terminating_launches() -> str:
         bodies = read_launches(settings, run_namespaces(settings))
         return ", ".join(
             f"{shown(identity(body))}, held by {', '.join(body['metadata'].get('finalizers') or ['its pods'])}"
@@ -217,39 +232,46 @@ def _wait_for_terminating_launches(settings: Settings) -> None:
             if "deletionTimestamp" in body["metadata"]
         )
 
-    until("all terminating runs are deleted", terminating, DEADLINE_SECONDS)
+    until("all terminating runs are deleted", terminating_launches, DEADLINE_SECONDS)
 
 
 def _delete_unless_used(
-    settings: Settings, manifest: Mapping[str, Any], users: Callable[[str, str | None], str]
+    settings: Settings, manifest: Mapping[str, Any], usage_reason: Callable[[str, str | None], str]
 ) -> None:
-    """Delete a retained object of this stack and state, unless `users`, by its name and the context, finds a reason."""
-    context, who, path = settings.cluster.context, identity(manifest), paths.location(manifest)
+    """Delete a retained object of this stack and state, unless it is used.
+
+    `usage_reason` returns why it is used, from its name and the context, or an empty string.
+    """
+    context, object_identity, path = settings.cluster.context, identity(manifest), paths.location(manifest)
     metadata = read_metadata(path, context)
-    states = NO_ID, owner_of(manifest["metadata"])
-    if metadata is None or not has_label_of({"metadata": metadata}, settings.stack) or owner_of(metadata) not in states:
+    permitted_states = NO_ID, owner_of(manifest["metadata"])
+    if (
+        metadata is None
+        or not has_label_of({"metadata": metadata}, settings.stack)
+        or owner_of(metadata) not in permitted_states
+    ):
         return
-    if reason := users(who[2], context):
-        pulumi.log.info(clean(f"stays: {shown(who)}: {reason}"))
+    if reason := usage_reason(object_identity[2], context):
+        pulumi.log.info(clean(f"stays: {shown(object_identity)}: {reason}"))
         return
     delete(path, metadata["uid"], context, DEADLINE_SECONDS)
 
 
-def _definition(settings: Settings, manifest: Mapping[str, Any]) -> None:
-    def instances(name: str, context: str | None) -> str:
+def _delete_definition(settings: Settings, manifest: Mapping[str, Any]) -> None:
+    def remaining_instances(name: str, context: str | None) -> str:
         try:
-            found = ", ".join(shown(identity(body)) for body in read_instances(name, context))
+            names = ", ".join(shown(identity(body)) for body in read_instances(name, context))
         except ClusterError as error:
-            found = str(error)
-        return found and f"objects of this kind are left: {found}"
+            names = str(error)
+        return names and f"objects of this kind are left: {names}"
 
-    _delete_unless_used(settings, manifest, instances)
+    _delete_unless_used(settings, manifest, remaining_instances)
 
 
-def _namespace(settings: Settings, manifest: Mapping[str, Any]) -> None:
-    def contents(name: str, context: str | None) -> str:
+def _delete_namespace(settings: Settings, manifest: Mapping[str, Any]) -> None:
+    def remaining_contents(name: str, context: str | None) -> str:
         bodies = [body for body in read_namespace(name, context) if "deletionTimestamp" not in body["metadata"]]
-        found = ", ".join(shown(identity(body)) for body in strangers(bodies, {name}))
-        return found and f"it holds {found}"
+        names = ", ".join(shown(identity(body)) for body in strangers(bodies, {name}))
+        return names and f"it holds {names}"
 
-    _delete_unless_used(settings, manifest, contents)
+    _delete_unless_used(settings, manifest, remaining_contents)

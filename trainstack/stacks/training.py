@@ -21,19 +21,21 @@ def training(
 ) -> tuple[tuple[pulumi.Resource, ...], Mapping[str, pulumi.Input[Any]]]:
     """Declare volumes, runs and sweeps; return their resources and outputs.
 
-    `groups` are the launches of the runs, then those of each sweep; `after` are the platform's resources, if this stack
-    has them; `opts` are the options of all components, with the provider.
+    `groups` are the launches of the runs, then those of each sweep; `dependencies` are the platform's resources,
+    if this stack has them; `opts` are the options of all components, with the provider.
     """
 
-    def following(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
+    def options_after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after, *resources]))
 
-    volumes = Volumes("volumes", claims, following())
-    (first, launching), *rest = groups
-    runs = Runs("runs", first, launching, following(volumes))
+    volumes = Volumes("volumes", claims, options_after())
+    (run_group, launch_options), *sweep_groups = groups
+    runs = Runs("runs", run_group, launch_options, options_after(volumes))
     sweeps = {
-        str(group.sweep): Sweep(f"sweep-{group.sweep}", group, following(volumes, *runs.wrappers), launching=launching)
-        for group, launching in rest
+        str(group.sweep): Sweep(
+            f"sweep-{group.sweep}", group, options_after(volumes, *runs.wrappers), launching=launch_options
+        )
+        for group, launch_options in sweep_groups
     }
     outputs = {
         "volumes": volumes.volumes,

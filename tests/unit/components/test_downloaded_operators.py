@@ -56,10 +56,10 @@ def test_the_component_downloads(cache: Path) -> None:
 
 def test_the_program_downloads_and_reports_an_error_after_its_rules(cache: Path, tmp_path: Path) -> None:
     """The rules still examine the files."""
-    declared, error = plan_change._declared(make_settings(operators=make_operators("0" * 64)), tmp_path)
+    declared, error = plan_change._build_stack_objects(make_settings(operators=make_operators("0" * 64)), tmp_path)
     assert not declared.has_inputs
     assert isinstance(error, DownloadError)
-    declared, error = plan_change._declared(make_settings(operators=make_operators(put(cache))), tmp_path)
+    declared, error = plan_change._build_stack_objects(make_settings(operators=make_operators(put(cache))), tmp_path)
     assert error is None
     assert declared.inputs.releases["jobset"][0]["metadata"] == {"name": "jobset-system"}
 
@@ -68,5 +68,5 @@ def test_the_progress_is_in_the_engines_log(monkeypatch: pytest.MonkeyPatch) -> 
     """Plain `pulumi up` prints it."""
     lines: list[str] = []
     monkeypatch.setattr(pulumi.log, "info", lines.append)
-    plan_change._report("downloading")
+    plan_change._log_line("downloading")
     assert lines == ["downloading"]

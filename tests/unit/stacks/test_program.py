@@ -52,7 +52,7 @@ def test_an_error_is_one_message_without_what_controls_a_terminal(
         raise error
 
     monkeypatch.setattr(pulumi, "get_stack", lambda: "dev")
-    monkeypatch.setattr(declare_stack, "_sections", lambda _: {})
+    monkeypatch.setattr(declare_stack, "_engine_sections", lambda _: {})
     monkeypatch.setattr(declare_stack, "teardown_permission", lambda *_: None)
     monkeypatch.setattr(declare_stack, "check_files", refuse)
     with pytest.raises(pulumi.RunError) as caught:

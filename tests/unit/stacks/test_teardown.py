@@ -241,7 +241,7 @@ def test_a_definition_without_objects_of_others_is_deleted(
     name = f"{CRDS}/clusterqueues.kueue.x-k8s.io"
     server.bodies[name] = make_item("clusterqueues.kueue.x-k8s.io", labels=labels)
     server.bodies[QUEUES], server.status[QUEUES] = {"items": items}, status
-    teardown._definition(make_settings(), DEFINITION)
+    teardown._delete_definition(make_settings(), DEFINITION)
     assert [(verb, path) for verb, path, _ in server.writes] == ([("DELETE", name)] if deleted else [])
 
 
@@ -257,7 +257,7 @@ def make_arguments(inputs: Mapping[str, Any]) -> pulumi.ResourceHookArgs:
 def make_work(declared: frozenset[Any] | None) -> Mapping[str, Work]:
     """Return the functions of the hooks, with a guard that refuses nothing."""
     settings = make_settings()
-    return teardown._work(settings, lambda: None, DeletionGuard(settings, STATE, stop=()), declared)
+    return teardown._hook_work(settings, lambda: None, DeletionGuard(settings, STATE, stop=()), declared)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_a_namespace_without_objects_of_others_is_deleted(server: Server, items:
     place = "/api/v1/namespaces/research"
     server.bodies[place], server.bodies[CONFIG_MAPS] = make_item("research"), {"items": items}
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}
-    teardown._namespace(make_settings(), manifest)
+    teardown._delete_namespace(make_settings(), manifest)
     assert [(verb, path) for verb, path, _ in server.writes] == ([("DELETE", place)] if deleted else [])
 
 
@@ -316,11 +316,11 @@ def test_a_queue_that_others_use_by_now_is_not_held(server: Server) -> None:
     local = {**make_item("theirs", "x", labels={}), "spec": {"clusterQueue": "q"}}
     server.bodies["/apis/kueue.x-k8s.io/v1beta2/localqueues"] = {"items": [local]}
     with pytest.raises(ClusterError, match="ClusterQueue q is not deleted, because it is used: LocalQueue x/theirs"):
-        teardown._queue(make_settings(), QUEUE)
+        teardown._drain_queue(make_settings(), QUEUE)
     assert server.writes == []
 
     server.bodies["/apis/kueue.x-k8s.io/v1beta2/localqueues"] = {"items": []}
-    teardown._queue(make_settings(), QUEUE)
+    teardown._drain_queue(make_settings(), QUEUE)
     assert [verb for verb, _, _ in server.writes] == ["PATCH"]
 
 
@@ -337,11 +337,11 @@ def test_a_workload_whose_launch_is_deleted_has_no_owner(
     server.bodies["/apis/kubeflow.org/v1/jaxjobs"] = {"items": jobs}
     settings = make_settings(make_object())
     if is_gone:
-        teardown._queue(settings, QUEUE)
+        teardown._drain_queue(settings, QUEUE)
         assert [verb for verb, _, _ in server.writes] == ["PATCH"]
     else:
         with pytest.raises(ClusterError, match="it is used: JAXJob x/job"):
-            teardown._queue(settings, QUEUE)
+            teardown._drain_queue(settings, QUEUE)
 
 
 def test_what_is_deleted_is_deleted_by_its_uid(server: Server) -> None:

@@ -37,9 +37,11 @@ def diagnose_files(files: StateFiles | None, stack: str) -> Diagnosis | None:
     if files is None:
         return None
     recovery = RecoveryCommands(stack)
-    running = [problem for problem in lock_problems(files.locks, recovery) if problem.id == "operation-running"]
-    found = running or [*files_problems(files, recovery)]
-    return Diagnosis(tuple(found), recovery.commands(found)) if found else None
+    running_operations = [
+        problem for problem in lock_problems(files.locks, recovery) if problem.id == "operation-running"
+    ]
+    problems = running_operations or [*files_problems(files, recovery)]
+    return Diagnosis(tuple(problems), recovery.commands(problems)) if problems else None
 
 
 def diagnose_refused(
@@ -65,17 +67,18 @@ def diagnose(
 ) -> Diagnosis:
     """Return all problems of a stack whose state is readable.
 
-    `files`: None for another backend than a local one. `seen`: None if the cluster cannot be read. `retained`: the
-    objects that `destroy` leaves in the cluster. `declared`: returns the declared objects, or None if they are unknown;
-    called only if an object is not in the state. `loaders`: of commands, not started.
+    `files`: None for another backend than a local one. `live_objects`: None if the cluster cannot be read.
+    `retained`: the objects that `destroy` leaves in the cluster. `read_declared_identities`: returns the declared
+    objects, or None if they are unknown; called only if an object is not in the state. `loaders`: of commands, not
+    started.
     """
     recovery = RecoveryCommands(stack)
     problems = lock_problems(files.locks, recovery) if files else []
     problems += pending_problems(state, seen, recovery)
     if seen is not None:
         problems += recorded_problems(state, seen, stack, recovery)
-        if found := unrecorded(state, seen, stack, retained):
-            problems += unrecorded_problems(found, state.identity, declared(), recovery)
+        if unrecorded_objects := unrecorded(state, seen, stack, retained):
+            problems += unrecorded_problems(unrecorded_objects, state.identity, declared(), recovery)
         problems += stuck_problems(seen, now)
         problems += loader_problems(loaders, now)
     return Diagnosis(tuple(problems), recovery.commands(problems))

@@ -14,7 +14,7 @@ from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 from trainstack.lifecycle.recovery.restore import Backup, restoration
 from trainstack.runs.recorded import state_resource
 
-_NEWER = ("unsupported checkpoint version", "needs support for the following features")
+_NEWER_RELEASE_PHRASES = ("unsupported checkpoint version", "needs support for the following features")
 """The engine's messages about a state of another release."""
 
 
@@ -33,7 +33,7 @@ class Fault:
 
 def engine_fault(message: str) -> Fault:
     """Return the fault of a state that the engine cannot parse, from its message."""
-    is_newer = any(phrase in message for phrase in _NEWER)
+    is_newer = any(phrase in message for phrase in _NEWER_RELEASE_PHRASES)
     return Fault(" ".join(message.removeprefix("error:").split()), "upgrade" if is_newer else "restore")
 
 
@@ -47,8 +47,8 @@ def faults(deployment: Any) -> tuple[Fault, ...]:
 
 def refused_problem(found: tuple[Fault, ...], name: str, backup: Backup | None, recovery: RecoveryCommands) -> Problem:
     """Return the problem of a state that the engine refuses. `backup`: of a state that is in a folder."""
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    message = f"the engine refuses the state: {found[0].message}{more}"
+    others_text = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    message = f"the engine refuses the state: {found[0].message}{others_text}"
     remedies = {fault.remedy for fault in found}
     if remedies == {"repair"}:
         return Problem("state-refused", name, message, (recovery.repair, recovery.up))
@@ -64,27 +64,27 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[Fault]:
     if (manifest.get("magic") or "") != (hashlib.sha256(version.encode()).hexdigest() if version else ""):
         yield Fault("its manifest was edited (magic cookie mismatch)")
     resources = deployment.get("resources") or []
-    every = {name for resource in resources for name in _names(resource)}
-    before: set[str] = set()
+    all_names = {name for resource in resources for name in _names(resource)}
+    preceding_names: set[str] = set()
     for resource in resources:
         urn = str(resource.get("urn") or "")
         if not urn or not resource.get("type"):
             yield Fault(f"a resource has no {'type' if urn else 'urn'} ({urn or resource})"[:200])
             continue
         if resource.get("id") and not resource.get("custom"):
-            yield Fault(f"{_shown(urn)} has an id, but no object")
-        for role, needed in _needs(resource):
-            if needed not in every:
+            yield Fault(f"{_display_name(urn)} has an id, but no object")
+        for role, required_name in _needs(resource):
+            if required_name not in all_names:
                 yield Fault(
-                    f"the {role} of {_shown(urn)}, {_shown(needed)}, is missing",
+                    f"the {role} of {_display_name(urn)}, {_display_name(required_name)}, is missing",
                     "repair" if role == "dependency" else "restore",
                 )
-            elif needed not in before:
-                yield Fault(f"the {role} of {_shown(urn)}, {_shown(needed)}, follows it", "repair")
-        before.update(_names(resource))
+            elif required_name not in preceding_names:
+                yield Fault(f"the {role} of {_display_name(urn)}, {_display_name(required_name)}, follows it", "repair")
+        preceding_names.update(_names(resource))
     # Former objects of a replacement have the URN of the new one.
     counts = Counter(resource.get("urn") for resource in resources if not resource.get("delete"))
-    yield from (Fault(f"it has {_shown(str(urn))} {count} times") for urn, count in counts.items() if count > 1)
+    yield from (Fault(f"it has {_display_name(str(urn))} {count} times") for urn, count in counts.items() if count > 1)
 
 
 def _names(resource: Mapping[str, Any]) -> tuple[str, str]:
@@ -108,7 +108,7 @@ def _needs(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "provider", resource["provider"]
 
 
-def _shown(urn: str) -> str:
+def _display_name(urn: str) -> str:
     """Return kind and name: `Job team/digits`."""
     _, *parts = urn.split("::", 3)
     if len(parts) < 3:  # project, types and name

@@ -50,11 +50,11 @@ def loader_problems(waiting: Collection[WaitingLoader], now: datetime) -> Iterat
     """Report loaders that wait for longer than usual, since a killed command may have left them."""
     for loader in sorted(waiting, key=lambda loader: (loader.namespace, loader.name)):
         if now - loader.created > _USUAL_START:
-            held = f"queue {loader.held_by} has not admitted it" if loader.held_by else "its pod has not started"
+            cause = f"queue {loader.held_by} has not admitted it" if loader.held_by else "its pod has not started"
             yield Problem(
                 "loader-waiting",
                 f"Job {loader.namespace}/{loader.name}",
-                f"a command created this data loader at {loader.created:%Y-%m-%d %H:%M:%S} UTC, and {held}. A command "
+                f"a command created this data loader at {loader.created:%Y-%m-%d %H:%M:%S} UTC, and {cause}. A command "
                 "that is still waiting for it prints the reason; if it was killed, delete the loader",
                 (f"kubectl delete job {loader.name} -n {loader.namespace}",),
             )
@@ -62,5 +62,6 @@ def loader_problems(waiting: Collection[WaitingLoader], now: datetime) -> Iterat
 
 def _has_started(status: Mapping[str, Any]) -> bool:
     return any(status.get(key) for key in ("ready", "succeeded", "failed")) or any(
-        item["type"] in ("Complete", "Failed") and item["status"] == "True" for item in status.get("conditions", ())
+        condition["type"] in ("Complete", "Failed") and condition["status"] == "True"
+        for condition in status.get("conditions", ())
     )

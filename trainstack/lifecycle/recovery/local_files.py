@@ -27,12 +27,12 @@ def local_file_problems(root: Path, temporary: Path | None = None) -> Iterator[P
                 message = "a killed command did not complete this file, and no command reads it"
                 yield _problem(file, message, "rm --")
     for pattern in _FORMER_COPIES:
-        for copy in sorted((temporary or Path(tempfile.gettempdir())).glob(pattern)):
-            if _is_abandoned(copy):
+        for folder_copy in sorted((temporary or Path(tempfile.gettempdir())).glob(pattern)):
+            if _is_abandoned(folder_copy):
                 message = (
                     "a killed command of an earlier release left this folder, which may have the keys of a kubeconfig"
                 )
-                yield _problem(copy, message, "rm -r --")
+                yield _problem(folder_copy, message, "rm -r --")
 
 
 def _problem(path: Path, message: str, command: str) -> Problem:

@@ -36,10 +36,10 @@ class StateFiles:
 
 def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Problem]:
     if files.sidecars:
-        first, *others = files.sidecars
+        first_sidecar, *other_sidecars = files.sidecars
         yield Problem(
             "sidecar-unreadable",
-            f"{first} and {len(others)} more" if others else first,
+            f"{first_sidecar} and {len(other_sidecars)} more" if other_sidecars else first_sidecar,
             "a killed operation did not complete the file, so the engine does not read the file that it belongs to. "
             "Its content is not needed",
             (f"rm -- {' '.join(map(shlex.quote, files.sidecars))}",),
@@ -51,9 +51,9 @@ def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Pr
 
 def lock_problems(locks: Sequence[Lock], recovery: RecoveryCommands) -> list[Problem]:
     """Report active locks, else locks of other machines, else stale ones: `pulumi cancel` removes all of them."""
-    held = [lock for lock in locks if lock.alive]
-    elsewhere = [lock for lock in locks if lock.alive is None and lock.since is not None]
-    return [_lock_problem(lock, recovery) for lock in held or elsewhere or locks]
+    active_locks = [lock for lock in locks if lock.alive]
+    remote_locks = [lock for lock in locks if lock.alive is None and lock.since is not None]
+    return [_lock_problem(lock, recovery) for lock in active_locks or remote_locks or locks]
 
 
 def _lock_problem(lock: Lock, recovery: RecoveryCommands) -> Problem:

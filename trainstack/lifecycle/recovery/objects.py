@@ -44,15 +44,15 @@ class Seen:
 def pending_problems(state: State, seen: Seen | None, recovery: RecoveryCommands) -> Iterator[Problem]:
     """Report interrupted operations, unfinished replacements, and objects that did not become ready."""
     for operation in state.pending:
-        target = operation.object
-        name = operation.urn if target is None else shown(target.identity)
+        interrupted_object = operation.object
+        name = operation.urn if interrupted_object is None else shown(interrupted_object.identity)
         message = f"the engine was interrupted while {operation.doing} it"
-        if target and seen and target.kind not in seen.unreadable:
-            message += f"; {_now(target, seen)}"
+        if interrupted_object and seen and interrupted_object.kind not in seen.unreadable:
+            message += f"; {_live_status(interrupted_object, seen)}"
         yield Problem("operation-pending", name, message, (recovery.refresh, recovery.up))
-    for replaced in state.replaced:
+    for replaced_object in state.replaced:
         message = "another object has replaced it, but it has not been deleted yet"
-        yield Problem("replacement-unfinished", shown(replaced.identity), message, (recovery.up,))
+        yield Problem("replacement-unfinished", shown(replaced_object.identity), message, (recovery.up,))
     for recorded in state.objects:
         if recorded.errors:
             message = f"it was created, but did not become ready ({recorded.errors[0].splitlines()[0]})"
@@ -65,26 +65,26 @@ def recorded_problems(state: State, seen: Seen, stack: str, recovery: RecoveryCo
     for recorded in state.objects:
         if recorded.kind in seen.unreadable or recorded.identity in pending:
             continue
-        live, name = seen.objects.get(recorded.identity), shown(recorded.identity)
-        if live is None:
+        live_object, name = seen.objects.get(recorded.identity), shown(recorded.identity)
+        if live_object is None:
             # A launch may be deleted, by its TTL or by a user: its ledger records it.
             if not recorded.is_launch:
                 message = "the object is in the state, but not in the cluster"
                 yield Problem("object-missing", name, message, (recovery.refresh, recovery.up))
-        elif recorded.uid and live.uid != recorded.uid:
+        elif recorded.uid and live_object.uid != recorded.uid:
             message = "the object in the state was deleted, and another one of its name was created"
             yield Problem("object-replaced", name, message, (recovery.refresh, recovery.up))
-        elif (label := live.labels.get(STACK)) != stack:
+        elif (label := live_object.labels.get(STACK)) != stack:
             message = (
                 f"the object is in the state, but its label {STACK} {f'is {label!r}' if label else 'was removed'}, so "
                 "`up` refuses to change it. If it is this stack's object, restore the label"
             )
-            restored = f"kubectl label --overwrite {kubectl_arguments(recorded.identity)} {STACK}={stack}"
-            yield Problem("object-unmarked", name, message, (restored, recovery.up))
-        elif live.state not in (NO_ID, state.identity):
-            how = "the object is in the state, but another state of the stack"
-            yield _of_another(recorded.identity, live.state, stack, how)
-        elif live.drained:
+            label_command = f"kubectl label --overwrite {kubectl_arguments(recorded.identity)} {STACK}={stack}"
+            yield Problem("object-unmarked", name, message, (label_command, recovery.up))
+        elif live_object.state not in (NO_ID, state.identity):
+            clause = "the object is in the state, but another state of the stack"
+            yield _foreign_state_problem(recorded.identity, live_object.state, stack, clause)
+        elif live_object.drained:
             message = "a teardown that did not end has stopped it (stopPolicy HoldAndDrain), so it admits no run"
             yield Problem("queue-drained", name, message, (recovery.refresh, recovery.up))
 
@@ -95,18 +95,18 @@ def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identi
     Without controlled objects, terminating ones, those that `destroy` leaves (definitions of operators' kinds, and
     `retained`), and data loaders of commands, which `loaders.loader_problems` reports.
     """
-    known = {recorded.identity for recorded in (*state.objects, *state.replaced)}
-    known |= {operation.object.identity for operation in state.pending if operation.object is not None}
+    recorded_identities = {recorded.identity for recorded in (*state.objects, *state.replaced)}
+    recorded_identities |= {operation.object.identity for operation in state.pending if operation.object is not None}
     return {
-        identity: live
-        for identity, live in seen.objects.items()
-        if live.labels.get(STACK) == stack
-        and identity not in known
+        identity: live_object
+        for identity, live_object in seen.objects.items()
+        if live_object.labels.get(STACK) == stack
+        and identity not in recorded_identities
         and identity not in retained
         and identity[0] != "CustomResourceDefinition"
-        and not live.owned
-        and live.deleted is None
-        and not (LAUNCH in live.labels and RUN not in live.labels)
+        and not live_object.owned
+        and live_object.deleted is None
+        and not (LAUNCH in live_object.labels and RUN not in live_object.labels)
     }
 
 
@@ -114,10 +114,10 @@ def unrecorded_problems(
     found: Mapping[Identity, LiveObject], own: str, declared: Collection[Identity] | None, recovery: RecoveryCommands
 ) -> Iterator[Problem]:
     """Report unrecorded objects; objects of this state only if the declared objects are known (not None)."""
-    for identity, live in sorted(found.items(), key=lambda item: shown(item[0])):
-        if live.state != own:
-            how = "the object is not in this state, and another state"
-            yield _of_another(identity, live.state, recovery.stack, how)
+    for identity, live_object in sorted(found.items(), key=lambda item: shown(item[0])):
+        if live_object.state != own:
+            clause = "the object is not in this state, and another state"
+            yield _foreign_state_problem(identity, live_object.state, recovery.stack, clause)
         elif declared is None:
             continue
         elif identity in declared:
@@ -127,18 +127,18 @@ def unrecorded_problems(
             yield Problem("object-unrecorded", shown(identity), message, (recovery.up,))
         else:
             message = "it has this stack's label, but is neither in its state nor declared"
-            if RUN in live.labels and LEDGER not in live.labels:
+            if RUN in live_object.labels and LEDGER not in live_object.labels:
                 message += ". It is a run: deleting it ends it"
             yield Problem(
                 "object-orphaned", shown(identity), message, (f"kubectl delete {kubectl_arguments(identity)}",)
             )
 
 
-def _of_another(identity: Identity, state: str, stack: str, how: str) -> Problem:
+def _foreign_state_problem(identity: Identity, state: str, stack: str, clause: str) -> Problem:
     # No command: the user decides which state to continue with.
     owner = "a state without an identity" if state == NO_ID else f"state {state}"
     message = (
-        f"{how} owns it ({owner}). `up` refuses to change it. If that state is lost or no longer used, add "
+        f"{clause} owns it ({owner}). `up` refuses to change it. If that state is lost or no longer used, add "
         f"`{entry([state])}` into Pulumi.{stack}.yaml and run `up`; otherwise work with that state"
     )
     return Problem("object-of-another-state", shown(identity), message, ())
@@ -146,21 +146,23 @@ def _of_another(identity: Identity, state: str, stack: str, how: str) -> Problem
 
 def stuck_problems(seen: Seen, now: datetime) -> Iterator[Problem]:
     """Report objects that have been terminating for long. No finalizer is removed: its controller has work to do."""
-    for identity, live in sorted(seen.objects.items(), key=lambda item: shown(item[0])):
-        if live.deleted is not None and now - live.deleted > STUCK_AFTER:
-            held = ", ".join(live.finalizers) or "its contents or its pods"
-            message = f"it has been terminating since {live.deleted:%Y-%m-%d %H:%M:%S} UTC, held by {held}"
-            yield Problem("object-stuck", shown(identity), message, (_holder(identity, live.finalizers),))
+    for identity, live_object in sorted(seen.objects.items(), key=lambda item: shown(item[0])):
+        if live_object.deleted is not None and now - live_object.deleted > STUCK_AFTER:
+            blockers = ", ".join(live_object.finalizers) or "its contents or its pods"
+            message = f"it has been terminating since {live_object.deleted:%Y-%m-%d %H:%M:%S} UTC, held by {blockers}"
+            yield Problem(
+                "object-stuck", shown(identity), message, (_blocker_command(identity, live_object.finalizers),)
+            )
 
 
-def _now(recorded: Recorded, seen: Seen) -> str:
-    live = seen.objects.get(recorded.identity)
-    if live is None:
+def _live_status(recorded: Recorded, live_objects: Seen) -> str:
+    live_object = live_objects.objects.get(recorded.identity)
+    if live_object is None:
         return "it is not in the cluster"
-    return "it is in the cluster" + (", being deleted" if live.deleted is not None else "")
+    return "it is in the cluster" + (", being deleted" if live_object.deleted is not None else "")
 
 
-def _holder(identity: Identity, finalizers: Collection[str]) -> str:
+def _blocker_command(identity: Identity, finalizers: Collection[str]) -> str:
     """Return a command that shows what blocks the deletion."""
     _, namespace, _ = identity
     if "kueue.x-k8s.io/resource-in-use" in finalizers:

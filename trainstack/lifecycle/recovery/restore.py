@@ -20,13 +20,18 @@ def restoration(backup: Backup | None, recovery: RecoveryCommands) -> tuple[str,
     if backup is None:
         advice = "Import an earlier version of it (pulumi stack export --version <number>, pulumi stack import)"
         return advice, ()
-    file, aside = shlex.quote(backup.file), shlex.quote(f"{backup.file}.unreadable")
+    file, unreadable_copy = shlex.quote(backup.file), shlex.quote(f"{backup.file}.unreadable")
     if backup.is_usable:
-        before = shlex.quote(f"{backup.file}.bak")
+        previous_file = shlex.quote(f"{backup.file}.bak")
         advice = "Its backup has the state of one step before, and the refresh reads later changes from the cluster"
-        return advice, (f"mv -- {file} {aside}", f"cp -- {before} {file}", recovery.refresh, recovery.up)
+        return advice, (
+            f"mv -- {file} {unreadable_copy}",
+            f"cp -- {previous_file} {file}",
+            recovery.refresh,
+            recovery.up,
+        )
     advice = (
         "Its backup cannot be used either. Restore it from a copy if there is one. With a new state, the first `up` "
         "prints the identity of the lost one; `cluster.takeOver` takes over its objects"
     )
-    return advice, (f"mv -- {file} {aside}", f"pulumi stack init {recovery.stack}", recovery.up)
+    return advice, (f"mv -- {file} {unreadable_copy}", f"pulumi stack init {recovery.stack}", recovery.up)

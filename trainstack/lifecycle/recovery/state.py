@@ -67,15 +67,15 @@ class State:
     @property
     def own(self) -> OwnState:
         """The objects of the state, as the program reads them."""
-        resources = {
+        state_objects = {
             recorded.identity: StateObject(
                 api_version=recorded.api_version, urn=recorded.urn, retained=recorded.retained
             )
             for recorded in self.objects
             if not recorded.in_release
         }
-        held = frozenset(recorded.identity for recorded in self.objects)
-        return OwnState(self.identity, held, objects=resources)
+        identities = frozenset(recorded.identity for recorded in self.objects)
+        return OwnState(self.identity, identities, objects=state_objects)
 
 
 def read_state(export: Mapping[str, Any]) -> State:
@@ -84,14 +84,16 @@ def read_state(export: Mapping[str, Any]) -> State:
         raise ValueError("it has no `deployment`, so it is not the output of `pulumi stack export`")
     deployment = export["deployment"] or {}
     resources = [resource for resource in deployment.get("resources") or () if not resource.get("external")]
-    lasting = [resource for resource in resources if not resource.get("delete")]
+    lasting_resources = [resource for resource in resources if not resource.get("delete")]
     return State(
-        objects=(*_recorded(lasting), *_definitions(lasting)),
+        objects=(*_recorded_objects(lasting_resources), *_recorded_definitions(lasting_resources)),
         pending=tuple(
-            Pending(operation["type"], operation["resource"]["urn"], next(_recorded([operation["resource"]]), None))
+            Pending(
+                operation["type"], operation["resource"]["urn"], next(_recorded_objects([operation["resource"]]), None)
+            )
             for operation in deployment.get("pending_operations") or ()
         ),
-        replaced=tuple(_recorded(resource for resource in resources if resource.get("delete"))),
+        replaced=tuple(_recorded_objects(resource for resource in resources if resource.get("delete"))),
         others=tuple(
             resource["urn"]
             for resource in resources
@@ -102,30 +104,30 @@ def read_state(export: Mapping[str, Any]) -> State:
 
 
 def _identity(resource: Mapping[str, Any]) -> str:
-    found = resource["type"] == _STASH and resource["urn"].endswith(f"::{MEMORY}")
-    return str((resource.get("outputs") or {}).get("output") or "") if found else ""
+    is_identity_stash = resource["type"] == _STASH and resource["urn"].endswith(f"::{MEMORY}")
+    return str((resource.get("outputs") or {}).get("output") or "") if is_identity_stash else ""
 
 
-def _recorded(resources: Any) -> Iterator[Recorded]:
+def _recorded_objects(resources: Any) -> Iterator[Recorded]:
     for resource in resources:
-        version, _, kind = resource["type"].removeprefix(_PREFIX).rpartition(":")
-        namespace, name = _name(resource)
+        group_version, _, kind = resource["type"].removeprefix(_PREFIX).rpartition(":")
+        namespace, name = _namespace_and_name(resource)
         if not resource.get("custom") or not resource["type"].startswith(_PREFIX) or not name:
             continue
-        live = _metadata(resource, "outputs")
+        live_metadata = _metadata(resource, "outputs")
         yield Recorded(
-            api_version=version.removeprefix("core/"),
+            api_version=group_version.removeprefix("core/"),
             identity=(kind, namespace, name),
-            uid=str(live.get("uid", "")),
+            uid=str(live_metadata.get("uid", "")),
             is_launch=RUN in (_metadata(resource, "inputs").get("labels") or {}) and kind != "ConfigMap",
             errors=tuple(resource.get("initErrors") or ()),
-            metadata=live,
+            metadata=live_metadata,
             urn=resource["urn"],
             retained=bool(resource.get("retainOnDelete")),
         )
 
 
-def _definitions(resources: Iterable[Mapping[str, Any]]) -> Iterator[Recorded]:
+def _recorded_definitions(resources: Iterable[Mapping[str, Any]]) -> Iterator[Recorded]:
     """Yield the definitions of releases. A release is one resource."""
     for resource in resources:
         if resource["type"] == _STASH:
@@ -133,7 +135,7 @@ def _definitions(resources: Iterable[Mapping[str, Any]]) -> Iterator[Recorded]:
                 yield Recorded(api_version=API_VERSION, identity=(KIND, None, name), in_release=True)
 
 
-def _name(resource: Mapping[str, Any]) -> tuple[str | None, str]:
+def _namespace_and_name(resource: Mapping[str, Any]) -> tuple[str | None, str]:
     """Return namespace and name. During creation, the state has only the inputs, and no generated name."""
     namespace, slash, name = str(resource.get("id") or "").rpartition("/")
     if name:
@@ -144,5 +146,5 @@ def _name(resource: Mapping[str, Any]) -> tuple[str | None, str]:
 
 def _metadata(resource: Mapping[str, Any], side: str) -> Mapping[str, Any]:
     # Encrypted metadata is a string.
-    found = (resource.get(side) or {}).get("metadata")
-    return found if isinstance(found, Mapping) else {}
+    metadata = (resource.get(side) or {}).get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}

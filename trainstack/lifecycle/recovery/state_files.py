@@ -30,8 +30,8 @@ def state_file(folder: Path, project: str, stack: str) -> Path | None:
     """The file with the state of a stack, if there is one. `project`: the name in Pulumi.yaml."""
     stacks = folder / ".pulumi" / "stacks" / project
     # The engine uses the newest of the existing forms (state.go, stackPath).
-    forms = [file for end in ("", ".gz") if (file := stacks / f"{stack}.json{end}").is_file()]
-    return max(forms, key=lambda file: file.stat().st_mtime, default=None)
+    state_files = [file for suffix in ("", ".gz") if (file := stacks / f"{stack}.json{suffix}").is_file()]
+    return max(state_files, key=lambda file: file.stat().st_mtime, default=None)
 
 
 def read_deployment(file: Path) -> Mapping[str, Any] | None:
@@ -39,7 +39,7 @@ def read_deployment(file: Path) -> Mapping[str, Any] | None:
 
     Source: CheckpointV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
     """
-    content = _json(file)
+    content = _read_json(file)
     if not isinstance(content, dict) or content.get("version") not in _CHECKPOINT_VERSIONS:
         return None
     checkpoint = content.get("checkpoint")
@@ -51,12 +51,12 @@ def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:
     base = folder / ".pulumi"
     stacks = base / "stacks" / project
     checkpoint = state_file(folder, project, stack)
-    unreadable = checkpoint is not None and _json(checkpoint) is None
+    unreadable = checkpoint is not None and _read_json(checkpoint) is None
     sidecars = [*base.glob("meta.yaml.attrs"), *stacks.glob(f"{stack}.json*.attrs")]
     sidecars += (base / "history" / project / stack).glob("*.attrs")
     return StateFiles(
         locks=tuple(_locks(base / "locks" / "organization" / project / stack)),
-        sidecars=tuple(str(file) for file in sorted(sidecars) if _json(file) is None),
+        sidecars=tuple(str(file) for file in sorted(sidecars) if _read_json(file) is None),
         checkpoint=str(checkpoint) if unreadable else "",
         backup=unreadable and checkpoint is not None and has_usable_backup(checkpoint),
     )
@@ -64,12 +64,12 @@ def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:
 
 def has_usable_backup(checkpoint: Path) -> bool:
     """Whether the engine accepts the previous state, which it keeps next to the file of a state."""
-    content = _json(checkpoint.with_name(f"{checkpoint.name}.bak"))
-    held = content.get("checkpoint", {}) if isinstance(content, dict) else None
-    return isinstance(held, dict) and not faults(held.get("latest"))
+    content = _read_json(checkpoint.with_name(f"{checkpoint.name}.bak"))
+    backup = content.get("checkpoint", {}) if isinstance(content, dict) else None
+    return isinstance(backup, dict) and not faults(backup.get("latest"))
 
 
-def _json(file: Path) -> Any:
+def _read_json(file: Path) -> Any:
     """The file's content; None if it is missing or invalid."""
     try:
         data = file.read_bytes()
@@ -80,25 +80,25 @@ def _json(file: Path) -> Any:
 
 def _locks(folder: Path) -> Iterator[Lock]:
     for file in sorted(folder.glob("*")) if folder.is_dir() else ():
-        lock = _json(file)
+        lock = _read_json(file)
         if file.suffix == ".attrs" or not file.is_file():
             continue
         try:
-            pid, since = int(lock["pid"]), datetime.fromisoformat(lock["timestamp"])
-            alive = _alive(pid) if lock["hostname"] == os.uname().nodename else None
-            yield Lock(str(file), pid, lock["username"], lock["hostname"], since, alive)
+            pid, start_time = int(lock["pid"]), datetime.fromisoformat(lock["timestamp"])
+            is_alive = _is_running_engine(pid) if lock["hostname"] == os.uname().nodename else None
+            yield Lock(str(file), pid, lock["username"], lock["hostname"], start_time, is_alive)
         except (KeyError, TypeError, ValueError):
             yield Lock(str(file))
 
 
-def _alive(pid: int) -> bool:
+def _is_running_engine(pid: int) -> bool:
     """Whether the process is a running engine: another program may have the same PID."""
     try:
         # The state follows the name, which is in parentheses and may contain any character.
-        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+        name, _, fields = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
     except OSError:
         return _exists(pid)
-    return name == _ENGINE and rest.split()[0] != "Z"
+    return name == _ENGINE and fields.split()[0] != "Z"
 
 
 def _exists(pid: int) -> bool:

@@ -67,14 +67,14 @@ def launch_name(body: Body) -> str:
 
 def owned(roots: Iterable[Body], bodies: Iterable[Body]) -> frozenset[str]:
     """Return the UIDs of `roots` and of all their direct and indirect dependents."""
-    found = {str(body["metadata"]["uid"]) for body in roots}
-    left = [body for body in bodies if owners(body)]
+    uids = {str(body["metadata"]["uid"]) for body in roots}
+    remaining_bodies = [body for body in bodies if owners(body)]
     while True:
-        dependents = [body for body in left if any(str(owner["uid"]) in found for owner in owners(body))]
+        dependents = [body for body in remaining_bodies if any(str(owner["uid"]) in uids for owner in owners(body))]
         if not dependents:
-            return frozenset(found)
-        found |= {str(body["metadata"]["uid"]) for body in dependents}
-        left = [body for body in left if str(body["metadata"]["uid"]) not in found]
+            return frozenset(uids)
+        uids |= {str(body["metadata"]["uid"]) for body in dependents}
+        remaining_bodies = [body for body in remaining_bodies if str(body["metadata"]["uid"]) not in uids]
 
 
 def owners(body: Body) -> Sequence[Body]:
@@ -83,7 +83,9 @@ def owners(body: Body) -> Sequence[Body]:
 
 def finished(body: Body) -> bool:
     status = body.get("status") or {}
-    conditions = {item["type"] for item in status.get("conditions") or () if item.get("status") == "True"}
+    conditions = {
+        condition["type"] for condition in status.get("conditions") or () if condition.get("status") == "True"
+    }
     return bool(({status.get("phase")} | conditions) & FINISHED)
 
 

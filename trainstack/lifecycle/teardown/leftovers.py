@@ -30,5 +30,9 @@ def explained(body: Body, now: datetime) -> str:
     seconds = int((now - datetime.fromisoformat(since)).total_seconds())
     # A namespace has its finalizers in the spec.
     finalizers = metadata.get("finalizers") or (["kubernetes"] if body["kind"] == "Namespace" else [])
-    held = ", ".join(f"{item} ({_REASONS[item]})" if item in _REASONS else item for item in finalizers)
-    return f"{name} has been terminating for {seconds} s" + (f", held by {held}" if held else ", its pods are ending")
+    finalizer_texts = ", ".join(
+        f"{finalizer} ({_REASONS[finalizer]})" if finalizer in _REASONS else finalizer for finalizer in finalizers
+    )
+    return f"{name} has been terminating for {seconds} s" + (
+        f", held by {finalizer_texts}" if finalizer_texts else ", its pods are ending"
+    )

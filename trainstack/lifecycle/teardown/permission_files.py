@@ -20,8 +20,8 @@ def permission_file(root: Path, text: str) -> Iterator[str]:
     remove_leftovers(root)
     file, lock = _locked_file(root / _FOLDER)
     try:
-        with os.fdopen(lock, "w", encoding="utf-8", closefd=False) as opened:
-            opened.write(text)
+        with os.fdopen(lock, "w", encoding="utf-8", closefd=False) as stream:
+            stream.write(text)
         yield file.name
     finally:
         file.unlink(missing_ok=True)
@@ -34,8 +34,8 @@ def use_up(root: Path, name: str) -> str | None:
         return None
     file = root / _FOLDER / name
     try:
-        with _opened(file) as descriptor, os.fdopen(descriptor, encoding="utf-8", closefd=False) as opened:
-            valid, text = is_locked(descriptor), opened.read()
+        with _open_file(file) as descriptor, os.fdopen(descriptor, encoding="utf-8", closefd=False) as stream:
+            valid, text = is_locked(descriptor), stream.read()
             # Only one of two programs with the same permission can remove the file.
             file.unlink()
     except FileNotFoundError:
@@ -47,12 +47,12 @@ def remove_leftovers(root: Path) -> None:
     """Remove the permissions of commands that have ended without doing so."""
     for file in (root / _FOLDER).glob("*"):
         with suppress(OSError):
-            if _NAME.fullmatch(file.name) and not _is_held(file):
+            if _NAME.fullmatch(file.name) and not _is_file_locked(file):
                 file.unlink()
 
 
-def _is_held(file: Path) -> bool:
-    with _opened(file) as descriptor:
+def _is_file_locked(file: Path) -> bool:
+    with _open_file(file) as descriptor:
         return is_locked(descriptor)
 
 
@@ -68,7 +68,7 @@ def _locked_file(folder: Path) -> tuple[Path, int]:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[int]:
+def _open_file(file: Path) -> Iterator[int]:
     # NFS locks only what is open for writing.
     descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

@@ -13,7 +13,7 @@ from trainstack.runs.launches import LiveLaunch, age, wait_or_stop
 from trainstack.settings.model import Settings
 
 _VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
-_RETAINED = {
+_RETENTION_REASONS = {
     "PersistentVolumeClaim": "its data is kept",
     "PersistentVolume": "its folder on the node has data",
     "Namespace": "it has, or may have, retained volumes",
@@ -54,25 +54,27 @@ class Plan:
 
     @property
     def deleted(self) -> frozenset[Identity]:
-        return frozenset(who for objects in self.stages.values() for who in objects)
+        return frozenset(key for objects in self.stages.values() for key in objects)
 
 
 def decide(live: LiveStack, now: datetime) -> Plan:
     """Plan the teardown of a stack. `now` determines the age of its runs."""
-    stays = dict(_stays(live))
-    deleted = frozenset(map(identity, live.own)) - stays.keys()
-    of_runs = _kept_for_runs(live)
-    stage_of = {who: "runs" if who in of_runs else _stage(who[0]) for who in deleted}
-    stages = {stage: tuple(sorted((who for who in deleted if stage_of[who] == stage), key=str)) for stage in STAGES}
+    retention_reasons = dict(_retention_reasons(live))
+    deleted = frozenset(map(identity, live.own)) - retention_reasons.keys()
+    objects_of_runs = _objects_of_runs(live)
+    stage_by_object = {key: "runs" if key in objects_of_runs else _stage(key[0]) for key in deleted}
+    stages = {
+        stage: tuple(sorted((key for key in deleted if stage_by_object[key] == stage), key=str)) for stage in STAGES
+    }
     definitions = {identity(body) for body in live.of("CustomResourceDefinition")}
-    definitions |= {who for who in live.known or () if who[0] == "CustomResourceDefinition"}
+    definitions |= {key for key in live.known or () if key[0] == "CustomResourceDefinition"}
     refusals = [
-        *(_protected(volume, live.stack) for volume in live.protected),
-        *_active_runs(live, now, f"trainstack destroy -s {live.stack}"),
-        *_unknown(live, deleted),
-        *_users(live, deleted | definitions),
+        *(_protection_refusal(volume, live.stack) for volume in live.protected),
+        *_active_run_refusals(live, now, f"trainstack destroy -s {live.stack}"),
+        *_unrecorded_object_refusals(live, deleted),
+        *_user_refusals(live, deleted | definitions),
     ]
-    return Plan(stages, stays, _active(live), tuple(refusals))
+    return Plan(stages, retention_reasons, _active_run_ids(live), tuple(refusals))
 
 
 def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
@@ -80,32 +82,36 @@ def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
 
     `live` has what the user may read, so that a deployer's rights suffice. Users that it lacks are not found.
     """
-    known = live.known or frozenset()
-    deleted = sorted(known - live.retained, key=str)
+    state_identities = live.known or frozenset()
+    deleted = sorted(state_identities - live.retained, key=str)
     launches = _launches(live)
-    stage_of = {who: "runs" if who in launches else _stage(who[0]) for who in deleted}
-    stages = {stage: tuple(who for who in deleted if stage_of[who] == stage) for stage in STAGES}
-    stays = {who: _RETAINED.get(who[0], "the engine retains it") for who in known & live.retained}
+    stage_by_object = {key: "runs" if key in launches else _stage(key[0]) for key in deleted}
+    stages = {stage: tuple(key for key in deleted if stage_by_object[key] == stage) for stage in STAGES}
+    retention_reasons = {
+        key: _RETENTION_REASONS.get(key[0], "the engine retains it") for key in state_identities & live.retained
+    }
     refusals = [
-        *(_protected(volume, live.stack) for volume in live.protected),
-        *_active_runs(live, now, f"trainstack destroy -s {live.stack} --keep-platform"),
-        *_users(live, frozenset(deleted) | {who for who in known if who[0] == "CustomResourceDefinition"}),
+        *(_protection_refusal(volume, live.stack) for volume in live.protected),
+        *_active_run_refusals(live, now, f"trainstack destroy -s {live.stack} --keep-platform"),
+        *_user_refusals(
+            live, frozenset(deleted) | {key for key in state_identities if key[0] == "CustomResourceDefinition"}
+        ),
     ]
-    return Plan(stages, stays, _active(live), tuple(refusals))
+    return Plan(stages, retention_reasons, _active_run_ids(live), tuple(refusals))
 
 
-def _users(live: LiveStack, deleted: frozenset[Identity]) -> list[str]:
+def _user_refusals(live: LiveStack, deleted: frozenset[Identity]) -> list[str]:
     return [f"{user}; ask its owner to end, move or delete it first" for user in foreign_users(live, deleted)]
 
 
-def _active(live: LiveStack) -> tuple[str, ...]:
+def _active_run_ids(live: LiveStack) -> tuple[str, ...]:
     return tuple(sorted(launch.run_id for launch in live.launches if launch.active))
 
 
-def _active_runs(live: LiveStack, now: datetime, command: str) -> Iterator[str]:
+def _active_run_refusals(live: LiveStack, now: datetime, command: str) -> Iterator[str]:
     """Yield a refusal for each active run that may not be stopped; `command` with `--stop` is the remedy."""
     for launch in live.launches:
-        if launch.active and not _named(launch, live.stop):
+        if launch.active and not _may_be_stopped(launch, live.stop):
             name = launch.sweep.name if launch.sweep else launch.run_id
             yield (
                 f"{shown((launch.kind, launch.namespace, launch.name))} (run {launch.run_id}) has been {launch.phase} "
@@ -121,7 +127,7 @@ def _stage(kind: str) -> str:
     return next((stage for stage, kinds in STAGES.items() if kind in kinds), "operators")
 
 
-def _kept_for_runs(live: LiveStack) -> set[Identity]:
+def _objects_of_runs(live: LiveStack) -> set[Identity]:
     """Return launches, ledgers, wrappers and parameter files: ConfigMaps that are not part of an operator's release."""
     operators = {body["metadata"].get("namespace") for body in live.of("Deployment")}
     return _launches(live) | {
@@ -131,37 +137,39 @@ def _kept_for_runs(live: LiveStack) -> set[Identity]:
     }
 
 
-def _stays(live: LiveStack) -> Iterator[tuple[Identity, str]]:
-    forgotten = _forgotten(live)
-    yield from ((who, "an earlier `destroy --keep-platform` left it") for who in forgotten if who[0] not in _VOLUMES)
-    volumes = {identity(body) for body in live.of(*_VOLUMES)} & (live.retained | forgotten)
-    for who in volumes:
-        yield who, "its data is kept" if who[0] == "PersistentVolumeClaim" else "its folder on the node has data"
+def _retention_reasons(live: LiveStack) -> Iterator[tuple[Identity, str]]:
+    forgotten_objects = _objects_left_by_earlier_destroy(live)
+    yield from (
+        (key, "an earlier `destroy --keep-platform` left it") for key in forgotten_objects if key[0] not in _VOLUMES
+    )
+    volumes = {identity(body) for body in live.of(*_VOLUMES)} & (live.retained | forgotten_objects)
+    for volume in volumes:
+        yield volume, "its data is kept" if volume[0] == "PersistentVolumeClaim" else "its folder on the node has data"
     for body in live.of("Namespace"):
-        if reason := _namespace_stays(live, body["metadata"]["name"], volumes):
+        if reason := _namespace_retention_reason(live, body["metadata"]["name"], volumes):
             yield identity(body), reason
     for body in live.of("CustomResourceDefinition"):
         if reason := definition_stays(live.instances.get(body["metadata"]["name"], ()), live):
             yield identity(body), reason
 
 
-def _forgotten(live: LiveStack) -> set[Identity]:
+def _objects_left_by_earlier_destroy(live: LiveStack) -> set[Identity]:
     """Return the objects that an earlier `destroy` may have removed from the state and left in the cluster."""
     if live.known is None:
         return set()
     return {identity(body) for body in live.of(*_VOLUMES, "Namespace", "CustomResourceDefinition")} - live.known
 
 
-def _namespace_stays(live: LiveStack, name: str, volumes: set[Identity]) -> str:
-    who: Identity = ("Namespace", None, name)
-    is_known = live.known is None or who in live.known
+def _namespace_retention_reason(live: LiveStack, name: str, volumes: set[Identity]) -> str:
+    namespace_identity: Identity = ("Namespace", None, name)
+    is_recorded = live.known is None or namespace_identity in live.known
     # The engine deletes a namespace whose retained volumes are no longer declared: they are users, and refused.
-    if is_known and who not in live.retained:
+    if is_recorded and namespace_identity not in live.retained:
         return ""
-    held = sorted(volume for _, namespace, volume in volumes if namespace == name)
-    if held:
-        return f"it holds the retained volume {', '.join(held)}"
-    if who not in live.retained:
+    retained_volumes = sorted(volume for _, namespace, volume in volumes if namespace == name)
+    if retained_volumes:
+        return f"it holds the retained volume {', '.join(retained_volumes)}"
+    if namespace_identity not in live.retained:
         return ""
     claims = [
         f"{identity(body)[2]} {owner_text(body)}"
@@ -175,34 +183,35 @@ def _namespace_stays(live: LiveStack, name: str, volumes: set[Identity]) -> str:
 
 def definition_stays(instances: tuple[Body, ...], live: LiveStack) -> str:
     """Return why a definition remains, or an empty string if all objects of its kind are the stack's."""
-    own = {str(body["metadata"]["uid"]) for body in live.own}
-    others = [
+    own_uids = {str(body["metadata"]["uid"]) for body in live.own}
+    foreign_objects = [
         shown(identity(body))
         for body in instances
-        if not has_label_of(body, live.stack) and not any(owner["uid"] in own for owner in owners(body))
+        if not has_label_of(body, live.stack) and not any(owner["uid"] in own_uids for owner in owners(body))
     ]
-    return f"others have objects of this kind: {listed(sorted(others))}" if others else ""
+    return f"others have objects of this kind: {listed(sorted(foreign_objects))}" if foreign_objects else ""
 
 
-def _named(launch: LiveLaunch, stop: frozenset[str]) -> bool:
+def _may_be_stopped(launch: LiveLaunch, stop: frozenset[str]) -> bool:
     return launch.run_id in stop or (launch.sweep is not None and launch.sweep.name in stop)
 
 
-def _protected(volume: str, stack: str) -> str:
+def _protection_refusal(volume: str, stack: str) -> str:
     return (
         f"{volume} is protected, so nothing is deleted; to continue, set `protect: false` on it in "
         f"Pulumi.{stack}.yaml and run `trainstack up -s {stack}` (with `retain: true`, it still remains)"
     )
 
 
-def _unknown(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[str]:
+def _unrecorded_object_refusals(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[str]:
     # The engine would leave objects that are not in the state.
-    unknown = sorted(shown(who) for who in deleted - live.known) if live.known is not None else []
-    if unknown:
+    unrecorded_objects = sorted(shown(key) for key in deleted - live.known) if live.known is not None else []
+    if unrecorded_objects:
         yield (
-            f"{listed(unknown)}: labelled with stack {live.stack!r}, but not in this checkout's state. An interrupted "
-            "`up`, an active data loader, or another checkout's stack of this name created it. `trainstack up "
-            f"-s {live.stack}` takes over declared objects; delete others with kubectl if they are not needed"
+            f"{listed(unrecorded_objects)}: labelled with stack {live.stack!r}, but not in this checkout's state. "
+            "An interrupted `up`, an active data loader, or another checkout's stack of this name created it. "
+            f"`trainstack up -s {live.stack}` takes over declared objects; delete others with kubectl if they are not "
+            "needed"
         )
 
 

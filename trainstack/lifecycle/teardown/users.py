@@ -21,7 +21,7 @@ _KUBERNETES_OWN = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "defaul
 """The objects that Kubernetes creates in every namespace."""
 _SECRET_SOURCES, _CONFIG_MAP_SOURCES = ("secretRef", "secretKeyRef"), ("configMapRef", "configMapKeyRef")
 """The keys of a container's `envFrom` and `valueFrom`."""
-_OF_ACCOUNT = "kubernetes.io/service-account.name"
+_ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
 """The annotation of a ServiceAccount's token, which is deleted with the account."""
 Use = tuple[Body, str]
 """An object of another owner, and its use of the stack's object."""
@@ -68,30 +68,30 @@ def kinds_of_users(deleted: Collection[Identity]) -> Mapping[str, frozenset[str 
 def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept: Collection[Identity] = ()) -> list[str]:
     """Return the objects of others that use deleted objects, with their uses, sorted.
 
-    `deleted` has the definitions of operators that are deleted, also where the definitions remain. `kept`: the stack's
-    active launches that are not deleted; they are users like those of others.
+    `deleted` has the definitions of operators that are deleted, also where the definitions remain. `kept_launches`: the
+    stack's active launches that are not deleted; they are users like those of others.
     """
-    everything = [*live.own, *live.in_namespaces]
-    everything += [body for lists in (live.lists, live.instances) for bodies in lists.values() for body in bodies]
+    all_bodies = [*live.own, *live.in_namespaces]
+    all_bodies += [body for lists in (live.lists, live.instances) for bodies in lists.values() for body in bodies]
     roots = [body for body in live.own if identity(body) not in kept]
-    own, by_identity = owned(roots, everything), {identity(body): body for body in everything}
+    own_uids, bodies_by_identity = owned(roots, all_bodies), {identity(body): body for body in all_bodies}
     users: dict[Identity, tuple[str, list[str]]] = {}
     launches_in_use = {launch_name(body) for body in live.own if identity(body) in kept}
     launches = ({launch_name(body) for body in roots} | live.recorded_launches) - launches_in_use - {""}
     foreign = [
         (body, use)
         for body, use in _uses(live, deleted)
-        if not _belongs_to(body, own)
+        if not _belongs_to(body, own_uids)
         and (identity(body) in kept or not has_label_of(body, live.stack))
         and launch_name(body) not in launches
-        and not _runs_for(body, deleted)
+        and not _is_pod_of_deployment(body, deleted)
     ]
-    for body, use in (*foreign, *_of_policies(live, deleted), *_claims_in_namespaces(live, deleted)):
-        who = root(body)
-        _, uses = users.setdefault(who, (owner_text(by_identity.get(who, body)), []))
+    for body, use in (*foreign, *_uses_of_policies(live, deleted), *_claims_in_namespaces(live, deleted)):
+        user = root(body)
+        _, uses = users.setdefault(user, (owner_text(bodies_by_identity.get(user, body)), []))
         if use not in uses:
             uses.append(use)
-    return [f"{shown(who)}, {owner}, {' and '.join(uses)}" for who, (owner, uses) in sorted(users.items(), key=str)]
+    return [f"{shown(user)}, {owner}, {' and '.join(uses)}" for user, (owner, uses) in sorted(users.items(), key=str)]
 
 
 def queue_users(name: str, stack: str, local_queues: Sequence[Body], workloads: Sequence[Body]) -> list[str]:
@@ -99,12 +99,12 @@ def queue_users(name: str, stack: str, local_queues: Sequence[Body], workloads: 
 
     `local_queues` and `workloads` are all those of the cluster.
     """
-    bound = [
+    bound_queues = [
         queue
         for queue in local_queues
         if not has_label_of(queue, stack) and (queue.get("spec") or {}).get("clusterQueue") == name
     ]
-    return sorted(f"{shown(root(body))}, {owner_text(body)}" for body in (*bound, *holders(name, workloads)))
+    return sorted(f"{shown(root(body))}, {owner_text(body)}" for body in (*bound_queues, *holders(name, workloads)))
 
 
 def holders(name: str, workloads: Sequence[Body]) -> list[Body]:
@@ -112,7 +112,7 @@ def holders(name: str, workloads: Sequence[Body]) -> list[Body]:
 
 
 def ownerless(workloads: Sequence[Body], kinds: Collection[str], live: Collection[str]) -> list[Body]:
-    """Return the Workloads whose owners no longer exist, by the UIDs `live` of all objects of `kinds`.
+    """Return the Workloads whose owners no longer exist, by the UIDs `live_uids` of all objects of `kinds`.
 
     An owner of another kind counts as existing.
     """
@@ -128,26 +128,26 @@ def admitted_by(workload: Body) -> str | None:
     return admission.get("clusterQueue")
 
 
-def _is_recorded(body: Body, live: LiveStack) -> bool:
+def _belongs_to_recorded_launch(body: Body, live: LiveStack) -> bool:
     """Whether a pod or Workload is one of the stack's launches, which may have been deleted."""
     return launch_name(body) in live.recorded_launches
 
 
 def _uses(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
-    yield from _of_queues(live, deleted)
-    yield from _of_parameters(live, deleted)
-    yield from _of_queued(live, deleted)
-    yield from _of_pods(live, deleted)
-    yield from _of_classes(live, deleted)
-    yield from _of_definitions(live, deleted)
-    yield from _of_namespaces(live, deleted)
+    yield from _uses_by_queues(live, deleted)
+    yield from _uses_by_parameters(live, deleted)
+    yield from _uses_by_workloads(live, deleted)
+    yield from _uses_by_pods(live, deleted)
+    yield from _uses_by_pending_claims(live, deleted)
+    yield from _uses_by_instances(live, deleted)
+    yield from _uses_in_namespaces(live, deleted)
 
 
 def _names(deleted: Collection[Identity], kind: str) -> frozenset[str]:
-    return frozenset(name for other, _, name in deleted if other == kind)
+    return frozenset(name for deleted_kind, _, name in deleted if deleted_kind == kind)
 
 
-def _runs_for(body: Body, deleted: Collection[Identity]) -> bool:
+def _is_pod_of_deployment(body: Body, deleted: Collection[Identity]) -> bool:
     """Whether a pod is one of a deleted Deployment, whose ReplicaSets are `<Deployment>-<hash>`."""
     deployments = {(namespace, name) for kind, namespace, name in deleted if kind == "Deployment"}
     return any(
@@ -161,25 +161,25 @@ def _belongs_to(body: Body, uids: frozenset[str]) -> bool:
     return body["metadata"].get("uid") in uids or any(owner["uid"] in uids for owner in owners(body))
 
 
-def _of_queues(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_queues(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     flavors, cohorts, checks = (_names(deleted, kind) for kind in ("ResourceFlavor", "Cohort", "AdmissionCheck"))
     for queue in live.all("ClusterQueue"):
         spec = queue.get("spec") or {}
         groups = spec.get("resourceGroups") or ()
-        used = {flavor["name"] for group in groups for flavor in group["flavors"]} & flavors
-        if used:
-            yield queue, f"uses ResourceFlavor {', '.join(sorted(used))}"
+        used_flavors = {flavor["name"] for group in groups for flavor in group["flavors"]} & flavors
+        if used_flavors:
+            yield queue, f"uses ResourceFlavor {', '.join(sorted(used_flavors))}"
         if (parent := spec.get("cohortName")) in cohorts:
             yield queue, f"is in Cohort {parent}"
         strategy = spec.get("admissionChecksStrategy") or {}
-        if passed := {check["name"] for check in strategy.get("admissionChecks") or ()} & checks:
-            yield queue, f"uses AdmissionCheck {', '.join(sorted(passed))}"
+        if required_checks := {check["name"] for check in strategy.get("admissionChecks") or ()} & checks:
+            yield queue, f"uses AdmissionCheck {', '.join(sorted(required_checks))}"
     for cohort in live.all("Cohort"):
         if (parent := (cohort.get("spec") or {}).get("parentName")) in cohorts:
             yield cohort, f"is in Cohort {parent}"
 
 
-def _of_parameters(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_parameters(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     topologies, clusters = _names(deleted, "Topology"), _names(deleted, "MultiKueueCluster")
     for flavor in live.all("ResourceFlavor"):
         if (name := (flavor.get("spec") or {}).get("topologyName")) in topologies:
@@ -189,15 +189,15 @@ def _of_parameters(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Us
         if (kind := parameters.get("kind")) and parameters.get("name") in _names(deleted, kind):
             yield check, f"uses {kind} {parameters['name']}"
     for config in live.all("MultiKueueConfig"):
-        if used := {*(config.get("spec") or {}).get("clusters", ())} & clusters:
-            yield config, f"uses MultiKueueCluster {', '.join(sorted(used))}"
+        if removed_clusters := {*(config.get("spec") or {}).get("clusters", ())} & clusters:
+            yield config, f"uses MultiKueueCluster {', '.join(sorted(removed_clusters))}"
 
 
-def _of_queued(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_workloads(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     cluster_queues, checks, clusters = (
         _names(deleted, kind) for kind in ("ClusterQueue", "AdmissionCheck", "MultiKueueCluster")
     )
-    local_queues = {who[1:] for who in deleted if who[0] == "LocalQueue"}
+    local_queues = {key[1:] for key in deleted if key[0] == "LocalQueue"}
     for queue in live.all("LocalQueue"):
         if (name := (queue.get("spec") or {}).get("clusterQueue")) in cluster_queues:
             yield queue, f"points to ClusterQueue {name}"
@@ -210,21 +210,21 @@ def _of_queued(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
         elif (queue_name := admitted_by(workload)) in cluster_queues:
             yield workload, f"holds quota of ClusterQueue {queue_name}"
         status = workload.get("status") or {}
-        if passed := {str(check["name"]) for check in status.get("admissionChecks") or ()} & checks:
-            yield workload, f"depends on AdmissionCheck {', '.join(sorted(passed))}"
+        if required_checks := {str(check["name"]) for check in status.get("admissionChecks") or ()} & checks:
+            yield workload, f"depends on AdmissionCheck {', '.join(sorted(required_checks))}"
         if (cluster := status.get("clusterName")) in clusters:
             yield workload, f"is dispatched to MultiKueueCluster {cluster}"
 
 
-def _of_pods(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_pods(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     # A queued run has no pods yet, and a deployer may not be allowed to list pods.
     for body in (*live.all("Pod"), *live.all("Workload")):
         namespace = body["metadata"]["namespace"]
         for kind, referenced in () if finished(body) else _references(*_pod_specs(body)).items():
-            used = sorted(name for name in referenced if (kind, namespace, name) in deleted)
-            if used:
+            deleted_names = sorted(name for name in referenced if (kind, namespace, name) in deleted)
+            if deleted_names:
                 verb = "mounts" if kind == "PersistentVolumeClaim" else "uses"
-                yield body, f"{verb} {kind} {', '.join(used)}"
+                yield body, f"{verb} {kind} {', '.join(deleted_names)}"
 
 
 def _pod_specs(body: Body) -> Iterator[Body]:
@@ -245,7 +245,7 @@ def _references(*pods: Mapping[str, Any]) -> Mapping[str, set[str]]:
 
 
 def _add_references(pod: Mapping[str, Any], names_by_kind: Mapping[str, set[str]]) -> None:
-    for volume in _with_projected(pod.get("volumes") or ()):
+    for volume in _volume_sources(pod.get("volumes") or ()):
         if claim := volume.get("persistentVolumeClaim"):
             names_by_kind["PersistentVolumeClaim"].add(str(claim["claimName"]))
         if secret := volume.get("secret"):
@@ -258,17 +258,19 @@ def _add_references(pod: Mapping[str, Any], names_by_kind: Mapping[str, set[str]
         for source in sources:
             for kind, keys in (("Secret", _SECRET_SOURCES), ("ConfigMap", _CONFIG_MAP_SOURCES)):
                 names_by_kind[kind].update(str(source[key].get("name")) for key in keys if source.get(key))
-    names_by_kind["Secret"].update(str(item.get("name")) for item in pod.get("imagePullSecrets") or ())
+    names_by_kind["Secret"].update(
+        str(secret_reference.get("name")) for secret_reference in pod.get("imagePullSecrets") or ()
+    )
     names_by_kind["ServiceAccount"].add(str(pod.get("serviceAccountName") or "default"))
 
 
-def _with_projected(volumes: Sequence[Body]) -> Iterator[Body]:
+def _volume_sources(volumes: Sequence[Body]) -> Iterator[Body]:
     for volume in volumes:
         yield volume
         yield from (volume.get("projected") or {}).get("sources") or ()
 
 
-def _of_classes(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_pending_claims(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     # A bound claim does not need its class. A pending one would never be bound.
     classes = {name for kind, _, name in deleted if kind == "StorageClass"}
     for claim in live.all("PersistentVolumeClaim"):
@@ -277,7 +279,7 @@ def _of_classes(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
             yield claim, f"waits for a volume of StorageClass {name}"
 
 
-def _of_definitions(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_instances(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     # Only the deleted operator removes the finalizers of objects that have not finished.
     for name in _names(deleted, "CustomResourceDefinition"):
         for body in live.instances.get(name, ()):
@@ -285,7 +287,7 @@ def _of_definitions(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[U
                 yield body, f"is of the kind {name}, whose operator would be deleted"
 
 
-def _of_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     for body in strangers(live.in_namespaces, _names(deleted, "Namespace")):
         # The garbage collector deletes what a controller leaves.
         if "deletionTimestamp" in body["metadata"] or any(owner.get("controller") for owner in owners(body)):
@@ -293,17 +295,19 @@ def _of_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Us
         yield body, f"is in namespace {body['metadata']['namespace']}, which would be deleted with all its objects"
 
 
-def _of_policies(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_of_policies(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     """Yield the pods and the queued Workloads of others that a deleted NetworkPolicy isolates.
 
     The stack may remove the isolation of its own runs.
     """
     policies = {namespace: name for kind, namespace, name in deleted if kind == "NetworkPolicy"}
-    everything = [body for bodies in live.lists.values() for body in bodies]
-    own = owned(live.own, everything)
+    all_bodies = [body for bodies in live.lists.values() for body in bodies]
+    own_uids = owned(live.own, all_bodies)
     for body in (*live.all("Pod"), *live.all("Workload")):
         policy = policies.get(body["metadata"]["namespace"])
-        is_own = has_label_of(body, live.stack) or _belongs_to(body, own) or _is_recorded(body, live)
+        is_own = (
+            has_label_of(body, live.stack) or _belongs_to(body, own_uids) or _belongs_to_recorded_launch(body, live)
+        )
         if policy and not finished(body) and not is_own:
             yield body, f"is isolated by NetworkPolicy {policy}"
 
@@ -328,8 +332,10 @@ def strangers(bodies: Sequence[Body], namespaces: Collection[str]) -> Iterator[B
     for body in bodies:
         metadata = body["metadata"]
         is_owned = any(owner["uid"] in uids for owner in owners(body))
-        own = (body["kind"], metadata["name"]) in _KUBERNETES_OWN or _OF_ACCOUNT in (metadata.get("annotations") or {})
-        if metadata.get("namespace") in namespaces and not is_owned and not own:
+        is_kubernetes_own = (body["kind"], metadata["name"]) in _KUBERNETES_OWN or _ACCOUNT_ANNOTATION in (
+            metadata.get("annotations") or {}
+        )
+        if metadata.get("namespace") in namespaces and not is_owned and not is_kubernetes_own:
             yield body
 
 

@@ -37,13 +37,13 @@ Element = dict[str, Any]
 _ANY = object()
 _FUNGIBILITY = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
 _BORROWING = {"policy": "Never"}
-_RETRIES = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
-_DEFAULTED: Mapping[str, Mapping[str, object]] = {
+_RETRY_STRATEGY = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
+_DEFAULTED_FIELDS: Mapping[str, Mapping[str, object]] = {
     "PersistentVolumeClaim": {"spec.volumeName": _ANY},
     "PersistentVolume": {"spec.claimRef": _ANY},
     "ClusterQueue": {"spec.flavorFungibility": _FUNGIBILITY, "spec.preemption.borrowWithinCohort": _BORROWING},
     "LocalQueue": {"spec.stopPolicy": "None"},
-    "ProvisioningRequestConfig": {"spec.retryStrategy": _RETRIES},
+    "ProvisioningRequestConfig": {"spec.retryStrategy": _RETRY_STRATEGY},
 }
 """By kind: fields with the values that the API server or Kueue sets."""
 _QUANTITIES = ("borrowingLimit", "lendingLimit", "nominalQuota", "weight")
@@ -72,11 +72,11 @@ def unexpressed(kind: Kind, element: Element, live: Body, stack: str) -> list[st
     """Return the fields of the live object that the element would change."""
     try:
         # Strict validation accepts a list for a tuple only in JSON.
-        declared = kind.model.model_validate_json(json.dumps(element), by_alias=True, by_name=False)
+        declared_section = kind.model.model_validate_json(json.dumps(element), by_alias=True, by_name=False)
     except ValidationError as error:
-        return sorted(map(_fault, error.errors(include_url=False)))
-    built = kind.build(declared, stack)
-    return sorted(_differences(_fields(live), _fields(built), _DEFAULTED.get(str(live["kind"]), {})))
+        return sorted(map(_format_fault, error.errors(include_url=False)))
+    declared_manifest = kind.build(declared_section, stack)
+    return sorted(_differences(_fields(live), _fields(declared_manifest), _DEFAULTED_FIELDS.get(str(live["kind"]), {})))
 
 
 def obstacle(live: Body, stack: str) -> str | None:
@@ -100,7 +100,7 @@ def spec(live: Body) -> Mapping[str, Any]:
     return live.get("spec") or {}
 
 
-def _fault(fault: ErrorDetails) -> str:
+def _format_fault(fault: ErrorDetails) -> str:
     path = ".".join(map(str, fault["loc"]))
     return f"{path} is missing" if fault["type"] == "missing" else f"{path} (value {fault['input']!r})"
 
@@ -117,17 +117,17 @@ def _canonical(key: str, value: object) -> object:
         return value  # A label of that name, or nothing.
 
 
-def _differences(live: object, built: object, known: Mapping[str, object], path: str = "") -> Iterator[str]:
-    if path in known and built is None and known[path] in (_ANY, live):
+def _differences(live: object, built: object, defaulted_fields: Mapping[str, object], path: str = "") -> Iterator[str]:
+    if path in defaulted_fields and built is None and defaulted_fields[path] in (_ANY, live):
         return
     if isinstance(live, Mapping | None) and isinstance(built, Mapping | None) and (live or built):
         for key in {**(live or {}), **(built or {})}:
-            below = f"{path}.{key}" if path else str(key)
-            one, other = (_canonical(str(key), (fields or {}).get(key)) for fields in (live, built))
-            yield from _differences(one, other, known, below)
+            field_path = f"{path}.{key}" if path else str(key)
+            live_value, built_value = (_canonical(str(key), (fields or {}).get(key)) for fields in (live, built))
+            yield from _differences(live_value, built_value, defaulted_fields, field_path)
     elif isinstance(live, list) and isinstance(built, list) and len(live) == len(built):
-        for index, (one, other) in enumerate(zip(live, built, strict=True)):
-            yield from _differences(one, other, known, f"{path}[{index}]")
+        for index, (live_value, built_value) in enumerate(zip(live, built, strict=True)):
+            yield from _differences(live_value, built_value, defaulted_fields, f"{path}[{index}]")
     elif (live or None) != (built or None) or (live is None and built == {}):
         # Empty and false values are equal to missing ones, except for a selector: {} selects everything, none nothing.
         yield path
@@ -140,17 +140,17 @@ def _labels(live: Body) -> Element:
     return {"labels": labels} if labels else {}
 
 
-def _named(live: Body, **fields: Any) -> Element:
+def _element(live: Body, **fields: Any) -> Element:
     """Return an element with the object's name, the fields that have values, and `adopt: true`."""
     metadata = live["metadata"]
     namespace = {"namespace": metadata["namespace"]} if "namespace" in metadata else {}
-    given = {key: value for key, value in fields.items() if value not in (None, {}, [])}
-    return {"name": metadata["name"], **namespace, **given, "adopt": True}
+    set_fields = {key: value for key, value in fields.items() if value not in (None, {}, [])}
+    return {"name": metadata["name"], **namespace, **set_fields, "adopt": True}
 
 
 def _claim(live: Body) -> Element:
     claim = live["spec"]
-    return _named(
+    return _element(
         live,
         storageClass=claim.get("storageClassName"),
         size=claim["resources"]["requests"]["storage"],
@@ -168,7 +168,7 @@ def _persistent_volume(live: Body) -> Element:
             pass
         case _:
             node = None
-    element = _named(
+    element = _element(
         live,
         storageClass=volume.get("storageClassName"),
         size=volume["capacity"]["storage"],
@@ -181,7 +181,7 @@ def _persistent_volume(live: Body) -> Element:
 
 
 def _storage_class(live: Body) -> Element:
-    return _named(
+    return _element(
         live,
         provisioner=live["provisioner"],
         parameters=live.get("parameters"),
@@ -193,34 +193,34 @@ def _storage_class(live: Body) -> Element:
 
 def _flavor(live: Body) -> Element:
     fields = {key: spec(live).get(key) for key in ("nodeLabels", "nodeTaints", "tolerations")}
-    return _named(live, topology=spec(live).get("topologyName"), **fields)
+    return _element(live, topology=spec(live).get("topologyName"), **fields)
 
 
 def _topology(live: Body) -> Element:
-    return _named(live, levels=[level["nodeLabel"] for level in spec(live).get("levels") or ()])
+    return _element(live, levels=[level["nodeLabel"] for level in spec(live).get("levels") or ()])
 
 
 def _cohort(live: Body) -> Element:
     fields = {key: spec(live).get(key) for key in ("resourceGroups", "fairSharing")}
-    return _named(live, parent=spec(live).get("parentName"), **fields)
+    return _element(live, parent=spec(live).get("parentName"), **fields)
 
 
 def _admission_check(live: Body) -> Element:
     fields = {key: spec(live).get(key) for key in ("controllerName", "parameters")}
-    return _named(live, **fields)
+    return _element(live, **fields)
 
 
 def _provisioning_request_config(live: Body) -> Element:
-    fields = {key: value for key, value in spec(live).items() if (key, value) != ("retryStrategy", _RETRIES)}
-    return _named(live, **fields)
+    fields = {key: value for key, value in spec(live).items() if (key, value) != ("retryStrategy", _RETRY_STRATEGY)}
+    return _element(live, **fields)
 
 
 def _multi_kueue_cluster(live: Body) -> Element:
-    return _named(live, kubeConfig=(spec(live).get("clusterSource") or {}).get("kubeConfig"))
+    return _element(live, kubeConfig=(spec(live).get("clusterSource") or {}).get("kubeConfig"))
 
 
 def _multi_kueue_config(live: Body) -> Element:
-    return _named(live, clusters=spec(live).get("clusters"))
+    return _element(live, clusters=spec(live).get("clusters"))
 
 
 def _cluster_queue(live: Body) -> Element:
@@ -231,7 +231,11 @@ def _cluster_queue(live: Body) -> Element:
         if (key, value) != ("borrowWithinCohort", _BORROWING)
     }
     expressions = (queue.get("namespaceSelector") or {}).get("matchExpressions") or []
-    namespaces = [item["values"] for item in expressions if (item["key"], item["operator"]) == (NAMESPACE_NAME, "In")]
+    namespaces = [
+        expression["values"]
+        for expression in expressions
+        if (expression["key"], expression["operator"]) == (NAMESPACE_NAME, "In")
+    ]
     defaults = {
         "queueingStrategy": "BestEffortFIFO",
         "stopPolicy": "None",
@@ -240,7 +244,7 @@ def _cluster_queue(live: Body) -> Element:
     }
     fields = {key: queue.get(key) for key in ("queueingStrategy", "stopPolicy", "flavorFungibility")}
     checks = (queue.get("admissionChecksStrategy") or {}).get("admissionChecks")
-    return _named(
+    return _element(
         live,
         cohort=queue.get("cohortName"),
         namespaces=namespaces[0] if namespaces else None,
@@ -254,7 +258,7 @@ def _cluster_queue(live: Body) -> Element:
 
 def _local_queue(live: Body) -> Element:
     stop = spec(live).get("stopPolicy")
-    return _named(
+    return _element(
         live,
         clusterQueue=spec(live).get("clusterQueue"),
         stopPolicy=None if stop == "None" else stop,
@@ -263,7 +267,7 @@ def _local_queue(live: Body) -> Element:
 
 
 def _priority_class(live: Body) -> Element:
-    return _named(live, value=live.get("value"), description=live.get("description"))
+    return _element(live, value=live.get("value"), description=live.get("description"))
 
 
 CLAIM = Kind(("storage", "volumes"), _claim, Volume, build_storage.claim)

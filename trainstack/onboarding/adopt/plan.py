@@ -15,7 +15,7 @@ from trainstack.settings.model import Settings
 from trainstack.settings.values.quantities import amount
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-_PROVISIONED = "pv.kubernetes.io/provisioned-by"
+_PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 
 @dataclass
@@ -33,10 +33,10 @@ def adopt(settings: Settings, found: Found, shared_priorities: Iterable[str] = (
 
     `shared_priorities`: the priority classes that only defaults.yaml declares.
     """
-    plan = _Plan(settings, found, frozenset(shared_priorities))
+    plan = _AdoptionPlan(settings, found, frozenset(shared_priorities))
     environment = settings.environment
-    declared = {namespace.name for namespace in environment.namespaces}
-    if found.namespace not in {*declared, *environment.existing.namespaces, *ALWAYS_PRESENT}:
+    declared_namespaces = {namespace.name for namespace in environment.namespaces}
+    if found.namespace not in {*declared_namespaces, *environment.existing.namespaces, *ALWAYS_PRESENT}:
         plan.entries.append(Entry(("environment", "existing", "namespaces"), found.namespace))
     if "platform" in environment.layers and environment.profile == "owner":
         plan.add_storage()
@@ -50,138 +50,147 @@ def adopt(settings: Settings, found: Found, shared_priorities: Iterable[str] = (
     return plan
 
 
-class _Plan(Adoption):
-    def __init__(self, settings: Settings, found: Found, shared: frozenset[str]) -> None:
-        """`shared`: the priority classes of defaults.yaml, which the environment's own file may adopt."""
-        super().__init__(notes=list(found.unreadable))
-        self._settings, self._found, self._shared = settings, found, shared
+class _AdoptionPlan(Adoption):
+    def __init__(self, settings: Settings, namespace_objects: Found, shared_priorities: frozenset[str]) -> None:
+        """`shared_priorities`: the priority classes of defaults.yaml, which the environment's own file may adopt."""
+        super().__init__(notes=list(namespace_objects.unreadable))
+        self._settings, self._objects, self._shared_priorities = settings, namespace_objects, shared_priorities
 
     def add_claims(self) -> None:
-        taken = [live for live in self._found.claims if self._take(kinds.CLAIM, live)]
-        known = {*self._settings.environment.existing.storage_classes, *self._names(kinds.STORAGE_CLASS)}
+        adopted_claims = [claim for claim in self._objects.claims if self._adopt(kinds.CLAIM, claim)]
+        existing_classes = {
+            *self._settings.environment.existing.storage_classes,
+            *self._available_names(kinds.STORAGE_CLASS),
+        }
         # A live claim that is already declared may have no class.
-        used = {str(live["spec"]["storageClassName"]) for live in taken if live["spec"].get("storageClassName")}
-        for name in sorted(used - known):
+        used_classes = {
+            str(claim["spec"]["storageClassName"]) for claim in adopted_claims if claim["spec"].get("storageClassName")
+        }
+        for name in sorted(used_classes - existing_classes):
             self.entries.append(Entry(("environment", "existing", "storageClasses"), name))
 
     def add_storage(self) -> None:
         """Take over volumes that were created manually for the claims, and classes that only the namespace uses."""
-        used = {live["spec"].get("storageClassName") for live in self._found.claims}
-        for live in self._found.classes:
-            if live["metadata"]["name"] not in used:
+        used_classes = {live["spec"].get("storageClassName") for live in self._objects.claims}
+        for live in self._objects.classes:
+            if live["metadata"]["name"] not in used_classes:
                 continue
-            if reason := _shared(live, self._found):
-                self._leave(live, f"{reason}; it is only referenced")
+            if reason := _shared_use(live, self._objects):
+                self._leave_out(live, f"{reason}; it is only referenced")
             else:
-                self._take(kinds.STORAGE_CLASS, live)
-        for live in self._found.persistent_volumes:
-            if any(_is_for_claim(live, claim) for claim in self._found.claims):
-                self._take(kinds.PERSISTENT_VOLUME, live)
+                self._adopt(kinds.STORAGE_CLASS, live)
+        for live in self._objects.persistent_volumes:
+            if any(_is_for_claim(live, claim) for claim in self._objects.claims):
+                self._adopt(kinds.PERSISTENT_VOLUME, live)
 
     def add_queues(self) -> None:
         """Take over the namespace's local queues with their references, unless one cannot be declared."""
-        for live in self._found.priority_classes:
-            self._take(kinds.PRIORITY_CLASS, live)
-        used = {spec(live).get("clusterQueue") for live in self._found.local_queues}
-        queues = [live for live in self._found.cluster_queues if live["metadata"]["name"] in used]
+        for live in self._objects.priority_classes:
+            self._adopt(kinds.PRIORITY_CLASS, live)
+        used_queues = {spec(live).get("clusterQueue") for live in self._objects.local_queues}
+        queues = [live for live in self._objects.cluster_queues if live["metadata"]["name"] in used_queues]
         # Flavors and cohorts of queues that cannot be taken over are left too.
         adoptable = [live for live in queues if self._is_adoptable(kinds.CLUSTER_QUEUE, live)]
         self._add_flavors({name for live in adoptable for name in _flavors(live)})
         self._add_checks({name for live in adoptable for name in _checks(live)})
-        complete = [live for live in adoptable if not self._missing_of_queue(live)]
-        self._add_cohorts({name for live in complete for name in _cohorts(live)})
+        complete_queues = [live for live in adoptable if not self._missing_reference_of_queue(live)]
+        self._add_cohorts({name for live in complete_queues for name in _cohorts(live)})
         for live in queues:
-            missing = self._missing_of_queue(live) or self._missing("cohort", kinds.COHORT, _cohorts(live))
-            self._take(kinds.CLUSTER_QUEUE, live, missing)
-        for live in self._found.local_queues:
+            missing_reference = self._missing_reference_of_queue(live) or self._missing_reference(
+                "cohort", kinds.COHORT, _cohorts(live)
+            )
+            self._adopt(kinds.CLUSTER_QUEUE, live, missing_reference)
+        for live in self._objects.local_queues:
             queue = str(spec(live).get("clusterQueue"))
-            self._take(kinds.LOCAL_QUEUE, live, self._missing("cluster queue", kinds.CLUSTER_QUEUE, [queue]))
+            self._adopt(kinds.LOCAL_QUEUE, live, self._missing_reference("cluster queue", kinds.CLUSTER_QUEUE, [queue]))
 
-    def _missing_of_queue(self, queue: Body) -> str:
-        missing = self._missing("flavor", kinds.FLAVOR, _flavors(queue))
-        return missing or self._missing("admission check", kinds.ADMISSION_CHECK, _checks(queue))
+    def _missing_reference_of_queue(self, queue: Body) -> str:
+        missing_flavor = self._missing_reference("flavor", kinds.FLAVOR, _flavors(queue))
+        return missing_flavor or self._missing_reference("admission check", kinds.ADMISSION_CHECK, _checks(queue))
 
-    def _add_flavors(self, used: set[str]) -> None:
-        flavors = [live for live in self._found.flavors if live["metadata"]["name"] in used]
+    def _add_flavors(self, used_flavors: set[str]) -> None:
+        flavors = [live for live in self._objects.flavors if live["metadata"]["name"] in used_flavors]
         topologies = {spec(live).get("topologyName") for live in flavors if self._is_adoptable(kinds.FLAVOR, live)}
-        for live in self._found.topologies:
+        for live in self._objects.topologies:
             if live["metadata"]["name"] in topologies:
-                self._take(kinds.TOPOLOGY, live)
+                self._adopt(kinds.TOPOLOGY, live)
         for live in flavors:
-            named = [name] if (name := spec(live).get("topologyName")) else []
-            self._take(kinds.FLAVOR, live, self._missing("topology", kinds.TOPOLOGY, named))
+            topology_names = [name] if (name := spec(live).get("topologyName")) else []
+            self._adopt(kinds.FLAVOR, live, self._missing_reference("topology", kinds.TOPOLOGY, topology_names))
 
-    def _add_checks(self, used: set[str]) -> None:
+    def _add_checks(self, used_checks: set[str]) -> None:
         """Take over admission checks with their parameters."""
-        checks = [live for live in self._found.admission_checks if live["metadata"]["name"] in used]
+        checks = [live for live in self._objects.admission_checks if live["metadata"]["name"] in used_checks]
         parameters = [_parameters(live) for live in checks if self._is_adoptable(kinds.ADMISSION_CHECK, live)]
-        configs = [live for live in self._found.multi_kueue_configs if _reference(live) in parameters]
+        configs = [live for live in self._objects.multi_kueue_configs if _reference(live) in parameters]
         clusters = {name for live in configs for name in spec(live).get("clusters") or ()}
-        for live in self._found.multi_kueue_clusters:
+        for live in self._objects.multi_kueue_clusters:
             if live["metadata"]["name"] in clusters:
-                self._take(kinds.MULTI_KUEUE_CLUSTER, live)
+                self._adopt(kinds.MULTI_KUEUE_CLUSTER, live)
         for live in configs:
-            missing = self._missing("cluster", kinds.MULTI_KUEUE_CLUSTER, spec(live).get("clusters") or ())
-            self._take(kinds.MULTI_KUEUE_CONFIG, live, missing)
-        for live in self._found.provisioning_request_configs:
+            missing_cluster = self._missing_reference(
+                "cluster", kinds.MULTI_KUEUE_CLUSTER, spec(live).get("clusters") or ()
+            )
+            self._adopt(kinds.MULTI_KUEUE_CONFIG, live, missing_cluster)
+        for live in self._objects.provisioning_request_configs:
             if _reference(live) in parameters:
-                self._take(kinds.PROVISIONING_REQUEST_CONFIG, live)
+                self._adopt(kinds.PROVISIONING_REQUEST_CONFIG, live)
         for live in checks:
             kind, name = _parameters(live)
             config = kinds.PARAMETERS.get(kind)
-            self._take(kinds.ADMISSION_CHECK, live, self._missing(kind, config, [name]) if config else "")
+            self._adopt(kinds.ADMISSION_CHECK, live, self._missing_reference(kind, config, [name]) if config else "")
 
-    def _add_cohorts(self, used: set[str]) -> None:
+    def _add_cohorts(self, used_cohorts: set[str]) -> None:
         """Take over cohorts and their ancestors. Kueue accepts one without an object, but the settings declare it."""
-        by_name = {live["metadata"]["name"]: live for live in self._found.cohorts}
-        ancestors = sorted(used)
+        cohorts_by_name = {cohort["metadata"]["name"]: cohort for cohort in self._objects.cohorts}
+        ancestors = sorted(used_cohorts)
         for name in ancestors:
-            parent = spec(by_name[name]).get("parentName") if name in by_name else None
+            parent = spec(cohorts_by_name[name]).get("parentName") if name in cohorts_by_name else None
             if parent is not None and parent not in ancestors:
                 ancestors.append(parent)
         for name in reversed(ancestors):
-            if name in by_name:
-                self._take(kinds.COHORT, by_name[name])
-            elif name not in self._names(kinds.COHORT):
+            if name in cohorts_by_name:
+                self._adopt(kinds.COHORT, cohorts_by_name[name])
+            elif name not in self._available_names(kinds.COHORT):
                 self.entries.append(Entry(kinds.COHORT.path, {"name": name}))
                 self.notes.append(f"cohort {name} has no object; `up` creates an empty one, which has no effect")
 
-    def _missing(self, noun: str, kind: Kind, used: Iterable[str]) -> str:
+    def _missing_reference(self, noun: str, kind: Kind, used_names: Iterable[str]) -> str:
         """Return the first of the used objects that the environment would not declare."""
-        names = self._names(kind)
-        return next((f"{noun} {name}" for name in used if name not in names), "")
+        names = self._available_names(kind)
+        return next((f"{noun} {name}" for name in used_names if name not in names), "")
 
-    def _names(self, kind: Kind) -> set[str]:
+    def _available_names(self, kind: Kind) -> set[str]:
         """The names of a kind that the environment declares, or would declare."""
-        added = (entry.value for entry in self.entries if entry.path == kind.path)
-        return {name for name, _ in self._declared(kind)} | {
-            value["name"] for value in added if isinstance(value, dict)
+        added_values = (entry.value for entry in self.entries if entry.path == kind.path)
+        return {name for name, _ in self._declared_names(kind)} | {
+            value["name"] for value in added_values if isinstance(value, dict)
         }
 
-    def _declared(self, kind: Kind) -> set[tuple[str, str | None]]:
+    def _declared_names(self, kind: Kind) -> set[tuple[str, str | None]]:
         """The names and namespaces that the environment declares."""
-        section, listed = map(to_snake, kind.path)
-        items = getattr(getattr(self._settings, section), listed)
-        return {(item.name, getattr(item, "namespace", None)) for item in items}
+        section, list_name = map(to_snake, kind.path)
+        elements = getattr(getattr(self._settings, section), list_name)
+        return {(element.name, getattr(element, "namespace", None)) for element in elements}
 
-    def _take(self, kind: Kind, live: Body, missing: str = "") -> bool:
+    def _adopt(self, kind: Kind, live: Body, missing_reference: str = "") -> bool:
         """Add the object's element, or the reason why it is left. Return whether the environment then declares it."""
         stack, metadata = self._settings.stack, live["metadata"]
-        shared = kind is kinds.PRIORITY_CLASS and metadata["name"] in self._shared
-        if (metadata["name"], metadata.get("namespace")) in self._declared(kind) and not shared:
-            self._leave(live, f"is declared by {stack} already")
+        is_shared = kind is kinds.PRIORITY_CLASS and metadata["name"] in self._shared_priorities
+        if (metadata["name"], metadata.get("namespace")) in self._declared_names(kind) and not is_shared:
+            self._leave_out(live, f"is declared by {stack} already")
             return True
         if reason := obstacle(live, stack):
-            self._leave(live, reason)
+            self._leave_out(live, reason)
             return False
         element: Element = kind.element(live)
-        if shared:
+        if is_shared:
             element = {**element, "description": live.get("description", "")}
         if fields := unexpressed(kind, element, live, stack):
-            self._leave(live, f"cannot be expressed in the settings: {', '.join(fields)}")
+            self._leave_out(live, f"cannot be expressed in the settings: {', '.join(fields)}")
             return False
-        if missing:
-            self._leave(live, f"refers to {missing}, which {stack} does not declare")
+        if missing_reference:
+            self._leave_out(live, f"refers to {missing_reference}, which {stack} does not declare")
             return False
         self.entries.append(Entry(kind.path, element))
         self.taken.append(shown(identity(live)))
@@ -191,7 +200,7 @@ class _Plan(Adoption):
         stack = self._settings.stack
         return obstacle(live, stack) is None and not unexpressed(kind, kind.element(live), live, stack)
 
-    def _leave(self, live: Body, reason: str) -> None:
+    def _leave_out(self, live: Body, reason: str) -> None:
         self.left[shown(identity(live))] = reason
 
 
@@ -219,15 +228,15 @@ def _cohorts(queue: Body) -> list[str]:
     return [name] if (name := spec(queue).get("cohortName")) else []
 
 
-def _shared(storage_class: Body, found: Found) -> str | None:
+def _shared_use(storage_class: Body, namespace_objects: Found) -> str | None:
     """Return why other namespaces may use a class, so that a `destroy` must not delete it."""
     metadata = storage_class["metadata"]
     if (metadata.get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
         return "is the cluster's default"
-    if found.foreign_claims is None:
+    if namespace_objects.foreign_claims is None:
         return "may be used by claims of other namespaces, which may not be read"
-    used = any(live["spec"].get("storageClassName") == metadata["name"] for live in found.foreign_claims)
-    return "is used by claims of other namespaces" if used else None
+    is_used = any(live["spec"].get("storageClassName") == metadata["name"] for live in namespace_objects.foreign_claims)
+    return "is used by claims of other namespaces" if is_used else None
 
 
 def _is_for_claim(volume: Body, claim: Body) -> bool:
@@ -235,21 +244,21 @@ def _is_for_claim(volume: Body, claim: Body) -> bool:
 
     Any claim may use a free volume of the same class.
     """
-    if (volume["metadata"].get("annotations") or {}).get(_PROVISIONED):
+    if (volume["metadata"].get("annotations") or {}).get(_PROVISIONED_BY):
         return False
-    offered, requested, own = volume["spec"], claim["spec"], claim["metadata"]
-    if reference := offered.get("claimRef"):
+    volume_spec, claim_spec, metadata = volume["spec"], claim["spec"], claim["metadata"]
+    if reference := volume_spec.get("claimRef"):
         # A manual reservation has no UID. Another UID is that of a deleted claim with the same name.
-        same = (reference.get("namespace"), reference.get("name")) == (own["namespace"], own["name"])
-        return same and reference.get("uid") in (None, "", own.get("uid"))
-    selector = requested.get("selector") or {}
-    if requested.get("volumeName") or not selector.get("matchLabels") or selector.get("matchExpressions"):
+        is_same_claim = (reference.get("namespace"), reference.get("name")) == (metadata["namespace"], metadata["name"])
+        return is_same_claim and reference.get("uid") in (None, "", metadata.get("uid"))
+    selector = claim_spec.get("selector") or {}
+    if claim_spec.get("volumeName") or not selector.get("matchLabels") or selector.get("matchExpressions"):
         return False
     return bool(
-        offered.get("storageClassName") == requested.get("storageClassName")
+        volume_spec.get("storageClassName") == claim_spec.get("storageClassName")
         and selector["matchLabels"].items() <= (volume["metadata"].get("labels") or {}).items()
-        and {*requested["accessModes"]} <= {*offered["accessModes"]}
-        and amount(requested["resources"]["requests"]["storage"]) <= amount(offered["capacity"]["storage"])
+        and {*claim_spec["accessModes"]} <= {*volume_spec["accessModes"]}
+        and amount(claim_spec["resources"]["requests"]["storage"]) <= amount(volume_spec["capacity"]["storage"])
     )
 
 

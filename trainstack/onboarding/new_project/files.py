@@ -24,7 +24,7 @@ WORKLOAD = "hello"
 OWNED = ("Pulumi.yaml", "__main__.py", ".github/workflows/trainstack.yml", ".gitignore")
 """The generated files; the others are the user's from the beginning."""
 _STAMP = re.compile(r"# Written by `trainstack init`; `trainstack init --upgrade` renews it unless edited\. (\w{16})\n")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _RESERVED = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
 Outcome = Literal["renewed", "unchanged", "edited", "missing"]
@@ -45,8 +45,8 @@ def new_files(request: Request, version: str, *, virtualenv: bool) -> dict[str, 
     `version`: of Trainstack, for the workflow. `virtualenv`: whether the engine uses the project's `.venv`. Raises
     TrainstackError with all faults.
     """
-    if found := list(faults(request)):
-        raise TrainstackError("\n".join(found))
+    if violations := list(faults(request)):
+        raise TrainstackError("\n".join(violations))
     values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD}
     return {
         **owned_files(request.name, version, virtualenv=virtualenv),
@@ -57,7 +57,7 @@ def new_files(request: Request, version: str, *, virtualenv: bool) -> dict[str, 
 
 def owned_files(name: str, version: str, *, virtualenv: bool) -> dict[str, str]:
     values = {"name": name, "version": version, "virtualenv": virtualenv}
-    return {path: _stamped(_render(path.rpartition("/")[2].lstrip("._"), **values)) for path in OWNED}
+    return {path: _with_stamp(_render(path.rpartition("/")[2].lstrip("._"), **values)) for path in OWNED}
 
 
 def renewed(current: Mapping[str, str], fresh: Mapping[str, str]) -> dict[str, Owned]:
@@ -65,18 +65,18 @@ def renewed(current: Mapping[str, str], fresh: Mapping[str, str]) -> dict[str, O
     return {path: Owned(_outcome(current.get(path), text), text) for path, text in fresh.items()}
 
 
-def _outcome(current: str | None, fresh: str) -> Outcome:
-    if current is None:
+def _outcome(existing_text: str | None, generated_text: str) -> Outcome:
+    if existing_text is None:
         return "missing"
     # Git may have converted the line endings.
-    current = current.replace("\r\n", "\n")
-    stamp = _STAMP.match(current)
-    if current == fresh or (stamp is not None and fresh.startswith(stamp[0])):
+    existing_text = existing_text.replace("\r\n", "\n")
+    stamp = _STAMP.match(existing_text)
+    if existing_text == generated_text or (stamp is not None and generated_text.startswith(stamp[0])):
         return "unchanged"
-    return "renewed" if stamp is not None and stamp[1] == _digest(current[stamp.end() :]) else "edited"
+    return "renewed" if stamp is not None and stamp[1] == _digest(existing_text[stamp.end() :]) else "edited"
 
 
-def _stamped(body: str) -> str:
+def _with_stamp(body: str) -> str:
     return (
         f"# Written by `trainstack init`; `trainstack init --upgrade` renews it unless edited. {_digest(body)}\n{body}"
     )
@@ -113,4 +113,4 @@ def _render(template: str, **values: Any) -> str:
 
 def _scalar(text: str) -> str:
     """Write a string as a YAML scalar that every parser reads as a string: `"1e5"`, `"null"`."""
-    return text if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED else json.dumps(text)
+    return text if _PLAIN_SCALAR.fullmatch(text) and text.lower() not in _RESERVED else json.dumps(text)

@@ -54,17 +54,20 @@ def faults(request: Request) -> Iterator[str]:
             f"{request.name!r} is not a valid name for a Pulumi project; use --name with at most 100 letters, digits, "
             "'-', '_' and '.'"
         )
-    if request.environment is not None and (misnamed := fault(request.environment)) is not None:
-        yield str(misnamed)
+    if request.environment is not None and (name_fault := fault(request.environment)) is not None:
+        yield str(name_fault)
     for option, value in (("--namespace", request.namespace), ("--queue", request.queue)):
         if value is not None and not _DNS_LABEL.fullmatch(value):
             yield (
                 f"{option} {value!r} is not a valid name; use at most 63 lower-case letters, digits and '-', with a "
                 "letter or digit at both ends"
             )
-    for option, word, known in (("--profile", request.profile, PROFILES), ("--cluster", request.cluster, SERVICES)):
-        if word not in known:
-            yield f"{option} {word!r} is unknown; use one of {', '.join(known)}"
+    for option, choice, choices in (
+        ("--profile", request.profile, PROFILES),
+        ("--cluster", request.cluster, SERVICES),
+    ):
+        if choice not in choices:
+            yield f"{option} {choice!r} is unknown; use one of {', '.join(choices)}"
     if request.profile == "tenant" and not (request.namespace and request.queue):
         yield (
             "a tenant's project uses an existing namespace and queue; name them with --namespace and --queue "
