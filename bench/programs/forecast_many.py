@@ -62,7 +62,9 @@ def tasks(count: int, seed: int = 1, shapes: int = 20) -> list[Task]:
             name=f"run-{number}", namespace=team, queue=team, pod_sets=(pods,), priority=priority, created=0.0
         )
         seconds = float(draw.randrange(600, 86400, 60))
-        drawn_tasks.append(Task(workload=workload, duration=Duration(seconds, "declared"), resumes=draw.random() < 0.5))
+        drawn_tasks.append(
+            Task(workload=workload, duration=Duration(seconds, "declared"), is_resumable=draw.random() < 0.5)
+        )
     return drawn_tasks
 
 
@@ -81,7 +83,7 @@ def main(count: int) -> None:
     clock = Clock()
     schedule = simulate(runs, queues)
     seconds = clock.seconds()
-    left = [unfinished.task.key for unfinished in schedule.open if _fits(unfinished.task)]
+    left = [unfinished.task.key for unfinished in schedule.open_timelines if _fits(unfinished.task)]
     if left:
         raise SystemExit(f"{len(left)} runs never ended, {left[0]} among them")
     clock.show(seconds)

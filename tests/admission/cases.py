@@ -15,7 +15,7 @@ from tests.admission.choices import Choices
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_model
-from trainstack.kueue.model import Admitted, Model, Workload
+from trainstack.kueue.model import AdmittedWorkload, Model, Workload
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.platform.queues import API_VERSION
 
@@ -105,7 +105,10 @@ class Case:
             },
         ]
         return read_model(
-            [*self.stored_objects, *shared], unread=("Node",), kueue=self.configuration, release=self.release
+            [*self.stored_objects, *shared],
+            unread_kinds=("Node",),
+            kueue_configuration=self.configuration,
+            release=self.release,
         )
 
     def workload(self, body: Body, turn: int) -> Workload:
@@ -127,17 +130,17 @@ def _in_v1beta1(body: Body) -> Body:
     return {**body, "spec": spec}
 
 
-def admitted_before(case: Case) -> tuple[list[Admitted], list[Body]]:
+def admitted_before(case: Case) -> tuple[list[AdmittedWorkload], list[Body]]:
     """Return the earlier workloads that are admitted at once, and their objects."""
     model = case.model
-    found: list[Admitted] = []
+    found: list[AdmittedWorkload] = []
     kept: list[Body] = []
     for body in case.before:
         turn = len(kept)
         workload = case.workload(body, turn)
         verdict = AdmissionSimulator(model, found).verdict(workload)
         if verdict.fits and not verdict.preempts:
-            found.append(Admitted(workload, verdict.cluster_queue, verdict.usage, reserved=float(turn)))
+            found.append(AdmittedWorkload(workload, verdict.cluster_queue, verdict.usage, reserved_at=float(turn)))
             kept.append(body)
     return found, kept
 
@@ -206,10 +209,10 @@ def is_admitted_after_refusal(case: Case) -> bool:
     local = (case.model.local_queues or {}).get((candidate.namespace, candidate.queue))
     queues = {body["metadata"]["name"]: body["spec"] for body in case.objects if body["kind"] == "ClusterQueue"}
     strict = local is not None and queues.get(local.cluster_queue, {}).get("queueingStrategy") == "StrictFIFO"
-    return strict and any(pods.faults or pods.refused_pods or pods.refused_at_first for pods in candidate.pod_sets)
+    return strict and any(pods.faults or pods.pod_refusals or pods.first_refusals for pods in candidate.pod_sets)
 
 
-def _at_the_edge(case: Case, using: list[Admitted], choices: Choices) -> Case:
+def _at_the_edge(case: Case, using: list[AdmittedWorkload], choices: Choices) -> Case:
     """Change the count of the first pod set: as many as fit, one more, or so many that others must be preempted."""
 
     def asking(count: int) -> Body:

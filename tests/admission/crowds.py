@@ -63,7 +63,7 @@ class Crowd:
         """The objects as the engine reads them."""
         name = self.jobs[0]["metadata"]["namespace"]
         namespace = {"kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
-        return read_model([*self.objects, *CLASSES, namespace], unread=("Node",), release=PINNED.minor)
+        return read_model([*self.objects, *CLASSES, namespace], unread_kinds=("Node",), release=PINNED.minor)
 
 
 CLASSES = tuple(

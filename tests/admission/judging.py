@@ -17,9 +17,9 @@ from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case,
 from tests.admission.choices import Choices
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.differences import RELEASES
-from trainstack.kueue.flavor_assigner import scaled
-from trainstack.kueue.model import Admitted, FlavorResource, Usage
-from trainstack.kueue.quantities import quantity, value
+from trainstack.kueue.flavor_assigner import scale_requests
+from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Usage
+from trainstack.kueue.quantities import format_quantity, resource_value
 from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import read_kueue_workload
@@ -54,10 +54,10 @@ class Question:
     admitted: tuple[Body, ...]
     """Workloads with their status."""
 
-    def quota_users(self) -> list[Admitted]:
+    def quota_users(self) -> list[AdmittedWorkload]:
         """The workloads with quota, as the engine reads them."""
         read = (read_kueue_workload(body, self.case.model) for body in self.admitted)
-        return [workload for workload in read if isinstance(workload, Admitted)]
+        return [workload for workload in read if isinstance(workload, AdmittedWorkload)]
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -67,7 +67,7 @@ class Question:
 
     def simulated_answer(self) -> Answer | None:
         """The engine's answer; None if it does not know."""
-        return _of_verdict(self.verdict, {other.workload.key for other in self.quota_users() if other.evicted})
+        return _of_verdict(self.verdict, {other.workload.key for other in self.quota_users() if other.is_evicted})
 
     def unknown_reason(self) -> str:
         """Return why the outcome is unknown, without names of the case, or an empty string."""
@@ -225,7 +225,7 @@ def _of_program(question: Question, found: Body) -> Answer | None:
     usage: dict[FlavorResource, int] = {}
     for pods in verdict["podSets"]:
         for resource, flavor in (pods.get("flavors") or {}).items():
-            number = value(resource, pods["resourceUsage"][resource])
+            number = resource_value(resource, pods["resourceUsage"][resource])
             usage[flavor, resource] = usage.get((flavor, resource), 0) + number
     return Answer(
         "Fit",
@@ -253,13 +253,13 @@ def _with_admission(question: Question, turn: int) -> Body:
     verdict = AdmissionSimulator(case.model, question.quota_users()).verdict(workload)
     assignments = []
     for pods, wanted in zip(verdict.assigned, workload.pod_sets, strict=True):
-        usage = {**scaled(wanted, pods.count), "pods": pods.count}
+        usage = {**scale_requests(wanted, pods.count), "pods": pods.count}
         assignments.append(
             {
                 "name": pods.pod_set,
                 "count": pods.count,
                 "flavors": dict(pods.flavors),
-                "resourceUsage": {name: quantity(name, usage[name]) for name in pods.flavors},
+                "resourceUsage": {name: format_quantity(name, usage[name]) for name in pods.flavors},
             }
         )
     created = timestamp(START + turn)
@@ -310,7 +310,7 @@ def _changed(case: Case, choices: Choices) -> Case:
     changed = replace(case, objects=objects)
     tree = CohortTree(changed.model)
     # Kueue's process ends with a stack overflow when it counts a workload below a cycle of cohorts.
-    return case if any(map(tree.cyclic, tree.cohorts)) else changed
+    return case if any(map(tree.is_cyclic, tree.cohorts)) else changed
 
 
 def timestamp(seconds: int) -> str:

@@ -10,7 +10,7 @@ from tests.admission.cases import make_object
 from tests.admission.kueue import Body, wait_until
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.differences import PINNED
-from trainstack.kueue.from_objects import read_snapshot
+from trainstack.kueue.from_objects import read_queue_state
 from trainstack.kueue.model import Workload
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import read_kueue_workload
@@ -193,7 +193,7 @@ def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
     kinds = ("ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "Namespace")
     # As v1beta2 has them: in the stored version the cohort has another name.
     bodies = [bench.api.read(body) | {"kind": kind} for kind in kinds for body in bench.api.list_all(kind)]
-    found = read_snapshot((body for body in bodies if "metadata" in body), release=PINNED.minor)
+    found = read_queue_state((body for body in bodies if "metadata" in body), release=PINNED.minor)
     workloads = [read_kueue_workload(body, found.model) for body in (asked, *pending)]
     first, *others = [workload for workload in workloads if isinstance(workload, Workload)]
     return AdmissionSimulator(found.model, pending=others).verdict(first)

@@ -12,9 +12,9 @@ from tests.unit.workloads.test_mpijob_manifest import make_mpijob
 from tests.unit.workloads.test_object_manifest import make_object
 from tests.unit.workloads.test_rayjob_manifest import make_rayjob
 from trainstack.declared.declared import Declared
-from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import PodSet, Workload
-from trainstack.kueue.workloads import declared_workloads, read_kueue_workload, read_workload
+from trainstack.kueue.workloads import read_kueue_workload, read_workload, run_workloads
 from trainstack.objects.labels import MIN_PARALLELISM
 from trainstack.platform import queues
 from trainstack.runs.identity import Facts
@@ -81,7 +81,7 @@ def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
     try:
         names = {key(body) for body in launches}
         wait_until("all Workloads are there", lambda: names <= bench.workloads().keys())
-        model = declared_model(Declared(settings))
+        model = stack_model(Declared(settings))
         live = {name: read_kueue_workload(body, model) for name, body in bench.workloads().items() if name in names}
         yield {
             workload_key.partition("/")[2]: body for workload_key, body in live.items() if isinstance(body, Workload)
@@ -111,7 +111,7 @@ def without_paths(sets: tuple[PodSet, ...]) -> list[PodSet]:
 def test_every_kind_of_run_is_read_as_kueue_reads_it(launched: dict[str, Workload]) -> None:
     """Names, order, counts, requests with those of init containers, selectors and tolerations; priority and queue."""
     settings = environment()
-    ours = declared_workloads(Declared(settings), declared_model(Declared(settings)))
+    ours = run_workloads(Declared(settings), stack_model(Declared(settings)))
     assert [item.name for item in ours] == [run.name for run in settings.workloads.runs]
     for workload in ours:
         theirs = launched[workload.name]
@@ -123,7 +123,7 @@ def test_the_minimum_parallelism_of_a_job_is_read(launched: dict[str, Workload])
     """By Kueue's annotation."""
     settings = environment()
     job = shrinking(manifest(settings.workloads.runs[1], "test", named("several")))
-    ours = read_workload(job, (), declared_model(Declared(settings)))
+    ours = read_workload(job, (), stack_model(Declared(settings)))
     assert (without_paths(ours.pod_sets), ours.pod_sets[0].min_count) == (
         without_paths(launched["shrinking"].pod_sets),
         2,

@@ -16,7 +16,7 @@ from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.model import QueueState
 from trainstack.kueue.verdict import Verdict
-from trainstack.kueue.workloads import declared_workloads
+from trainstack.kueue.workloads import run_workloads
 from trainstack.live import admission
 from trainstack.live.environment import read_environment
 from trainstack.local_cluster.cluster import Cluster
@@ -123,7 +123,7 @@ def read_snapshot(settings: Settings) -> QueueState:
 
 def verdict_of(snapshot: QueueState, settings: Settings) -> Verdict:
     """The verdict on the environment's run."""
-    (workload,) = declared_workloads(Declared(settings), snapshot.model)
+    (workload,) = run_workloads(Declared(settings), snapshot.model)
     return AdmissionSimulator(snapshot.model, snapshot.admitted).verdict(workload)
 
 
@@ -150,7 +150,7 @@ def test_the_snapshot_has_the_quota_users_that_kueue_counts(site: Bench, owner: 
     assert [node.name for node in found.model.nodes or ()] == [
         node["metadata"]["name"] for node in owner.items("nodes")
     ]
-    assert not found.model.grows
+    assert not found.model.has_autoscaler
 
 
 def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch: pytest.MonkeyPatch) -> None:

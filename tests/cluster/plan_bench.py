@@ -25,7 +25,7 @@ from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.schedule import Timeline
-from trainstack.kueue.workloads import seconds
+from trainstack.kueue.workloads import epoch_seconds
 from trainstack.local_cluster.api import Api as Server
 from trainstack.local_cluster.cluster import Cluster
 from trainstack.local_cluster.layout import Layout
@@ -180,7 +180,7 @@ def kendall_tau(pairs: Iterable[tuple[float | None, float | None]]) -> float:
 def _plan(settings: Settings, scenario: Scenario, measured: Mapping[str, float]) -> Forecast:
     capacity = f"cpu=64,memory=512Gi,{GPU}={PER_NODE}"
     nodes = [f"{scenario.name}-{kind}={(scenario.nodes + scenario.spare) // 2}:{capacity}" for kind in KINDS]
-    return forecast(settings, measured=measured, nodes=nodes)
+    return forecast(settings, measured_seconds=measured, nodes=nodes)
 
 
 def _past(second: int) -> bool:
@@ -263,7 +263,7 @@ class _Watch:
         true = {condition["type"]: condition for condition in conditions if condition["status"] == "True"}
         self.seen.known.add(name)
         if "QuotaReserved" in true:
-            self.seen.started.setdefault(name, int(seconds(true["QuotaReserved"]["lastTransitionTime"])))
+            self.seen.started.setdefault(name, int(epoch_seconds(true["QuotaReserved"]["lastTransitionTime"])))
             self.seen.reserved.setdefault(name, now)
         if "Finished" in true:
             self.seen.ended.setdefault(name, now)

@@ -34,8 +34,8 @@ from trainstack.settings.sections.storage import PersistentVolume
 from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.tenants import Team, Tenants
 from trainstack.settings.values.stack_name import stacks
-from trainstack.stacks.plan_change import Program
-from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
+from trainstack.stacks.plan_change import LoadedProgram
+from trainstack.stacks.run_decision import RunDecision, decide_runs_and_sweeps
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Cluster({"kube-system": "here"}, "lab", "https://lab:6443")
@@ -108,23 +108,23 @@ def of_one_layer(layer: str) -> tuple[Settings, Inputs]:
 
 def decide(settings: Settings, inputs: Inputs) -> RunDecision:
     """Return the decision on runs and sweeps in a cluster without any."""
-    return runs_and_sweeps(Declared(settings, inputs), EMPTY_CLUSTER)
+    return decide_runs_and_sweeps(Declared(settings, inputs), EMPTY_CLUSTER)
 
 
-def make_program(settings: Settings, inputs: Inputs) -> Program:
+def make_program(settings: Settings, inputs: Inputs) -> LoadedProgram:
     """Return the program of an environment on an empty cluster."""
     declared = Declared(settings, inputs)
-    return Program(
+    return LoadedProgram(
         cluster=HERE,
         state=OwnState(OWN),
-        declared=declared,
+        stack_objects=declared,
         definitions=planned(declared, {}, {}, OWN),
-        decided=runs_and_sweeps(declared, EMPTY_CLUSTER),
-        recorded=(),
+        run_decision=decide_runs_and_sweeps(declared, EMPTY_CLUSTER),
+        recorded_launches=(),
         replacements={},
-        taken=(),
+        takeovers=(),
         notes=(),
-        verdicts=(),
+        admission_lines=(),
     )
 
 

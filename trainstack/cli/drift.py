@@ -15,6 +15,6 @@ def refresh_options(session: Session, deployment: Mapping[str, Any] | None) -> t
     A refresh reads each object through the provider, one request each with its whole content.
     """
     state = read_state({"deployment": deployment})
-    objects = [state_object for state_object in state.objects if not state_object.in_release]
+    objects = [state_object for state_object in state.objects if not state_object.is_in_release]
     live_objects = read_recorded(session.stack, objects, session.settings.cluster.context) if objects else {}
     return ("--refresh",) if has_drifted(state, live_objects) else ()

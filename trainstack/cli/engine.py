@@ -20,7 +20,7 @@ from trainstack.settings.loading.project import project_name
 from trainstack.settings.loading.source import read
 from trainstack.settings.values.stack_name import file_of
 from trainstack.settings.values.urls import shown
-from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, reported
+from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, read_exit_code
 from trainstack.toolchain import backend, official, tools
 from trainstack.toolchain.engine import Engine
 from trainstack.toolchain.errors import ToolchainError
@@ -107,7 +107,7 @@ def pulumi(
     with exit_code_file() as file:
         all_variables = {**(variables or {}), EXIT_CODE_VARIABLE: str(file)}
         returncode, stderr = _run(session, arguments, all_variables, aside=aside)
-        code = reported(file)
+        code = read_exit_code(file)
     if not returncode:
         return None
     if _is_locked(stderr):
@@ -154,7 +154,7 @@ def read_preview(session: Session, *options: str, variables: Mapping[str, str]) 
     with exit_code_file() as file:
         all_variables = {**cluster_variables, **variables, EXIT_CODE_VARIABLE: str(file)}
         result = _query(session, "preview", "--json", *options, "--stack", session.stack, variables=all_variables)
-        code = reported(file) if result.returncode else None
+        code = read_exit_code(file) if result.returncode else None
     if result.returncode and _is_locked(result.stderr):
         fail(_locked_message(session), ExitCode.REFUSED)
     return result.stdout, result.stderr, code

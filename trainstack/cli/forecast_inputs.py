@@ -6,9 +6,9 @@ from statistics import median
 
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
-from trainstack.forecast.live_workloads import LiveWorkloads, limits, match_runs, owners
-from trainstack.forecast.sweeps import live_trials
-from trainstack.kueue.from_live_objects import snapshot
+from trainstack.forecast.live_workloads import LiveWorkloads, deadlines_by_workload, match_runs, owners_by_workload
+from trainstack.forecast.sweeps import match_trials
+from trainstack.kueue.from_live_objects import queue_state_after_up
 from trainstack.live.holding import read_holding
 from trainstack.reports.durations import MeasuredRun, measured_runs
 from trainstack.runs.pods import pods
@@ -47,17 +47,18 @@ def live_workloads_reader(session: Session) -> Callable[[Settings], LiveWorkload
     stack_objects = Declared.from_files(without_operators, session.root)
     declared_ledgers = [run.ledger for run in stack_objects.runs]
     live_launches, ledgers = holding.runs.live, holding.runs.ledgers
-    workload_keys = {owner: key for key, owner in owners(holding.workloads).items()}
+    workload_keys = {owner: key for key, owner in owners_by_workload(holding.workloads).items()}
     runs, ended_runs = match_runs(declared_ledgers, live_launches, ledgers, workload_keys)
     live_workloads = LiveWorkloads(
-        snapshot=snapshot(holding.lists, stack_objects, kueue=holding.kueue),
+        snapshot=queue_state_after_up(holding.lists, stack_objects, kueue_configuration=holding.kueue),
         now=holding.now,
         runs=runs,
-        limits=limits(holding.workloads, holding.owners),
+        deadlines=deadlines_by_workload(holding.workloads, holding.owners),
         ended=ended_runs,
     )
     for sweep in stack_objects.sweeps:
-        live_workloads = live_workloads.with_trials(live_trials(sweep, live_launches, ledgers, workload_keys))
+        live_workloads = live_workloads.with_trials(match_trials(sweep, live_launches, ledgers, workload_keys))
     return lambda variant: replace(
-        live_workloads, snapshot=snapshot(holding.lists, Declared(variant), kueue=holding.kueue)
+        live_workloads,
+        snapshot=queue_state_after_up(holding.lists, Declared(variant), kueue_configuration=holding.kueue),
     )

@@ -45,7 +45,7 @@ def ensure_own_objects(session: Session, deployment: Mapping[str, Any] | None) -
     """
     if deployment is None:
         return
-    own_state, cluster = read_state({"deployment": deployment}).own, session.settings.cluster
+    own_state, cluster = read_state({"deployment": deployment}).own_state, session.settings.cluster
     live_objects = read_held(
         {identity: state_object.api_version for identity, state_object in own_state.objects.items()}, cluster.context
     )

@@ -20,8 +20,8 @@ Refuse = Callable[[str], NoReturn]
 """Ends the program with a message, before any object is written."""
 
 
-def remember(
-    live: Cluster, state: str, stack: str, profile: str, *, expected: bool, refuse: Refuse
+def remember_cluster(
+    live_cluster: Cluster, state_identity: str, stack: str, profile: str, *, is_expected: bool, refuse: Refuse
 ) -> pulumi.Output[pulumi.Resource]:
     """Store the identity of the state and of the cluster in the engine's state; return the dependency of components.
 
@@ -30,15 +30,19 @@ def remember(
     has, or a new one. `is_expected`: the environment names this cluster, which then replaces the stored one.
     """
     # `output` of a Stash is the input of the first `up`, until the Stash is replaced.
-    identity_stash = pulumi.Stash(states.MEMORY, input=state, opts=pulumi.ResourceOptions(ignore_changes=["input"]))
+    identity_stash = pulumi.Stash(
+        states.MEMORY, input=state_identity, opts=pulumi.ResourceOptions(ignore_changes=["input"])
+    )
     memory = pulumi.Stash(
         memory_name(profile),
-        input=dict(live.facts),
+        input=dict(live_cluster.facts),
         opts=pulumi.ResourceOptions(
-            replace_on_changes=["input"], ignore_changes=[] if expected else ["input"], depends_on=[identity_stash]
+            replace_on_changes=["input"], ignore_changes=[] if is_expected else ["input"], depends_on=[identity_stash]
         ),
     )
-    return memory.output.apply(partial(_refuse_other_cluster, memory, live, stack, is_expected=expected, refuse=refuse))
+    return memory.output.apply(
+        partial(_refuse_other_cluster, memory, live_cluster, stack, is_expected=is_expected, refuse=refuse)
+    )
 
 
 def _refuse_other_cluster(
@@ -56,8 +60,8 @@ def _refuse_other_cluster(
     return memory
 
 
-def prove(
-    provider: pulumi.ProviderResource, name: str, live: Cluster, *, refuse: Refuse
+def prove_cluster(
+    provider: pulumi.ProviderResource, name: str, live_cluster: Cluster, *, refuse: Refuse
 ) -> pulumi.Output[pulumi.Resource] | None:
     """Compare the cluster that a provider reaches with the one that the program read; return what components depend on.
 
@@ -65,14 +69,14 @@ def prove(
     cluster, the program fails, in previews too, before the provider writes or deletes. Returns None for a tenant
     without the right to read a namespace, since there is nothing to compare.
     """
-    if live.namespace is None:
+    if live_cluster.namespace is None:
         return None
     # The engine never changes or deletes a resource that it only reads.
-    opts = pulumi.ResourceOptions(id=live.namespace, provider=provider, version=PROVIDER_VERSION)
-    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": live.namespace}}
+    opts = pulumi.ResourceOptions(id=live_cluster.namespace, provider=provider, version=PROVIDER_VERSION)
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": live_cluster.namespace}}
     namespace = pulumi.CustomResource("kubernetes:core/v1:Namespace", f"{name}-identity", manifest, opts)
     metadata: pulumi.Output[Mapping[str, Any]] = pulumi.Output.from_input(getattr(namespace, "metadata"))  # noqa: B009
-    return metadata.apply(partial(_refuse_other_provider_cluster, namespace, live, refuse))
+    return metadata.apply(partial(_refuse_other_provider_cluster, namespace, live_cluster, refuse))
 
 
 def _refuse_other_provider_cluster(
@@ -83,7 +87,7 @@ def _refuse_other_provider_cluster(
     return namespace
 
 
-def mark(state: str) -> None:
+def mark_with_state(state_identity: str) -> None:
     """Add the state's identity to all objects that are declared after this call."""
 
     def with_identity(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
@@ -91,7 +95,7 @@ def mark(state: str) -> None:
             return None
         declared_metadata: Any = args.props["metadata"]
         return pulumi.ResourceTransformationResult(
-            {**args.props, "metadata": with_state(declared_metadata, state)}, args.opts
+            {**args.props, "metadata": with_state(declared_metadata, state_identity)}, args.opts
         )
 
     pulumi.runtime.register_stack_transformation(with_identity)

@@ -28,7 +28,7 @@ _PAUSE_SECONDS = 0.5
 _TIMEOUT_SECONDS = 60
 """Of a request: a definition has up to 500 KB."""
 
-Before = Mapping[str, Sequence[Callable[[], object]]]
+PreparationSteps = Mapping[str, Sequence[Callable[[], object]]]
 """By the name of a definition, the steps before `up` applies it. A preview does not try to apply these definitions."""
 
 
@@ -48,7 +48,7 @@ class Definitions(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
         *,
         context: str | None = None,
-        before: Before | None = None,
+        preparations: PreparationSteps | None = None,
     ) -> None:
         """Apply the definitions of releases, by operator.
 
@@ -57,7 +57,7 @@ class Definitions(pulumi.ComponentResource):
         super().__init__(COMPONENT, name, {}, opts)
         stashes = []
         for operator, release in args.items():
-            hook = _definitions_hook(f"{operator}-definitions", release, context, before or {})
+            hook = _definitions_hook(f"{operator}-definitions", release, context, preparations or {})
             binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
             stash_options = pulumi.ResourceOptions(parent=self, retain_on_delete=True, hooks=binding)
             stashes.append(pulumi.Stash(f"{operator}-definitions", input=release.recorded, opts=stash_options))
@@ -66,22 +66,26 @@ class Definitions(pulumi.ComponentResource):
         self.register_outputs({"kinds": self.kinds})
 
 
-def _definitions_hook(name: str, release: Release, context: str | None, preparations: Before) -> pulumi.ResourceHook:
+def _definitions_hook(
+    name: str, release: Release, context: str | None, preparations: PreparationSteps
+) -> pulumi.ResourceHook:
     async def run_in_thread(_: pulumi.ResourceHookArgs) -> None:
         await in_thread(lambda: apply_release(release, context, preparations))
 
     return pulumi.ResourceHook(name, run_in_thread, pulumi.ResourceHookOptions(on_dry_run=True))
 
 
-def apply_release(release: Release, context: str | None, before: Before) -> None:
+def apply_release(release: Release, context: str | None, preparations: PreparationSteps) -> None:
     """Apply the definitions of a release, in a preview as a dry run. Raises ClusterError with all errors."""
     if pulumi.runtime.is_dry_run():
-        dry_run_manifests = [manifest for manifest in release.manifests if manifest["metadata"]["name"] not in before]
+        dry_run_manifests = [
+            manifest for manifest in release.manifests if manifest["metadata"]["name"] not in preparations
+        ]
         if dry_run_manifests:
             run(_apply(dry_run_manifests, release.manager, context, dry_run=True))
         return
     for manifest in release.manifests:
-        for prepare in before.get(manifest["metadata"]["name"], ()):
+        for prepare in preparations.get(manifest["metadata"]["name"], ()):
             prepare()
     run(_apply(release.manifests, release.manager, context, dry_run=False))
 

@@ -25,21 +25,21 @@ _TRIES = 10
 
 
 def take_fields_over(
-    taken: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], state: str, context: str | None
+    takeovers: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], state_identity: str, context: str | None
 ) -> None:
     """Transfer the fields of objects before the engine creates or updates them. Call it before they are declared.
 
     `takeovers` are the manifests, with the live metadata that the decision is based on; `state_identity` is this
     state's identity. A preview skips the API server's dry run, which would report the conflict that `up` resolves.
     """
-    owners_by_resource = {type_and_name(manifest): (manifest, owner_of(metadata)) for manifest, metadata in taken}
+    owners_by_resource = {type_and_name(manifest): (manifest, owner_of(metadata)) for manifest, metadata in takeovers}
 
     def add_transfer_hook(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if (args.type_, args.name) not in owners_by_resource:
             return None
         manifest, owner = owners_by_resource[args.type_, args.name]
         name = f"{args.type_}::{args.name}-fields"
-        hook = blocking_hook(name, lambda: transfer(manifest, owner, state, context))
+        hook = blocking_hook(name, lambda: transfer_fields(manifest, owner, state_identity, context))
         binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
         declared_metadata: Any = args.props["metadata"]
         metadata = with_unknown_label(declared_metadata) if pulumi.runtime.is_dry_run() else declared_metadata
@@ -53,9 +53,9 @@ def take_fields_over(
         pulumi.runtime.register_stack_transformation(add_transfer_hook)
 
 
-def transfer(manifest: Mapping[str, Any], owner: str, state: str, context: str | None) -> None:
+def transfer_fields(manifest: Mapping[str, Any], owner: str, state_identity: str, context: str | None) -> None:
     """Transfer the fields of an object from the state `owner` to this state. Raises ClusterError."""
-    run(_transfer(manifest, owner, state, context))
+    run(_transfer(manifest, owner, state_identity, context))
 
 
 async def _transfer(manifest: Mapping[str, Any], owner: str, state_identity: str, context: str | None) -> None:

@@ -32,15 +32,15 @@ from trainstack.runs.ledgers import claim_config_map, is_claim
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class LaunchClaim:
     launch: Mapping[str, Any]
     """The manifest of the launch."""
     ledger: Mapping[str, Any]
     """The ledger that completes the claim after the launch."""
-    version: str | None
+    ledger_version: str | None
     """The resource version of the live ledger: of an earlier launch, or of a claim that was never completed. None if
     the cluster has no ledger."""
-    earlier: tuple[ledgers.Claim, ...] = ()
+    unconfirmed_claims: tuple[ledgers.Claim, ...] = ()
     """The claims that earlier `up`s left of this run, or of trials of this launch. Their launches may still appear."""
     is_live: bool = False
     """Whether the cluster has the launch."""
@@ -57,7 +57,7 @@ class Claim:
         return type_and_name(self.launch)[1]
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         return f"{self.launch['kind']} {self.name}"
 
 
@@ -80,7 +80,7 @@ class _WrittenClaim:
     """The ConfigMap that it changed."""
 
 
-def claim_hooks(name: str, claims: Iterable[Claim], clients: SharedClients, context: str | None) -> ClaimHooks:
+def claim_hooks(name: str, claims: Iterable[LaunchClaim], clients: SharedClients, context: str | None) -> ClaimHooks:
     """Claim each launch before the engine creates it, and release the claim if the cluster refuses the launch.
 
     All launches of a group have the same hooks, `<name>-claim`, `<name>-release` and `<name>-confirm`: the registration
@@ -98,7 +98,7 @@ def claim_hooks(name: str, claims: Iterable[Claim], clients: SharedClients, cont
 
 
 class _ClaimGroup:
-    def __init__(self, claims: Iterable[Claim], clients: SharedClients, context: str | None) -> None:
+    def __init__(self, claims: Iterable[LaunchClaim], clients: SharedClients, context: str | None) -> None:
         self.clients, self.context = clients, context
         self.claims = {claim.name: claim for claim in claims}
         self.claims_by_ledger = {type_and_name(claim.ledger)[1]: claim for claim in self.claims.values()}
@@ -118,8 +118,8 @@ class _ClaimGroup:
         elapsed = timedelta(seconds=time.monotonic() - self.read_at)
         self.written_claims[args.name] = await in_thread(lambda: self.clients.run(_take(claim, elapsed, self.context)))
 
-    def _wait_seconds(self, claim: Claim) -> float:
-        ages = [(unconfirmed.age or timedelta()).total_seconds() for unconfirmed in claim.earlier]
+    def _wait_seconds(self, claim: LaunchClaim) -> float:
+        ages = [(unconfirmed.age or timedelta()).total_seconds() for unconfirmed in claim.unconfirmed_claims]
         return LATE_SECONDS - min(ages) - (time.monotonic() - self.read_at) if ages else 0
 
     async def release(self, args: pulumi.ErrorHookArgs) -> bool:
@@ -133,7 +133,7 @@ class _ClaimGroup:
                     await in_thread(lambda: self.clients.run(_release(claim, written, self.context)))
             else:
                 pulumi.log.warn(
-                    f"the cluster did not refuse {claim.shown}, so it may still appear, and its claim "
+                    f"the cluster did not refuse {claim.display_name}, so it may still appear, and its claim "
                     f"({shown(identity(claim.ledger))}) stays. Run `up` again: it waits until {LATE_SECONDS} s after "
                     "the claim, and launches the run if it was not launched"
                 )
@@ -145,30 +145,30 @@ class _ClaimGroup:
         if claim is not None and not claim.is_live and claim.name not in self.written_claims:
             raise ClusterError(
                 f"{shown(identity(claim.ledger))} would record the launch of {claim.run_id}, but this change has not "
-                f"created {claim.shown}. If `--exclude` or `--target` leaves it out, leave the ledger out too "
+                f"created {claim.display_name}. If `--exclude` or `--target` leaves it out, leave the ledger out too "
                 "(`--exclude-dependents`), or neither. If only the engine's state has it, run `up --refresh`"
             )
 
 
-async def _take(claim: Claim, elapsed: timedelta, context: str | None) -> _WrittenClaim | None:
+async def _take(claim: LaunchClaim, elapsed: timedelta, context: str | None) -> _WrittenClaim | None:
     """Write the claim, unless the cluster has the launch. `elapsed`: since the cluster was read."""
     api = await connect(context)
     if claim.is_live:
         await _refuse_second_launch(api, claim)
         return None
-    for unconfirmed in claim.earlier:
+    for unconfirmed in claim.unconfirmed_claims:
         await _refuse_late_launch(api, unconfirmed, elapsed)
     path, body = paths.location(claim.ledger), claim_config_map(claim.ledger, secrets.token_hex(8))
     query = f"?fieldManager={body['metadata']['annotations'][FIELD_MANAGER]}"
     previous_config_map: Mapping[str, Any] | None = None
-    if claim.version is None:
+    if claim.ledger_version is None:
         status, text = await send(api, "POST", path.rpartition("/")[0] + query, body, "application/json")
     else:
         previous_config_map = (await get(api, path)).body
-        body["metadata"] = {**body["metadata"], "resourceVersion": claim.version}
+        body["metadata"] = {**body["metadata"], "resourceVersion": claim.ledger_version}
         body["data"] = _merge_patch(previous_config_map.get("data"), body["data"])
         status, text = await send(api, "PATCH", path + query, body, "application/merge-patch+json")
-    if status == httpx.codes.CONFLICT or (status == NOT_FOUND and claim.version is not None):
+    if status == httpx.codes.CONFLICT or (status == NOT_FOUND and claim.ledger_version is not None):
         raise ClusterError(_concurrent_up_refusal(claim))
     if status not in (httpx.codes.OK, httpx.codes.CREATED):
         raise ClusterError(
@@ -179,7 +179,7 @@ async def _take(claim: Claim, elapsed: timedelta, context: str | None) -> _Writt
     return _WrittenClaim(metadata["uid"], metadata["resourceVersion"], previous_config_map)
 
 
-def _concurrent_up_refusal(claim: Claim) -> str:
+def _concurrent_up_refusal(claim: LaunchClaim) -> str:
     metadata = claim.ledger["metadata"]
     return (
         f"another `up` is claiming the launch of {claim.run_id} (ConfigMap {metadata['name']} was written after this "
@@ -194,16 +194,16 @@ def _merge_patch(old: Mapping[str, str] | None, new: Mapping[str, str]) -> dict[
     return {**dict.fromkeys(old or {}), **new}
 
 
-async def _refuse_second_launch(api: Api, claim: Claim) -> None:
+async def _refuse_second_launch(api: Api, claim: LaunchClaim) -> None:
     """Raise ClusterError unless the engine only takes over a live launch that its state does not have."""
     if claim.is_recorded:
         raise ClusterError(
-            f"{claim.shown} is the launch of run {claim.run_id}; it is not created a second time. Leave out "
+            f"{claim.display_name} is the launch of run {claim.run_id}; it is not created a second time. Leave out "
             "`--replace`, or run `pulumi state untaint`; to train again, raise the run's `attempt`"
         )
     if not await _exists(api, claim.launch, claim.launch["metadata"]["labels"][LAUNCH]):
         raise ClusterError(
-            f"{claim.shown} was removed while this `up` ran; it is not created a second time. Run `up` again"
+            f"{claim.display_name} was removed while this `up` ran; it is not created a second time. Run `up` again"
         )
 
 
@@ -239,12 +239,12 @@ def _collection(launch: Mapping[str, Any]) -> str:
     return paths.collection(launch["apiVersion"], launch["kind"], launch["metadata"]["namespace"])
 
 
-async def _release(claim: Claim, written: _WrittenClaim, context: str | None) -> None:
+async def _release(claim: LaunchClaim, written: _WrittenClaim, context: str | None) -> None:
     """Undo the claim of a launch that was not created."""
     api, path = await connect(context), paths.location(claim.ledger)
     if await _exists(api, claim.launch, claim.launch["metadata"]["labels"][LAUNCH]):
         return
-    if written.previous_config_map is None or (claim.earlier and is_claim(written.previous_config_map)):
+    if written.previous_config_map is None or (claim.unconfirmed_claims and is_claim(written.previous_config_map)):
         preconditions = {"uid": written.uid, "resourceVersion": written.version}
         await send(api, "DELETE", path, {"preconditions": preconditions}, "application/json")
         return

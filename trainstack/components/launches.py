@@ -7,8 +7,8 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.launch_claims import Claim, claim_hooks
-from trainstack.components.objects import Object, blocking_hook, declare, with_unknown_label
+from trainstack.components.launch_claims import LaunchClaim, claim_hooks
+from trainstack.components.objects import Object, blocking_hook, declare_objects, with_unknown_label
 from trainstack.declared.launches import LaunchGroup
 from trainstack.live.client import SharedClients
 from trainstack.live.names import wait_until_free
@@ -23,14 +23,14 @@ _LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
 class LaunchOptions:
     context: str | None = None
     """The kubeconfig's context; None: the current one."""
-    live: Mapping[str, str] = field(default_factory=dict)
+    live_objects: Mapping[str, str] = field(default_factory=dict)
     """The live objects as `<namespace>/<name>`, by launch name."""
-    immutable: bool = False
+    ignores_changes: bool = False
     """Ignore changes of launches with derived names, and of their companions, for programs that do not read the
     cluster. A change of the sets may renumber a trial, which is not in its name, and must not replace its object."""
-    claims: Mapping[str, Claim] = field(default_factory=dict)
+    claims: Mapping[str, LaunchClaim] = field(default_factory=dict)
     """The claims that precede the creation of the objects, by launch name."""
-    generating: pulumi.ProviderResource | None = None
+    generating_provider: pulumi.ProviderResource | None = None
     """The provider of objects with generated names, which server-side apply cannot create."""
 
     @cached_property
@@ -40,7 +40,7 @@ class LaunchOptions:
 
 
 def declare_launches(
-    group: LaunchGroup, options: LaunchOptions, parent: pulumi.Resource, after: Sequence[pulumi.Resource]
+    group: LaunchGroup, options: LaunchOptions, parent: pulumi.Resource, dependencies: Sequence[pulumi.Resource]
 ) -> pulumi.Output[list[str]]:
     """Declare each launch, then its ledger, which completes the claim that precedes the launch.
 
@@ -56,14 +56,14 @@ def declare_launches(
     for ledger in group.launches:
         metadata, launch_name = ledger.launch["metadata"], ledger.launch_name
         companions = _companions(ledger, options, parent)
-        manifest = _without_dry_run_over_another(ledger.launch, options.live)
+        manifest = _without_dry_run_over_another(ledger.launch, options.live_objects)
         resource_options = _launch_resource_options(ledger.launch, options)
         if launch_name in options.claims:
             resource_options = pulumi.ResourceOptions.merge(resource_options, claim_options)
-        (resources[launch_name],) = declare([manifest], parent, [*after, *companions], resource_options)
+        (resources[launch_name],) = declare_objects([manifest], parent, [*dependencies, *companions], resource_options)
         names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else resources[launch_name].id)
     for launch_name, config_map in group.config_maps.items():
-        declare(
+        declare_objects(
             [config_map],
             parent,
             [resources[launch_name]] if launch_name in resources else [],
@@ -80,9 +80,9 @@ def _companions(ledger: Ledger, options: LaunchOptions, parent: pulumi.Resource)
     hook = pulumi.ResourceHook(name, lambda _: wait_until_runtime_is_seen(ledger.launch, options.context))
     opts = pulumi.ResourceOptions(
         hooks=pulumi.ResourceHookBinding(after_create=[hook]),
-        ignore_changes=["metadata", "spec"] if options.immutable else None,
+        ignore_changes=["metadata", "spec"] if options.ignores_changes else None,
     )
-    return declare(ledger.companions, parent, opts=opts)
+    return declare_objects(ledger.companions, parent, opts=opts)
 
 
 def _without_dry_run_over_another(manifest: Mapping[str, Any], live_objects: Mapping[str, str]) -> Mapping[str, Any]:
@@ -103,13 +103,15 @@ def _launch_resource_options(manifest: Mapping[str, Any], options: LaunchOptions
     launch_name = metadata["labels"][LAUNCH]
     # A launch is never edited. Its name does not depend on the recorded commit: without a ledger of the old commit, a
     # change of the commit alone would replace an active Job.
-    is_final = launch_name in options.live or (options.immutable and metadata.get("name") == launch_name)
+    is_final = launch_name in options.live_objects or (options.ignores_changes and metadata.get("name") == launch_name)
     ignored_fields = ["metadata", "spec"] if is_final else []
     if "generateName" in metadata:
         # An object that an interrupted `up` created but did not record is imported. The import of an object that is in
         # the state has no effect.
         return pulumi.ResourceOptions(
-            provider=options.generating, import_=options.live.get(launch_name), ignore_changes=ignored_fields
+            provider=options.generating_provider,
+            import_=options.live_objects.get(launch_name),
+            ignore_changes=ignored_fields,
         )
     if metadata["name"] == launch_name:
         # A derived name has a hash of all fields: another launch is another object, and does not wait for this one,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare_component, names
-from trainstack.components.sections import declared, validated
+from trainstack.components.objects import declare_component, resource_names
+from trainstack.components.sections import build_stack_objects, validate_section
 from trainstack.components.teardown import DELETE_TIMEOUT
 from trainstack.declared.component import Component
 from trainstack.settings.sections.environment import Environment, Namespace
@@ -32,8 +32,8 @@ class Namespaces(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
         if not isinstance(args, Component):
-            environment = Environment(namespaces=tuple(validated(Namespace, namespace) for namespace in args))
-            args = declared(stack, environment=environment).namespaces
+            environment = Environment(namespaces=tuple(validate_section(Namespace, namespace) for namespace in args))
+            args = build_stack_objects(stack, environment=environment).namespaces
         declare_component(args, self, {"Namespace": DELETE_TIMEOUT})
-        self.names = names(args, "Namespace")
+        self.names = resource_names(args, "Namespace")
         self.register_outputs({"names": self.names})

@@ -68,12 +68,12 @@ async def in_thread(work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_HOOK_THREADS, context.run, work)
 
 
-def names(component: Component, kind: str) -> pulumi.Output[list[str]]:
+def resource_names(component: Component, kind: str) -> pulumi.Output[list[str]]:
     """The objects of a kind, by their Pulumi names."""
     return pulumi.Output.from_input([type_and_name(manifest)[1] for manifest in component.of_kind(kind)])
 
 
-def declare(
+def declare_objects(
     manifests: Iterable[Mapping[str, Any]],
     parent: pulumi.Resource,
     depends_on: Iterable[pulumi.Resource] = (),

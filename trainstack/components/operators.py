@@ -10,7 +10,7 @@ import pulumi
 
 from trainstack.components.definitions import Definitions
 from trainstack.components.objects import declare_component, in_thread
-from trainstack.components.sections import declared, validated
+from trainstack.components.sections import build_stack_objects, validate_section
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, ReleasesError, release_path
 from trainstack.guards.definitions import planned
@@ -31,7 +31,7 @@ class Operator(pulumi.ComponentResource):
 
     version: pulumi.Output[str]
     """The release, once its webhooks accept objects; in a preview known only if its controller exists."""
-    last: Sequence[pulumi.Input[pulumi.Resource]]
+    dependencies: Sequence[pulumi.Input[pulumi.Resource]]
     """The dependencies of what uses the operator: its controllers and what follows them, without a controller all
     objects; and `available`."""
     available: pulumi.Output[pulumi.Resource]
@@ -40,17 +40,17 @@ class Operator(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        declared: Declared,
+        stack_objects: Declared,
         opts: pulumi.ResourceOptions | None = None,
         *,
-        earlier: Sequence["Operator"] = (),
+        previous_operators: Sequence["Operator"] = (),
     ) -> None:
         """Install an operator.
 
         Its webhooks are probed after those of `previous_operators`, which may receive its kinds.
         """
         super().__init__("trainstack:platform:Operator", name, {}, opts)
-        settings, objects = declared.settings, declared.installs[name]
+        settings, objects = stack_objects.settings, stack_objects.installs[name]
         probe = probes.BY_OPERATOR[name](settings.stack)
         resources = declare_component(objects, self)
         kinds = [manifest["kind"] for manifest in objects.manifests]
@@ -68,25 +68,28 @@ class Operator(pulumi.ComponentResource):
                     raise pulumi.RunError(str(error)) from error
             return settings.operators.installs[name].manifest.version
 
-        awaited_outputs = [*(controller.id for controller in controllers), *(operator.version for operator in earlier)]
+        awaited_outputs = [
+            *(controller.id for controller in controllers),
+            *(operator.version for operator in previous_operators),
+        ]
         self.version = pulumi.Output.all(*awaited_outputs).apply(version_once_available)
         self.available = self.version.apply(lambda _: dependencies[-1])
-        self.last = [*dependencies, self.available]
+        self.dependencies = [*dependencies, self.available]
         self.register_outputs({"version": self.version})
 
 
-def install(
-    declared: Declared, opts: pulumi.ResourceOptions, after: Sequence[pulumi.Resource]
+def install_operators(
+    stack_objects: Declared, opts: pulumi.ResourceOptions, dependencies: Sequence[pulumi.Resource]
 ) -> Mapping[str, Operator]:
     """Declare the operators, and return them by name. If Kueue manages pods, the others follow it."""
     operators: dict[str, Operator] = {}
-    kueue = declared.settings.operators.kueue
-    depends_on: list[pulumi.Input[pulumi.Resource]] = [*after]
-    for name in declared.installs:
+    kueue = stack_objects.settings.operators.kueue
+    depends_on: list[pulumi.Input[pulumi.Resource]] = [*dependencies]
+    for name in stack_objects.installs:
         operator_options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=depends_on))
-        operators[name] = Operator(name, declared, operator_options, earlier=[*operators.values()])
+        operators[name] = Operator(name, stack_objects, operator_options, previous_operators=[*operators.values()])
         if name == "kueue" and kueue is not None and manages_pods(kueue.configuration):
-            depends_on = [*operators[name].last]
+            depends_on = [*operators[name].dependencies]
     return operators
 
 
@@ -118,7 +121,7 @@ class Operators(pulumi.ComponentResource):
         manifest is missing, cannot be downloaded, or has another sha256.
         """
         super().__init__("trainstack:platform:Operators", name, {}, opts)
-        operator_settings, root_folder = validated(OperatorsSettings, args), root or Path.cwd()
+        operator_settings, root_folder = validate_section(OperatorsSettings, args), root or Path.cwd()
         local, errors = fetch(operator_settings, pulumi.log.info)
         if errors:
             raise ReleasesError(errors)
@@ -126,7 +129,7 @@ class Operators(pulumi.ComponentResource):
             operator: tuple(read_release(release_path(install.manifest, root_folder), install.manifest.sha256))
             for operator, install in local.installs.items()
         }
-        stack_objects = declared(
+        stack_objects = build_stack_objects(
             stack, Inputs(releases=releases), operators=operator_settings, cluster=Cluster(context=context)
         )
         child_options = pulumi.ResourceOptions(parent=self)
@@ -140,9 +143,9 @@ class Operators(pulumi.ComponentResource):
         # The state cannot be read while resources are registered, and the program may have registered some.
         planned_definitions = planned(stack_objects, live_metadata, {}, salt=secrets.token_hex(4))
         definitions = Definitions(
-            f"{name}-definitions", planned_definitions, child_options, context=context, before=preparations
+            f"{name}-definitions", planned_definitions, child_options, context=context, preparations=preparations
         )
-        operators = install(stack_objects, child_options, [definitions])
+        operators = install_operators(stack_objects, child_options, [definitions])
         self.versions = {operator: operator_component.version for operator, operator_component in operators.items()}
         self.available = [operator_component.available for operator_component in operators.values()]
         self.register_outputs({"versions": self.versions})

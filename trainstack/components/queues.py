@@ -6,8 +6,8 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare_component, names
-from trainstack.components.sections import declared, validated
+from trainstack.components.objects import declare_component, resource_names
+from trainstack.components.sections import build_stack_objects, validate_section
 from trainstack.components.teardown import DELETE_TIMEOUT
 from trainstack.declared.component import Component
 from trainstack.objects.labels import MANAGED_BY, OWNER
@@ -47,10 +47,13 @@ class Queues(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Queues", name, {}, opts)
         if not isinstance(args, Component):
-            args = declared(stack, queues=validated(QueuesSettings, args)).queues
+            args = build_stack_objects(stack, queues=validate_section(QueuesSettings, args)).queues
         # A flavor in use cannot be deleted, so each kind is deleted before what it refers to.
         declare_component(args, self, _OPTIONS, partial(_with_label_after_install, kueue))
-        self.cluster_queues, self.local_queues = names(args, "ClusterQueue"), names(args, "LocalQueue")
+        self.cluster_queues, self.local_queues = (
+            resource_names(args, "ClusterQueue"),
+            resource_names(args, "LocalQueue"),
+        )
         self.register_outputs({"cluster_queues": self.cluster_queues, "local_queues": self.local_queues})
 
 

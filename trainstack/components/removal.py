@@ -46,7 +46,7 @@ async def _hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None
         )
 
 
-def delete(path: str, uid: str, context: str | None, deadline_seconds: float) -> None:
+def delete_and_wait(path: str, uid: str, context: str | None, deadline_seconds: float) -> None:
     """Delete the object with this UID, and wait for its deletion. Raises ClusterError after the deadline."""
     run(_delete(path, uid, context))
 
@@ -56,7 +56,7 @@ def delete(path: str, uid: str, context: str | None, deadline_seconds: float) ->
             return ""
         return f"held by {', '.join(metadata.get('finalizers') or ['its contents'])}"
 
-    until(f"{path} is deleted", deletion_blocker, deadline_seconds)
+    wait_until(f"{path} is deleted", deletion_blocker, deadline_seconds)
 
 
 async def _delete(path: str, uid: str, context: str | None) -> None:
@@ -83,10 +83,10 @@ async def live_metadata(api: Api, path: str) -> dict[str, Any] | None:
     return dict(response.body["metadata"])
 
 
-def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float) -> None:
+def wait_until(condition: str, blocking_reason: Callable[[], str], deadline_seconds: float) -> None:
     """Return once `blocked_by` returns an empty string. Raises ClusterError with its last result after the deadline."""
     deadline = time.monotonic() + deadline_seconds
-    while reason := blocked_by():
+    while reason := blocking_reason():
         if time.monotonic() >= deadline:
             raise ClusterError(f"timed out after {deadline_seconds:.0f} s, waiting until {condition}: {reason}")
         time.sleep(_PAUSE_SECONDS)

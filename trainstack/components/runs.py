@@ -6,8 +6,8 @@ from typing import Any
 import pulumi
 
 from trainstack.components.launches import LaunchOptions, declare_launches
-from trainstack.components.objects import Object, declare
-from trainstack.components.sections import label, launch_groups, refuse_checkout, validated
+from trainstack.components.objects import Object, declare_objects
+from trainstack.components.sections import launch_groups, refuse_checkout, stack_label, validate_section
 from trainstack.declared.launches import LaunchGroup
 from trainstack.runs.recorded import RUNS
 from trainstack.settings.model import Settings
@@ -21,11 +21,11 @@ class Runs(pulumi.ComponentResource):
     """The ConfigMaps with the wrapper, which managed launches mount."""
 
     def __init__(
-        self, name: str, group: LaunchGroup, launching: LaunchOptions, opts: pulumi.ResourceOptions | None = None
+        self, name: str, group: LaunchGroup, launch_options: LaunchOptions, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(RUNS, name, {}, opts)
-        self.wrappers = declare(group.files, self)
-        self.launches = declare_launches(group, launching, self, self.wrappers)
+        self.wrappers = declare_objects(group.files, self)
+        self.launches = declare_launches(group, launch_options, self, self.wrappers)
         self.register_outputs({"launches": self.launches})
 
 
@@ -56,11 +56,11 @@ class TrainingRun(pulumi.ComponentResource):
         `opts.provider` uses, by default the current one. Raises RunError if the run cannot be built.
         """
         super().__init__("trainstack:training:TrainingRun", name, {}, opts)
-        run = validated(Workload, args)
+        run = validate_section(Workload, args)
         refuse_checkout(run)
-        (group,) = launch_groups(Settings(stack=label(stack), workloads=Workloads(runs=(run,))))
+        (group,) = launch_groups(Settings(stack=stack_label(stack), workloads=Workloads(runs=(run,))))
         self.run_id = group.launches[0].run_id
-        launch_options = LaunchOptions(context=context, immutable=True)
-        launches = declare_launches(group, launch_options, self, declare(group.files, self))
+        launch_options = LaunchOptions(context=context, ignores_changes=True)
+        launches = declare_launches(group, launch_options, self, declare_objects(group.files, self))
         self.launch = launches.apply(lambda names: names[0])
         self.register_outputs({"launch": self.launch, "run_id": self.run_id})

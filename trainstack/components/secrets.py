@@ -7,7 +7,7 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import Object, names
+from trainstack.components.objects import Object, resource_names
 from trainstack.declared.declared import Declared
 from trainstack.settings.sections.secrets import Secret
 
@@ -17,7 +17,7 @@ class Secrets(pulumi.ComponentResource):
     """The Secrets, as `<namespace>/<name>`."""
 
     def __init__(
-        self, name: str, declared: Declared, values: pulumi.Output[Any], opts: pulumi.ResourceOptions | None = None
+        self, name: str, stack_objects: Declared, values: pulumi.Output[Any], opts: pulumi.ResourceOptions | None = None
     ) -> None:
         """Declare the Secrets. Their values are encrypted in state and previews, and absent from logs and outputs.
 
@@ -25,10 +25,12 @@ class Secrets(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Secrets", name, {}, opts)
         secret_options = pulumi.ResourceOptions(parent=self, additional_secret_outputs=["data", "stringData"])
-        for secret, manifest in zip(declared.settings.secrets.secrets, declared.secrets.manifests, strict=True):
+        for secret, manifest in zip(
+            stack_objects.settings.secrets.secrets, stack_objects.secrets.manifests, strict=True
+        ):
             data = {key: values.apply(partial(_encoded_value, secret, key)) for key in secret.values}
             Object({**manifest, "data": data}, secret_options)
-        self.names = names(declared.secrets, "Secret")
+        self.names = resource_names(stack_objects.secrets, "Secret")
         self.register_outputs({"names": self.names})
 
 

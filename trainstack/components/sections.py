@@ -18,7 +18,7 @@ from trainstack.settings.sections.workloads import Workload
 Section = TypeVar("Section", bound=BaseModel)
 
 
-def validated(model: type[Section], args: Section | Mapping[str, Any]) -> Section:
+def validate_section(model: type[Section], args: Section | Mapping[str, Any]) -> Section:
     """Convert a dict, with keys in camelCase as in the files, to a section. Raises RunError with all faults."""
     if isinstance(args, model):
         return args
@@ -30,14 +30,14 @@ def validated(model: type[Section], args: Section | Mapping[str, Any]) -> Sectio
         raise pulumi.RunError(f"{model.__name__}: " + "; ".join(faults)) from error
 
 
-def label(stack: str | None) -> str:
+def stack_label(stack: str | None) -> str:
     return stack if stack is not None else pulumi.get_stack()
 
 
-def declared(stack: str | None, inputs: Inputs | None = None, **sections: BaseModel) -> Declared:
+def build_stack_objects(stack: str | None, inputs: Inputs | None = None, **sections: BaseModel) -> Declared:
     """The objects of some sections, labelled with `stack`; by default, the Pulumi stack."""
     # The name of another program's stack need not be one of this project's.
-    settings = Settings(stack="other").model_copy(update={"stack": label(stack), **sections})
+    settings = Settings(stack="other").model_copy(update={"stack": stack_label(stack), **sections})
     return Declared(settings, inputs)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare_component, names
-from trainstack.components.sections import declared, validated
+from trainstack.components.objects import declare_component, resource_names
+from trainstack.components.sections import build_stack_objects, validate_section
 from trainstack.declared.component import Component
 from trainstack.settings.sections.storage import Storage as StorageSettings
 
@@ -31,9 +31,9 @@ class StorageClasses(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:StorageClasses", name, {}, opts)
         if not isinstance(args, Component):
-            args = declared(stack, storage=validated(StorageSettings, args)).storage_classes
+            args = build_stack_objects(stack, storage=validate_section(StorageSettings, args)).storage_classes
         declare_component(args, self)
-        self.classes = names(args, "StorageClass")
+        self.classes = resource_names(args, "StorageClass")
         self.register_outputs({"classes": self.classes})
 
 
@@ -57,7 +57,7 @@ class Volumes(pulumi.ComponentResource):
         """
         super().__init__("trainstack:training:Volumes", name, {}, opts)
         if not isinstance(args, Component):
-            args = declared(stack, storage=validated(StorageSettings, args)).volumes
+            args = build_stack_objects(stack, storage=validate_section(StorageSettings, args)).volumes
         declare_component(args, self)
-        self.volumes = names(args, "PersistentVolumeClaim")
+        self.volumes = resource_names(args, "PersistentVolumeClaim")
         self.register_outputs({"volumes": self.volumes})

@@ -6,8 +6,8 @@ from typing import Any
 import pulumi
 
 from trainstack.components.launches import LaunchOptions, declare_launches
-from trainstack.components.objects import declare
-from trainstack.components.sections import label, launch_groups, refuse_checkout, validated
+from trainstack.components.objects import declare_objects
+from trainstack.components.sections import launch_groups, refuse_checkout, stack_label, validate_section
 from trainstack.declared.launches import LaunchGroup
 from trainstack.preflight.rules.sweeps import gpu_hours
 from trainstack.runs.recorded import SWEEP
@@ -37,7 +37,7 @@ class Sweep(pulumi.ComponentResource):
         *,
         stack: str | None = None,
         context: str | None = None,
-        launching: LaunchOptions | None = None,
+        launch_options: LaunchOptions | None = None,
     ) -> None:
         """Launch the trials of a sweep, as in section `trainstack:sweeps` of an environment's file.
 
@@ -50,14 +50,14 @@ class Sweep(pulumi.ComponentResource):
         mounted_files: list[pulumi.Resource] = []
         file_options = None
         if not isinstance(args, LaunchGroup):
-            settings = Settings(stack=label(stack), sweeps=Sweeps(sweeps=(_expand_sweep(args),)))
+            settings = Settings(stack=stack_label(stack), sweeps=Sweeps(sweeps=(_expand_sweep(args),)))
             runs, args = launch_groups(settings)
-            mounted_files += declare(runs.files, self)  # the wrapper of managed trials
+            mounted_files += declare_objects(runs.files, self)  # the wrapper of managed trials
             # Other sets are another file, but a launch mounts the file that it was created with.
             file_options = pulumi.ResourceOptions(retain_on_delete=True)
-        mounted_files += declare(args.files, self, opts=file_options)
-        launching = launching or LaunchOptions(context=context, immutable=True)
-        self.launches = declare_launches(args, launching, self, mounted_files)
+        mounted_files += declare_objects(args.files, self, opts=file_options)
+        launch_options = launch_options or LaunchOptions(context=context, ignores_changes=True)
+        self.launches = declare_launches(args, launch_options, self, mounted_files)
         self.register_outputs({"launches": self.launches})
 
 
@@ -66,7 +66,7 @@ def _expand_sweep(args: SweepSettings | Mapping[str, Any]) -> SweepSettings:
     if isinstance(args, Mapping) and isinstance(args.get("run"), Mapping):
         # In an environment's file, the run has the sweep's name.
         args = {**args, "run": {"name": args.get("name"), **args["run"]}}
-    sweep = validated(SweepSettings, args)
+    sweep = validate_section(SweepSettings, args)
     refuse_checkout(sweep.run)
     if sweep.run.name != sweep.name:
         raise pulumi.RunError(f"sweep {sweep.name}: run.name is {sweep.run.name}; leave it out")

@@ -36,11 +36,11 @@ other Stashes are declared before `attach` is called. An earlier release had `de
 """
 
 
-def register(work: Mapping[str, Work]) -> Hooks:
+def register_hooks(work: Mapping[str, Work]) -> Hooks:
     return {name: _hook(name, work[name]) for name in HOOKS}
 
 
-def attach(hooks: Hooks) -> None:
+def attach_hooks(hooks: Hooks) -> None:
     """Add the hooks to all objects and definitions declared after this call.
 
     An object with a declared name is deleted before its replacement is created: `pulumi up --replace` would otherwise
@@ -77,14 +77,14 @@ def _hook(name: str, work: Work) -> pulumi.ResourceHook:
     return pulumi.ResourceHook(f"teardown-{name}", run, options)
 
 
-class Guard(pulumi.ComponentResource):
+class TeardownGuard(pulumi.ComponentResource):
     """A resource without an object. It depends on all others, so a destroy deletes it first, and ends if a hook raises.
 
     It binds all hooks, so that the program does not end before they are registered.
     """
 
-    def __init__(self, name: str, hooks: Hooks, after: Sequence[pulumi.Resource]) -> None:
+    def __init__(self, name: str, hooks: Hooks, guarded_resources: Sequence[pulumi.Resource]) -> None:
         binding = pulumi.ResourceHookBinding(before_delete=[*hooks.values()])
-        opts = pulumi.ResourceOptions(depends_on=[*after], hooks=binding)
+        opts = pulumi.ResourceOptions(depends_on=[*guarded_resources], hooks=binding)
         super().__init__("trainstack:teardown:Guard", name, {}, opts)
         self.register_outputs({})

@@ -6,7 +6,7 @@ from typing import Any
 import pulumi
 
 from trainstack.components.objects import declare_component
-from trainstack.components.sections import declared, validated
+from trainstack.components.sections import build_stack_objects, validate_section
 from trainstack.declared.component import Component
 from trainstack.platform.tenants import TENANT
 from trainstack.settings.sections.tenants import Team
@@ -33,8 +33,8 @@ class Tenants(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Tenants", name, {}, opts)
         if not isinstance(args, Component):
-            tenants = TenantsSettings(teams=tuple(validated(Team, team) for team in args))
-            args = declared(stack, tenants=tenants).tenants
+            tenants = TenantsSettings(teams=tuple(validate_section(Team, team) for team in args))
+            args = build_stack_objects(stack, tenants=tenants).tenants
         declare_component(args, self)
         self.teams = pulumi.Output.from_input(
             [role["metadata"]["name"].removeprefix(TENANT) for role in args.of_kind("Role")]

@@ -20,15 +20,15 @@ from rich.text import Text
 
 from trainstack.files.project import edit_project
 from trainstack.files.temporary import temporary_folder
-from trainstack.onboarding.new_project.files import new_files
-from trainstack.onboarding.new_project.request import Request
+from trainstack.onboarding.new_project.files import build_new_files
+from trainstack.onboarding.new_project.request import ProjectRequest
 from trainstack.toolchain.places import CHECKOUT
 
 FOLDER = Path("docs/terminal")
 _FONT_OF_ANOTHER_HOST = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
-TENANT = Request(name="vision", profile="tenant", cluster="other", namespace="vision", queue="vision")
-OWNER = Request(name="lab", profile="owner", cluster="kind")
+TENANT = ProjectRequest(name="vision", profile="tenant", cluster="other", namespace="vision", queue="vision")
+OWNER = ProjectRequest(name="lab", profile="owner", cluster="kind")
 LARGE = """\
 config:
   trainstack:environment: {namespaces: [{name: vision}]}
@@ -79,7 +79,7 @@ class Picture:
 
     command: str
     columns: int
-    project: Request | None = None
+    project: ProjectRequest | None = None
     """The project as `trainstack init` creates it."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Files of the project; not drawn."""
@@ -107,7 +107,7 @@ def draw_svg(name: str, picture: Picture) -> str:
     with temporary_folder() as root:
         if picture.project:
             with edit_project(root) as edit:
-                edit.write(new_files(picture.project, version("trainstack"), virtualenv=False))
+                edit.write(build_new_files(picture.project, version("trainstack"), virtualenv=False))
         for path, text in picture.files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from trainstack.forecast.schedule import Schedule, Span, Timeline
 from trainstack.kueue.model import FlavorResource, Model, Workload
-from trainstack.kueue.verdict import Assigned
+from trainstack.kueue.verdict import PodSetAdmission
 from trainstack.preflight.gpu_resources import share
 from trainstack.settings.sections.forecast import Plan
 
@@ -16,7 +16,7 @@ _IN_GIB = ("memory", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class FlavorUsage:
     """The usage of a flavor and resource over time, in the units of `in_units`."""
 
     flavor: str
@@ -30,11 +30,11 @@ class Use:
     """From the start of the plan to the last known end."""
 
 
-def gpus(timeline: Timeline, model: Model) -> float:
+def gpus_of(timeline: Timeline, model: Model) -> float:
     """Return the GPUs of a run, with slices as fractions; those that it requests if it never starts."""
     workload = timeline.task.workload
-    requested = tuple(Assigned(pods.name, pods.count, {}) for pods in workload.pod_sets)
-    return _gpus(workload, timeline.spans[0].assigned if timeline.spans else requested, model)
+    requested = tuple(PodSetAdmission(pods.name, pods.count, {}) for pods in workload.pod_sets)
+    return _gpus(workload, timeline.spans[0].assignments if timeline.spans else requested, model)
 
 
 def gpu_hours(timeline: Timeline, model: Model) -> float | None:
@@ -42,12 +42,12 @@ def gpu_hours(timeline: Timeline, model: Model) -> float | None:
     if timeline.end is None:
         return None
     workload = timeline.task.workload
-    return sum(hours * _gpus(workload, span.assigned, model) for span, hours in _spans_with_hours(timeline.spans))
+    return sum(hours * _gpus(workload, span.assignments, model) for span, hours in _spans_with_hours(timeline.spans))
 
 
-def cost(timeline: Timeline, plan: Plan) -> float | None:
+def run_cost(timeline: Timeline, plan: Plan) -> float | None:
     """Return the cost of a run in the plan's currency; None without a known end or without prices."""
-    if timeline.end is None or not plan.prices or not timeline.task.queued:
+    if timeline.end is None or not plan.prices or not timeline.task.is_queued:
         return None
     prices = {price.name: price.per_hour for price in plan.prices}
     return sum(
@@ -57,7 +57,7 @@ def cost(timeline: Timeline, plan: Plan) -> float | None:
     )
 
 
-def uses(schedule: Schedule, model: Model) -> Iterator[Use]:
+def flavor_usages(schedule: Schedule, model: Model) -> Iterator[FlavorUsage]:
     """Yield the usage of every flavor and resource in the schedule, sorted."""
     changes: dict[FlavorResource, dict[float, int]] = defaultdict(lambda: defaultdict(int))
     for timeline in schedule.timelines:
@@ -74,7 +74,7 @@ def uses(schedule: Schedule, model: Model) -> Iterator[Use]:
             used_amount += changes[fr][at]
             if not steps or steps[-1][1] != in_units(resource, used_amount):
                 steps.append((round(at, 3), in_units(resource, used_amount)))
-        yield Use(
+        yield FlavorUsage(
             flavor=flavor,
             resource=resource,
             quota=in_units(resource, _nominal_quota(model, fr)),
@@ -97,7 +97,7 @@ def in_units(resource: str, number: int) -> float:
     return number / 2**30 if resource in _IN_GIB else float(number)
 
 
-def _gpus(workload: Workload, assignments: Iterable[Assigned], model: Model) -> float:
+def _gpus(workload: Workload, assignments: Iterable[PodSetAdmission], model: Model) -> float:
     """Sum up the GPUs; the share of a slice follows from the node selector and the labels of the flavor."""
     assignments_by_pod_set = {pods.pod_set: pods for pods in assignments}
     flavors = model.flavors or {}

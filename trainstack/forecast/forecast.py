@@ -4,19 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainstack.declared.declared import Declared
-from trainstack.forecast.live_workloads import LiveWorkloads, with_live
-from trainstack.forecast.node_changes import named_flavors, planned_nodes
+from trainstack.forecast.live_workloads import LiveWorkloads, add_live_workloads
+from trainstack.forecast.node_changes import apply_node_changes, flavors_of_changes
 from trainstack.forecast.node_pool import NodePool
-from trainstack.forecast.notes import few, unmodelled
+from trainstack.forecast.notes import join_names, simulation_limits
 from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.sweeps import sweep_tasks
-from trainstack.forecast.tasks import Task, duration, task_of
-from trainstack.forecast.variation import Variation, vary
-from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Admitted, Model
-from trainstack.kueue.releases import MODELLED, declared_release, is_modelled
-from trainstack.kueue.workloads import declared_workloads
+from trainstack.forecast.tasks import Task, build_task, run_duration
+from trainstack.forecast.variation import Variation, vary_schedule
+from trainstack.kueue.from_objects import stack_model
+from trainstack.kueue.model import AdmittedWorkload, Model
+from trainstack.kueue.releases import MODELED_MINORS, is_modeled, release_from_settings
+from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.sweeps import Sweep
 
@@ -37,10 +37,10 @@ class Forecast:
 def forecast(
     settings: Settings,
     *,
-    measured: Mapping[str, float] | None = None,
+    measured_seconds: Mapping[str, float] | None = None,
     nodes: Sequence[str] = (),
     live: LiveWorkloads | None = None,
-    unchanged: Settings | None = None,
+    unchanged_settings: Settings | None = None,
 ) -> Forecast:
     """Forecast what happens if an environment, with what-if changes, is brought up now.
 
@@ -54,21 +54,22 @@ def forecast(
     Raises ValueError for invalid `nodes`.
 
     """
-    model = declared_model(Declared(settings)) if live is None else live.snapshot.model
-    tasks_of_plan = declared_tasks = _tasks(settings, model, measured or {}, live)
-    admitted_workloads: tuple[Admitted, ...] = ()
+    model = stack_model(Declared(settings)) if live is None else live.snapshot.model
+    tasks_of_plan = declared_tasks = _tasks(settings, model, measured_seconds or {}, live)
+    admitted_workloads: tuple[AdmittedWorkload, ...] = ()
     if live is not None:
         workloads_by_key = {
-            task.key: task.workload for task in (_tasks(unchanged, model, {}, live) if unchanged else declared_tasks)
+            task.key: task.workload
+            for task in (_tasks(unchanged_settings, model, {}, live) if unchanged_settings else declared_tasks)
         }
         changed_keys = {task.key for task in declared_tasks if workloads_by_key.get(task.key) != task.workload}
         trial_durations = {
-            key: duration(sweep.run, (measured or {}).get(key)) for key, sweep in _sweeps(settings).items()
+            key: run_duration(sweep.run, (measured_seconds or {}).get(key)) for key, sweep in _sweeps(settings).items()
         }
-        tasks_of_plan, admitted_workloads = with_live(declared_tasks, live, changed_keys, trial_durations)
+        tasks_of_plan, admitted_workloads = add_live_workloads(declared_tasks, live, changed_keys, trial_durations)
     flavors = model.flavors or {}
-    nodes_of_plan = planned_nodes(model.nodes or (), nodes, flavors)
-    flavors_with_nodes = named_flavors(nodes) if model.nodes is None else None
+    nodes_of_plan = apply_node_changes(model.nodes or (), nodes, flavors)
+    flavors_with_nodes = flavors_of_changes(nodes) if model.nodes is None else None
     has_nodes = model.nodes is not None or bool(nodes)
     simulated_model = replace(model, nodes=nodes_of_plan or None)
 
@@ -85,8 +86,8 @@ def forecast(
         settings=settings,
         model=model,
         schedule=schedule,
-        variation=vary(tasks_of_plan, schedule, schedule_of),
-        notes=tuple(_notes(model, live, declared_release(settings), has_nodes=has_nodes)),
+        variation=vary_schedule(tasks_of_plan, schedule, schedule_of),
+        notes=tuple(_notes(model, live, release_from_settings(settings), has_nodes=has_nodes)),
     )
 
 
@@ -96,13 +97,15 @@ def _tasks(
     """Return the tasks of all runs, then of the sweeps' trials."""
     runs = {f"{run.namespace}/{run.name}": run for run in settings.workloads.runs}
     stack_objects = Declared(settings)
-    queued_workloads = declared_workloads(stack_objects, model)
-    unqueued_workloads = declared_workloads(stack_objects, model, queued=False)
+    queued_workloads = run_workloads(stack_objects, model)
+    unqueued_workloads = run_workloads(stack_objects, model, is_queued=False)
     workloads = {workload.key: workload for workload in (*queued_workloads, *unqueued_workloads)}
-    tasks = [task_of(run, workloads[key], measured_seconds.get(key)) for key, run in runs.items() if key in workloads]
+    tasks = [
+        build_task(run, workloads[key], measured_seconds.get(key)) for key, run in runs.items() if key in workloads
+    ]
     for key, sweep in _sweeps(settings).items():
         if key in workloads:
-            settled_keys, single_keys = (live.settled, {*live.runs.values()}) if live is not None else ((), ())
+            settled_keys, single_keys = (live.settled_keys, {*live.runs.values()}) if live is not None else ((), ())
             tasks += sweep_tasks(sweep, workloads[key], measured_seconds.get(key), settled_keys, single_keys)
     return tuple(tasks)
 
@@ -118,11 +121,11 @@ def _notes(model: Model, live: LiveWorkloads | None, release: str, *, has_nodes:
     checks = sorted({name for queue in (model.cluster_queues or {}).values() for name in queue.checks})
     if checks:
         notes.append(f"admission checks are assumed to pass at once: {', '.join(checks)}")
-    if not is_modelled(release):
-        notes.append(f"the plan models Kueue {', '.join(MODELLED)}, but Kueue {release} admits the runs")
+    if not is_modeled(release):
+        notes.append(f"the plan models Kueue {', '.join(MODELED_MINORS)}, but Kueue {release} admits the runs")
     if model.blocks_admission:
         notes.append("Kueue admits nothing while admitted pods are not ready (blockAdmission): starts may be later")
-    notes += unmodelled(model)
+    notes += simulation_limits(model)
     if live is not None and live.ended:
-        notes.append(f"ended before, not launched again: {few(sorted(live.ended), _MOST_NAMES)}")
+        notes.append(f"ended before, not launched again: {join_names(sorted(live.ended), _MOST_NAMES)}")
     return notes

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainstack.forecast.sweeps import LiveTrials, indexed_duration
 from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task
-from trainstack.kueue.model import Admitted, QueueState, Workload
+from trainstack.kueue.model import AdmittedWorkload, QueueState, Workload
 from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.ledgers import Ledger
 
@@ -23,53 +23,53 @@ class LiveWorkloads(LiveTrials):
     snapshot: QueueState
     now: float
     """When the cluster was read: seconds since 1970."""
-    limits: Mapping[str, float] = field(default_factory=dict)
+    deadlines: Mapping[str, float] = field(default_factory=dict)
     """The deadline of a live Workload in seconds."""
 
     def with_trials(self, trials: LiveTrials) -> "LiveWorkloads":
         return replace(
             self,
             runs={**self.runs, **trials.runs},
-            indexed={**self.indexed, **trials.indexed},
-            in_indexed={*self.in_indexed, *trials.in_indexed},
+            indexed_jobs={**self.indexed_jobs, **trials.indexed_jobs},
+            trials_in_indexed_jobs={*self.trials_in_indexed_jobs, *trials.trials_in_indexed_jobs},
             ended={*self.ended, *trials.ended},
         )
 
     @property
-    def settled(self) -> set[str]:
+    def settled_keys(self) -> set[str]:
         """Keys of the runs and trials that are not launched on their own any more."""
-        return {*self.ended, *self.in_indexed}
+        return {*self.ended, *self.trials_in_indexed_jobs}
 
 
-def with_live(
-    declared: Sequence[Task],
+def add_live_workloads(
+    declared_tasks: Sequence[Task],
     live: LiveWorkloads,
-    changed: Collection[str] = (),
-    trials: Mapping[str, Duration] | None = None,
-) -> tuple[tuple[Task, ...], tuple[Admitted, ...]]:
+    changed_keys: Collection[str] = (),
+    trial_durations: Mapping[str, Duration] | None = None,
+) -> tuple[tuple[Task, ...], tuple[AdmittedWorkload, ...]]:
     """Return all tasks and the admitted workloads: the live ones first, then the declared runs not launched yet.
 
     A live Workload of a declared run gets the run's name and duration. `changed_keys`: keys of runs with what-if
     changes, which also apply to pending Workloads. `trial_durations`: the duration of a trial by the key of its sweep.
     """
-    tasks_by_key = {task.key: task for task in declared}
+    tasks_by_key = {task.key: task for task in declared_tasks}
     admissions = []
     tasks = []
     for admission in live.snapshot.admitted:
-        task = _live_task(admission.workload, tasks_by_key, live, trials or {})
-        elapsed = max(0.0, live.now - admission.reserved)
+        task = _live_task(admission.workload, tasks_by_key, live, trial_durations or {})
+        elapsed = max(0.0, live.now - admission.reserved_at)
         # The plan's time begins now.
-        workload = replace(task.workload, held_until=None)
-        admissions.append(replace(admission, workload=workload, reserved=-elapsed))
+        workload = replace(task.workload, requeue_at=None)
+        admissions.append(replace(admission, workload=workload, reserved_at=-elapsed))
         tasks.append(replace(task, workload=workload, elapsed=elapsed))
     for pending in live.snapshot.pending:
-        task = _live_task(pending, tasks_by_key, live, trials or {})
-        if task.key in changed:
+        task = _live_task(pending, tasks_by_key, live, trial_durations or {})
+        if task.key in changed_keys:
             task = replace(task, workload=replace(tasks_by_key[task.key].workload, created=pending.created))
-        seconds_to_start = max(0.0, (pending.held_until or 0.0) - live.now)
-        tasks.append(replace(task, workload=replace(task.workload, held_until=None), starts=seconds_to_start))
-    covered_keys = {task.key for task in tasks} | live.settled
-    new_tasks = (task for task in declared if task.key not in covered_keys)
+        seconds_to_start = max(0.0, (pending.requeue_at or 0.0) - live.now)
+        tasks.append(replace(task, workload=replace(task.workload, requeue_at=None), earliest_start=seconds_to_start))
+    covered_keys = {task.key for task in tasks} | live.settled_keys
+    new_tasks = (task for task in declared_tasks if task.key not in covered_keys)
     tasks += (replace(task, workload=replace(task.workload, created=live.now)) for task in new_tasks)
     return tuple(tasks), tuple(admissions)
 
@@ -77,20 +77,22 @@ def with_live(
 def _live_task(
     workload: Workload, declared_tasks: Mapping[str, Task], live: LiveWorkloads, trial_durations: Mapping[str, Duration]
 ) -> Task:
-    job, limit = live.indexed.get(workload.key), live.limits.get(workload.key)
+    job, limit = live.indexed_jobs.get(workload.key), live.deadlines.get(workload.key)
     if job is not None:
         renamed_workload = replace(workload, name=f"{job.sweep.partition('/')[2]} ({workload.name})")
-        parallelism = workload.pod_sets[0].count + workload.pod_sets[0].reclaimed
+        parallelism = workload.pod_sets[0].count + workload.pod_sets[0].reclaimed_count
         job_duration = indexed_duration(trial_durations.get(job.sweep, UNBOUNDED), job.trials, parallelism, limit)
-        return Task(workload=renamed_workload, duration=job_duration, resumes=True)
+        return Task(workload=renamed_workload, duration=job_duration, is_resumable=True)
     task = declared_tasks.get(live.runs.get(workload.key, ""))
     if task is not None:
         renamed_workload = replace(workload, name=task.workload.name, path=task.workload.path)
-        return replace(task, workload=renamed_workload, after=())
-    return Task(workload=workload, duration=UNBOUNDED if limit is None else Duration(limit, "deadline"), declared=False)
+        return replace(task, workload=renamed_workload, dependencies=())
+    return Task(
+        workload=workload, duration=UNBOUNDED if limit is None else Duration(limit, "deadline"), is_declared=False
+    )
 
 
-def owners(workloads: Iterable[Body]) -> dict[str, Owner]:
+def owners_by_workload(workloads: Iterable[Body]) -> dict[str, Owner]:
     """Return the owner of each of Kueue's Workloads that has one, by key."""
     owners_by_key = {}
     for body in workloads:
@@ -100,12 +102,12 @@ def owners(workloads: Iterable[Body]) -> dict[str, Owner]:
     return owners_by_key
 
 
-def limits(workloads: Iterable[Body], owned_by: Mapping[Owner, Body]) -> dict[str, float]:
+def deadlines_by_workload(workloads: Iterable[Body], owner_objects: Mapping[Owner, Body]) -> dict[str, float]:
     """Return the deadlines of Workloads in seconds, set by Kueue or by the owner, by key."""
-    owners_by_key = owners(workloads)
+    owners_by_key = owners_by_workload(workloads)
     deadlines_by_key = {}
     for body in workloads:
-        spec = owned_by.get(owners_by_key.get(_key(body), ("", "", "")), {}).get("spec") or {}
+        spec = owner_objects.get(owners_by_key.get(_key(body), ("", "", "")), {}).get("spec") or {}
         deadlines = (
             body["spec"].get("maximumExecutionTimeSeconds"),
             spec.get("activeDeadlineSeconds"),
@@ -122,7 +124,10 @@ def _key(body: Body) -> str:
 
 
 def match_runs(
-    declared: Iterable[Ledger], live: Iterable[LiveLaunch], ledgers: Iterable[Ledger], workloads: Mapping[Owner, str]
+    declared_ledgers: Iterable[Ledger],
+    live_launches: Iterable[LiveLaunch],
+    ledgers: Iterable[Ledger],
+    workloads: Mapping[Owner, str],
 ) -> tuple[dict[str, str], set[str]]:
     """Match the declared runs with the stack's launches and ledgers in the cluster.
 
@@ -131,12 +136,12 @@ def match_runs(
     now.
     """
     launches: dict[str, list[LiveLaunch]] = {}
-    for launch in live:
+    for launch in live_launches:
         launches.setdefault(launch.run_id, []).append(launch)
     recorded_ids = {ledger.run_id for ledger in ledgers}
     runs: dict[str, str] = {}
     ended: set[str] = set()
-    for run in declared:
+    for run in declared_ledgers:
         name, run_launches = f"{run.namespace}/{run.workload}", launches.get(run.run_id, [])
         active = [launch for launch in run_launches if launch.active]
         for launch in active:

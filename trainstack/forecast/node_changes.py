@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainstack.errors import TrainstackError
-from trainstack.kueue.model import Flavor, Node
-from trainstack.kueue.quantities import value
+from trainstack.kueue.model import ClusterNode, Flavor
+from trainstack.kueue.quantities import resource_value
 from trainstack.settings.errors import nearest
 
 _FORM = re.compile(r"(?P<flavor>[^=:]+)=(?P<count>[0-9]+)(?::(?P<resources>[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*))?")
@@ -14,7 +14,9 @@ _PODS = 110
 """The kubelet's default of maxPods."""
 
 
-def planned_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mapping[str, Flavor]) -> tuple[Node, ...]:
+def apply_node_changes(
+    nodes: Sequence[ClusterNode], changes: Sequence[str], flavors: Mapping[str, Flavor]
+) -> tuple[ClusterNode, ...]:
     """Return the nodes with those of the named flavors replaced; raise TrainstackError with the change and the remedy.
 
     `changes`: `FLAVOR=COUNT` for nodes like the flavor's largest one, or with resources.
@@ -35,11 +37,11 @@ def planned_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mappin
     return tuple(new_nodes)
 
 
-def named_flavors(changes: Sequence[str]) -> frozenset[str]:
+def flavors_of_changes(changes: Sequence[str]) -> frozenset[str]:
     return frozenset(change.partition("=")[0] for change in changes)
 
 
-def _has_flavor(node: Node, flavor: Flavor, flavors: Mapping[str, Flavor]) -> bool:
+def _has_flavor(node: ClusterNode, flavor: Flavor, flavors: Mapping[str, Flavor]) -> bool:
     """Whether a node belongs to a flavor, and not to another one that selects more of its labels."""
     selected_labels, labels = flavor.labels.items(), node.labels.items()
     return selected_labels <= labels and not any(
@@ -47,7 +49,9 @@ def _has_flavor(node: Node, flavor: Flavor, flavors: Mapping[str, Flavor]) -> bo
     )
 
 
-def _sample_node(flavor: Flavor, change: str, resources: str | None, flavor_nodes: Sequence[Node]) -> Node:
+def _sample_node(
+    flavor: Flavor, change: str, resources: str | None, flavor_nodes: Sequence[ClusterNode]
+) -> ClusterNode:
     if resources is None:
         if not flavor_nodes:
             raise TrainstackError(
@@ -59,7 +63,9 @@ def _sample_node(flavor: Flavor, change: str, resources: str | None, flavor_node
         )
         return replace(largest, unschedulable=False)
     try:
-        allocatable = {name: value(name, text) for name, text in (part.split("=") for part in resources.split(","))}
+        allocatable = {
+            name: resource_value(name, text) for name, text in (part.split("=") for part in resources.split(","))
+        }
     except ValueError as error:
         raise TrainstackError(f"--nodes {change}: {error}") from None
-    return Node(flavor.name, flavor.labels, flavor.taints, {"pods": _PODS, **allocatable})
+    return ClusterNode(flavor.name, flavor.labels, flavor.taints, {"pods": _PODS, **allocatable})

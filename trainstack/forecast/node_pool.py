@@ -9,14 +9,14 @@ Source: https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugi
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainstack.kueue.model import Flavor, Node, PodSet, Workload
-from trainstack.kueue.node_affinity import suits, untolerated
-from trainstack.kueue.verdict import Assigned
+from trainstack.kueue.model import ClusterNode, Flavor, PodSet, Workload
+from trainstack.kueue.node_affinity import find_untolerated_taint, suits
+from trainstack.kueue.verdict import PodSetAdmission
 
 
 @dataclass(slots=True)
 class _NodeUsage:
-    node: Node
+    node: ClusterNode
     free: dict[str, int]
 
     def fits(self, pod: Mapping[str, int]) -> bool:
@@ -38,7 +38,7 @@ class _NodeUsage:
 
 class NodePool:
     def __init__(
-        self, nodes: Iterable[Node], flavors: Mapping[str, Flavor], only_flavors: Collection[str] | None = None
+        self, nodes: Iterable[ClusterNode], flavors: Mapping[str, Flavor], only_flavors: Collection[str] | None = None
     ) -> None:
         """Start with empty nodes; unschedulable ones are left out.
 
@@ -48,7 +48,7 @@ class NodePool:
         self._flavors, self._only_flavors = flavors, only_flavors
         self._placements_by_workload: dict[str, list[tuple[_NodeUsage, dict[str, int]]]] = {}
 
-    def place(self, workload: Workload, assigned: Sequence[Assigned]) -> bool:
+    def place(self, workload: Workload, assigned: Sequence[PodSetAdmission]) -> bool:
         """Place all pods of a workload, or none."""
         placements: list[tuple[_NodeUsage, dict[str, int]]] = []
         assignments_by_pod_set = {pods.pod_set: pods for pods in assigned}
@@ -76,7 +76,7 @@ class NodePool:
         for node, pod in placements:
             node.add(pod, -1)
 
-    def _matching_nodes(self, pods: PodSet, assignment: Assigned) -> list[_NodeUsage]:
+    def _matching_nodes(self, pods: PodSet, assignment: PodSetAdmission) -> list[_NodeUsage]:
         """Return the nodes that match the pods with the labels and tolerations of their flavors, which Kueue adds."""
         selector, tolerations = dict(pods.selector), [*pods.tolerations]
         for name in dict.fromkeys(assignment.flavors.values()):
@@ -87,6 +87,6 @@ class NodePool:
         return [
             usage
             for usage in self._nodes
-            if untolerated(usage.node.taints, tolerations) is None
+            if find_untolerated_taint(usage.node.taints, tolerations) is None
             and suits(selector, pods.affinity, usage.node.labels, keys)
         ]

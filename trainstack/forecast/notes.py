@@ -10,7 +10,7 @@ from trainstack.objects.ownership import listed
 _MOST_NAMES = 3
 
 
-def note(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
+def note_on_run(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
     """Return the note on a run, without a full stop; empty if nothing is unusual."""
     if timeline.submitted is None:
         return _reason_not_submitted(timeline, schedule)
@@ -31,19 +31,19 @@ def _unusual_facts(timeline: Timeline) -> Iterator[str]:
         yield "ends at its deadline at the latest"
     if timeline.end is not None and timeline.evictions:
         frequency = "once" if timeline.evictions == 1 else f"{timeline.evictions} times"
-        preemptors = few([span.evicted_by for span in timeline.spans[:-1]])
-        yield f"preempted {frequency}, by {preemptors}, and {'resumes later' if task.resumes else 'starts again'}"
-    late_faults = [fault for pods in task.workload.pod_sets for fault in pods.refused_at_first]
+        preemptors = join_names([span.evicted_by for span in timeline.spans[:-1]])
+        yield f"preempted {frequency}, by {preemptors}, and {'resumes later' if task.is_resumable else 'starts again'}"
+    late_faults = [fault for pods in task.workload.pod_sets for fault in pods.first_refusals]
     if late_faults and task.elapsed is None:
         yield f"{late_faults[0]}: Kueue may admit it later, when other workloads end"
     for name in sorted({pods.runtime_class for pods in task.workload.pod_sets} - {""}):
         yield f"the overhead of runtime class {name} is unknown and not counted"
-    if not task.queued:
+    if not task.is_queued:
         yield "not queued by Kueue: starts at once"
 
 
 def _reason_not_started(timeline: Timeline) -> str:
-    pod_faults = [fault for pods in timeline.task.workload.pod_sets for fault in pods.refused_pods]
+    pod_faults = [fault for pods in timeline.task.workload.pod_sets for fault in pods.pod_refusals]
     if pod_faults:
         return f"{pod_faults[0]}: the API server refuses its pods, and it holds its quota"
     return "admitted, but no node has room for its pods"
@@ -51,24 +51,24 @@ def _reason_not_started(timeline: Timeline) -> str:
 
 def _reason_not_submitted(timeline: Timeline, schedule: Schedule) -> str:
     task = timeline.task
-    endless = {open_timeline.task.key for open_timeline in schedule.open}
-    dependencies = [key for key in task.after if key in endless]
+    endless = {open_timeline.task.key for open_timeline in schedule.open_timelines}
+    dependencies = [key for key in task.dependencies if key in endless]
     if task.slots is not None and not dependencies:
         return f"waits for a slot of sweep {task.sweep}, whose running trials have no known end"
-    return f"waits for {few(dependencies)}, whose end is unknown"
+    return f"waits for {join_names(dependencies)}, whose end is unknown"
 
 
 def _reason_not_admitted(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
-    verdict = simulator.alone(timeline.task.workload)
+    verdict = simulator.idle_verdict(timeline.task.workload)
     if not verdict.fits:
         return f"{verdict.outcome}: {verdict.reasons[0].message}" if verdict.reasons else verdict.outcome
     holding_keys = [
         open_timeline.task.key
-        for open_timeline in schedule.open
+        for open_timeline in schedule.open_timelines
         if open_timeline.spans and not open_timeline.spans[-1].evicted_by
     ]
     if holding_keys:
-        return f"waits for quota of {few(holding_keys)}, whose end is unknown"
+        return f"waits for quota of {join_names(holding_keys)}, whose end is unknown"
     return f"blocked in a StrictFIFO queue by {_blocking_key(timeline, schedule, simulator.model)}, which never fits"
 
 
@@ -92,34 +92,35 @@ def _blocking_key(blocked_timeline: Timeline, schedule: Schedule, model: Model) 
     return min(waiting_workloads, key=lambda workload: (-workload.priority, workload.created)).key
 
 
-def unmodelled(model: Model) -> Iterator[str]:
+def simulation_limits(model: Model) -> Iterator[str]:
     """Yield what is in use and not simulated, so that order and placement may differ from the plan."""
     queues = (model.cluster_queues or {}).values()
     usage_based_queues = sorted(queue.name for queue in queues if queue.usage_based)
     if model.admission_fair_sharing and usage_based_queues:
         yield (
             "Kueue's admission fair sharing orders workloads by the past usage of their local queues, which is not"
-            f" simulated: cluster queue {few(usage_based_queues)}"
+            f" simulated: cluster queue {join_names(usage_based_queues)}"
         )
     if model.fair_sharing and len(model.cohorts) > 1:
         yield "between cohorts of equal shares, Kueue's fair sharing preempts from either; the plan selects one"
-    if model.fair_sharing and "fair sharing" in model.release.disputed:
+    if model.fair_sharing and "fair sharing" in model.release.disputed_features:
         yield f"fair sharing differs between patch releases of Kueue {model.release.minor}: this one's is not simulated"
     used_flavors = {name for queue in queues for group in queue.groups for name in group.flavors}
     topologies = sorted(
         name for name, flavor in (model.flavors or {}).items() if flavor.topology and name in used_flavors
     )
     if topologies:
-        yield f"the placement of pods in a topology is not simulated: flavor {few(topologies)}"
+        yield f"the placement of pods in a topology is not simulated: flavor {join_names(topologies)}"
     dispatching_queues = sorted(queue.name for queue in queues if model.dispatches(queue))
     if dispatching_queues:
-        yield f"the quota of MultiKueue's worker clusters is not simulated: cluster queue {few(dispatching_queues)}"
-    if not model.gates.on("PrioritySortingWithinCohort"):
+        names = join_names(dispatching_queues)
+        yield f"the quota of MultiKueue's worker clusters is not simulated: cluster queue {names}"
+    if not model.gates.is_enabled("PrioritySortingWithinCohort"):
         yield "Kueue runs with feature gate PrioritySortingWithinCohort=false: preempted runs may be admitted later"
-    for text in model.gates.unmodelled():
+    for text in model.gates.unmodeled_gates():
         yield f"Kueue runs with {text}"
 
 
-def few(keys: Sequence[str], most: int = _MOST_NAMES) -> str:
+def join_names(keys: Sequence[str], max_names: int = _MOST_NAMES) -> str:
     """Join the first distinct names, with the number of further ones."""
-    return listed([*dict.fromkeys(keys)], most)
+    return listed([*dict.fromkeys(keys)], max_names)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trainstack.forecast.costs import Use, cost, gpu_hours, gpus, uses
+from trainstack.forecast.costs import FlavorUsage, flavor_usages, gpu_hours, gpus_of, run_cost
 from trainstack.forecast.forecast import Forecast
-from trainstack.forecast.notes import note
+from trainstack.forecast.notes import note_on_run
 from trainstack.forecast.schedule import Span, Timeline
-from trainstack.forecast.tasks import Source
+from trainstack.forecast.tasks import DurationSource
 from trainstack.forecast.variation import Range, Variation, is_open
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 
@@ -30,7 +30,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ForecastRow:
     """A run; times are seconds from the start of the plan, None if unknown or never."""
 
     name: str
@@ -43,7 +43,7 @@ class Row:
     """Whether the environment declares the run; otherwise only the cluster has it."""
     priority: int
     duration: float | None
-    source: Source
+    source: DurationSource
     submitted: float | None
     start: float | None
     end: float | None
@@ -64,7 +64,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ForecastReport:
     environment: str
     makespan: float
     """The last known end."""
@@ -79,9 +79,9 @@ class Report:
     cost: float | None
     """Of the runs with a known end; None without prices."""
     currency: str
-    rows: tuple[Row, ...]
+    rows: tuple[ForecastRow, ...]
     """By start; runs that never start are last."""
-    uses: tuple[Use, ...]
+    uses: tuple[FlavorUsage, ...]
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -90,41 +90,41 @@ class Report:
         return data
 
 
-def report(forecast: Forecast) -> Report:
+def build_report(forecast: Forecast) -> ForecastReport:
     simulator, schedule = AdmissionSimulator(forecast.model), forecast.schedule
     variation = forecast.variation
     is_unsettled = variation is not None and (not variation.same_ends or is_open(schedule.makespan, variation.makespan))
     rows = [
-        _row(timeline, forecast, note(timeline, schedule, simulator), is_unsettled=is_unsettled)
+        _row(timeline, forecast, note_on_run(timeline, schedule, simulator), is_unsettled=is_unsettled)
         for timeline in schedule.timelines
     ]
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
     costs = [row.cost for row in rows if row.cost is not None]
     plan = forecast.settings.plan
-    return Report(
+    return ForecastReport(
         environment=forecast.settings.stack,
         makespan=round(schedule.makespan, _DIGITS),
         makespan_range=None if variation is None else _round_range(variation.makespan),
         open=is_unsettled,
-        endless=len(schedule.open),
+        endless=len(schedule.open_timelines),
         gpu_hours=round(sum(row.gpu_hours or 0.0 for row in rows), _DIGITS),
         cost=round(sum(costs), 2) if plan.prices else None,
         currency=plan.currency,
         rows=tuple(rows),
-        uses=tuple(uses(schedule, forecast.model)),
+        uses=tuple(flavor_usages(schedule, forecast.model)),
         notes=(*forecast.notes, *_price_notes(forecast)),
     )
 
 
-def _row(timeline: Timeline, forecast: Forecast, text: str, *, is_unsettled: bool) -> Row:
+def _row(timeline: Timeline, forecast: Forecast, text: str, *, is_unsettled: bool) -> ForecastRow:
     task, ends = timeline.task, _ends(timeline, forecast.variation)
     workload = task.workload
-    return Row(
+    return ForecastRow(
         name=workload.name,
         namespace=workload.namespace,
         queue=workload.queue,
         cluster_queue=next((span.cluster_queue for span in timeline.spans), ""),
-        declared=task.declared,
+        declared=task.is_declared,
         priority=workload.priority,
         duration=task.duration.seconds,
         source=task.duration.source,
@@ -136,9 +136,9 @@ def _row(timeline: Timeline, forecast: Forecast, text: str, *, is_unsettled: boo
         wait=_round(timeline.wait),
         evictions=timeline.evictions,
         pods=sum(pods.count for pods in workload.pod_sets),
-        gpus=round(gpus(timeline, forecast.model), _DIGITS),
+        gpus=round(gpus_of(timeline, forecast.model), _DIGITS),
         gpu_hours=_round(gpu_hours(timeline, forecast.model)),
-        cost=_round(cost(timeline, forecast.settings.plan), 2),
+        cost=_round(run_cost(timeline, forecast.settings.plan), 2),
         flavors=tuple(dict.fromkeys(flavor for span in timeline.spans for flavor, _ in span.usage)),
         stretches=tuple(map(_stretch, timeline.spans)),
         note=text,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from trainstack.forecast.tasks import Task
 from trainstack.kueue.model import Usage
-from trainstack.kueue.verdict import Assigned
+from trainstack.kueue.verdict import PodSetAdmission
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Span:
     ended: float | None = None
     """None: unknown."""
     cluster_queue: str = ""
-    assigned: tuple[Assigned, ...] = ()
+    assignments: tuple[PodSetAdmission, ...] = ()
     usage: Usage = field(default_factory=dict)
     evicted_by: str = ""
     """The preempting workload; empty if the run ended."""
@@ -69,6 +69,6 @@ class Schedule:
         return max((timeline.end for timeline in self.timelines if timeline.end is not None), default=0.0)
 
     @property
-    def open(self) -> tuple[Timeline, ...]:
+    def open_timelines(self) -> tuple[Timeline, ...]:
         """Runs without a known end."""
         return tuple(timeline for timeline in self.timelines if timeline.end is None)

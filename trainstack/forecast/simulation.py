@@ -14,9 +14,9 @@ from math import inf
 from trainstack.forecast.node_pool import NodePool
 from trainstack.forecast.schedule import Schedule, Span, Timeline
 from trainstack.forecast.tasks import Task
-from trainstack.kueue.model import Admitted, Model
+from trainstack.kueue.model import AdmittedWorkload, Model
 from trainstack.kueue.scheduler import Event, Scheduler
-from trainstack.kueue.verdict import Assigned
+from trainstack.kueue.verdict import PodSetAdmission
 
 _SUBMISSION = -1
 _EARLIER_PREEMPTOR = "Kueue (before the plan began)"
@@ -41,7 +41,7 @@ class _RunState:
 
 
 def simulate(
-    tasks: Sequence[Task], model: Model, admitted: Iterable[Admitted] = (), nodes: NodePool | None = None
+    tasks: Sequence[Task], model: Model, admitted: Iterable[AdmittedWorkload] = (), nodes: NodePool | None = None
 ) -> Schedule:
     """Simulate the tasks, in the order of submission, until nothing more happens.
 
@@ -53,17 +53,17 @@ def simulate(
 
 class _Simulation:
     def __init__(
-        self, tasks: Sequence[Task], model: Model, admissions: Sequence[Admitted], nodes: NodePool | None
+        self, tasks: Sequence[Task], model: Model, admissions: Sequence[AdmittedWorkload], nodes: NodePool | None
     ) -> None:
         self._scheduler = Scheduler(model, admissions, paced=True)
         self._nodes = nodes
         task_keys = {task.key for task in tasks}
         self._runs = {
-            task.key: _RunState(task, task.duration.seconds, len({*task.after} & task_keys)) for task in tasks
+            task.key: _RunState(task, task.duration.seconds, len({*task.dependencies} & task_keys)) for task in tasks
         }
         self._dependents_by_task: dict[str, list[str]] = defaultdict(list)
         for task in tasks:
-            for dependency in {*task.after} & task_keys:
+            for dependency in {*task.dependencies} & task_keys:
                 self._dependents_by_task[dependency].append(task.key)
         self._waiting_for_slot: dict[str, deque[str]] = defaultdict(deque)
         """By sweep."""
@@ -80,8 +80,8 @@ class _Simulation:
     def run(self) -> Schedule:
         now = 0.0
         for key, run in self._runs.items():
-            if run.task.starts > now:
-                heapq.heappush(self._ends, (run.task.starts, next(self._order), key, _SUBMISSION))
+            if run.task.earliest_start > now:
+                heapq.heappush(self._ends, (run.task.earliest_start, next(self._order), key, _SUBMISSION))
             elif run.open_dependencies == 0 and run.submitted is None:
                 self._submit(key, now)
         while True:
@@ -89,7 +89,7 @@ class _Simulation:
             next_end = self._ends[0][0] if self._ends else inf
             events = self._scheduler.advance(now, next_end)
             if events:
-                now = events[0].at
+                now = events[0].time
                 for event in events:
                     self._apply(event, now)
             elif self._ends:
@@ -117,13 +117,15 @@ class _Simulation:
             return
         self._used_slots[sweep] += 1
         run.submitted = now
-        if run.task.queued:
+        if run.task.is_queued:
             self._scheduler.submit(run.task.workload)
         else:
             pod_sets = run.task.workload.pod_sets
-            self._admit(run, Span(now, assigned=tuple(Assigned(pods.name, pods.count, {}) for pods in pod_sets)))
+            self._admit(
+                run, Span(now, assignments=tuple(PodSetAdmission(pods.name, pods.count, {}) for pods in pod_sets))
+            )
 
-    def _continue(self, admission: Admitted) -> None:
+    def _continue(self, admission: AdmittedWorkload) -> None:
         """Continue a workload that the cluster has admitted; it is running, whatever the nodes, or being evicted."""
         run = self._runs[admission.workload.key]
         self._used_slots[run.task.sweep] += 1
@@ -132,15 +134,15 @@ class _Simulation:
         run.span = Span(
             -elapsed, -elapsed, None, admission.cluster_queue, _live_assignments(admission), admission.usage
         )
-        if admission.evicted:
-            if run.task.resumes and run.remaining_seconds is not None:
+        if admission.is_evicted:
+            if run.task.is_resumable and run.remaining_seconds is not None:
                 run.remaining_seconds = max(0.0, run.remaining_seconds - elapsed)
             self._release(run, 0.0, _EARLIER_PREEMPTOR)
             return
         if run.remaining_seconds is not None:
             self._end_at(run, max(0.0, run.remaining_seconds - elapsed))
         if self._nodes is not None:
-            self._nodes.place(admission.workload, run.span.assigned)
+            self._nodes.place(admission.workload, run.span.assignments)
 
     def _apply(self, event: Event, now: float) -> None:
         run = self._runs[event.key]
@@ -148,9 +150,9 @@ class _Simulation:
             self._admit(run, Span(now, None, None, event.cluster_queue, event.assigned, event.usage))
             return
         started = run.span.started if run.span is not None else None
-        if run.task.resumes and run.remaining_seconds is not None and started is not None:
+        if run.task.is_resumable and run.remaining_seconds is not None and started is not None:
             run.remaining_seconds = max(0.0, run.remaining_seconds - (now - started))
-        self._release(run, now, event.by)
+        self._release(run, now, event.preemptor)
 
     def _admit(self, run: _RunState, span: Span) -> None:
         run.span = span
@@ -161,10 +163,10 @@ class _Simulation:
         """Start the admitted runs whose pods fit on nodes."""
         for key in list(self._unplaced):
             run = self._runs[key]
-            if any(pods.refused_pods for pods in run.task.workload.pod_sets):
+            if any(pods.pod_refusals for pods in run.task.workload.pod_sets):
                 continue
             if run.span is not None and (
-                self._nodes is None or self._nodes.place(run.task.workload, run.span.assigned)
+                self._nodes is None or self._nodes.place(run.task.workload, run.span.assignments)
             ):
                 del self._unplaced[key]
                 run.span = replace(run.span, started=now)
@@ -177,7 +179,7 @@ class _Simulation:
     def _finish(self, key: str, now: float) -> None:
         run = self._runs[key]
         self._release(run, now, "")
-        if run.task.queued:
+        if run.task.is_queued:
             self._scheduler.finish(key)
         self._used_slots[run.task.sweep] -= 1
         if self._waiting_for_slot[run.task.sweep]:
@@ -200,10 +202,10 @@ def _timeline(run: _RunState) -> Timeline:
     return Timeline(run.task, run.submitted, (*run.ended_spans, *([] if run.span is None else [run.span])))
 
 
-def _live_assignments(admission: Admitted) -> tuple[Assigned, ...]:
+def _live_assignments(admission: AdmittedWorkload) -> tuple[PodSetAdmission, ...]:
     """Return the assignment of a live admission: all pods, on the flavors of its usage."""
     flavors: dict[str, str] = {resource: flavor for flavor, resource in admission.usage}
     return tuple(
-        Assigned(pods.name, pods.count, {name: flavors[name] for name in pods.requests if name in flavors})
+        PodSetAdmission(pods.name, pods.count, {name: flavors[name] for name in pods.requests if name in flavors})
         for pods in admission.workload.pod_sets
     )

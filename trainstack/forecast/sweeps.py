@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task, task_of
+from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task, build_task
 from trainstack.kueue.model import Workload
 from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.ledgers import Ledger
@@ -21,9 +21,9 @@ def trial_key(sweep: Sweep, number: int) -> str:
 def sweep_tasks(
     sweep: Sweep,
     workload: Workload,
-    measured: float | None = None,
-    settled: Collection[str] = (),
-    single: Collection[str] = (),
+    measured_seconds: float | None = None,
+    settled_keys: Collection[str] = (),
+    single_keys: Collection[str] = (),
 ) -> Iterator[Task]:
     """Yield the tasks of the trials that have not ended, without those in a live indexed Job.
 
@@ -33,10 +33,10 @@ def sweep_tasks(
     whatever the form is.
     """
     sets = sweep.expansion.sets if sweep.expansion else ()
-    keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled]
-    task = task_of(sweep.run, workload, measured)
+    keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled_keys]
+    task = build_task(sweep.run, workload, measured_seconds)
     jobs = sweep.form == "jobs"
-    keys_with_own_job = [key for key in keys if jobs or key in single]
+    keys_with_own_job = [key for key in keys if jobs or key in single_keys]
     for key in keys_with_own_job:
         trial_workload = replace(workload, name=key.partition("/")[2])
         yield replace(task, workload=trial_workload, sweep=sweep.name, slots=sweep.parallelism if jobs else None)
@@ -47,9 +47,9 @@ def sweep_tasks(
         yield replace(task, workload=_with_count(workload, parallelism), duration=job_duration)
 
 
-def indexed_duration(trial: Duration, count: int, at_once: int, deadline: float | None = None) -> Duration:
+def indexed_duration(trial: Duration, count: int, parallelism: int, deadline: float | None = None) -> Duration:
     """Return the duration of an indexed Job of `count` trials, `parallelism` of them in parallel."""
-    seconds = None if trial.seconds is None else ceil(count / at_once) * trial.seconds
+    seconds = None if trial.seconds is None else ceil(count / parallelism) * trial.seconds
     if deadline is not None and (seconds is None or seconds > deadline):
         return Duration(float(deadline), "deadline")
     return UNBOUNDED if seconds is None else Duration(seconds, trial.source)
@@ -76,24 +76,29 @@ class LiveTrials:
 
     runs: Mapping[str, str] = field(default_factory=dict)
     """The key of the trial (or run) by the key of the live Workload."""
-    indexed: Mapping[str, IndexedJob] = field(default_factory=dict)
+    indexed_jobs: Mapping[str, IndexedJob] = field(default_factory=dict)
     """By the key of the live Workload."""
-    in_indexed: AbstractSet[str] = frozenset()
+    trials_in_indexed_jobs: AbstractSet[str] = frozenset()
     """Keys of the trials in these Jobs."""
     ended: AbstractSet[str] = frozenset()
     """Keys of the trials (or runs) that have ended and are not launched again."""
 
 
-def live_trials(
-    planned: PlannedSweep, live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], workloads: Mapping[Owner, str]
+def match_trials(
+    planned_sweep: PlannedSweep,
+    live_launches: Sequence[LiveLaunch],
+    ledgers: Sequence[Ledger],
+    workloads: Mapping[Owner, str],
 ) -> LiveTrials:
     """Match the trials of a sweep with the stack's launches and ledgers in the cluster.
 
     `workloads`: the keys of the live Workloads by owner.
     """
-    sweep = planned.sweep
-    keys = {run_id: trial_key(sweep, trial.number) for run_id, trial in planned.trials.items()}
-    sweep_launches = [launch for launch in live if launch.sweep is not None and launch.sweep.name == sweep.name]
+    sweep = planned_sweep.sweep
+    keys = {run_id: trial_key(sweep, trial.number) for run_id, trial in planned_sweep.trials.items()}
+    sweep_launches = [
+        launch for launch in live_launches if launch.sweep is not None and launch.sweep.name == sweep.name
+    ]
     ledgers_by_launch = {ledger.launch_name: ledger for ledger in ledgers if ledger.sweep == sweep.name}
     runs: dict[str, str] = {}
     indexed: dict[str, IndexedJob] = {}
@@ -115,9 +120,11 @@ def live_trials(
     ended = {
         run_id
         for run_id in keys
-        if run_id in launched_ids - active_ids and not _is_launched_again(run_id, planned, sweep_launches)
+        if run_id in launched_ids - active_ids and not _is_launched_again(run_id, planned_sweep, sweep_launches)
     }
-    return LiveTrials(runs=runs, indexed=indexed, in_indexed=in_indexed, ended={keys[run_id] for run_id in ended})
+    return LiveTrials(
+        runs=runs, indexed_jobs=indexed, trials_in_indexed_jobs=in_indexed, ended={keys[run_id] for run_id in ended}
+    )
 
 
 def _is_launched_again(run_id: str, planned_sweep: PlannedSweep, live_launches: Sequence[LiveLaunch]) -> bool:

@@ -6,7 +6,7 @@ from typing import Literal
 from trainstack.kueue.model import Workload
 from trainstack.settings.sections.workloads import Workload as Run
 
-Source = Literal["declared", "measured", "deadline", "unbounded"]
+DurationSource = Literal["declared", "measured", "deadline", "unbounded"]
 """Of a duration: `expectedDurationSeconds`, earlier runs, `activeDeadlineSeconds` (an upper bound), or none."""
 
 
@@ -16,7 +16,7 @@ class Duration:
 
     seconds: float | None
     """None: unknown."""
-    source: Source
+    source: DurationSource
 
 
 UNBOUNDED = Duration(None, "unbounded")
@@ -28,19 +28,19 @@ Owner = tuple[str, str, str]
 class Task:
     workload: Workload
     duration: Duration = UNBOUNDED
-    resumes: bool = False
+    is_resumable: bool = False
     """Whether the run resumes after an eviction; otherwise it starts again."""
-    after: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
     """Keys of the tasks that must end before this one is submitted."""
     sweep: str = ""
     """The sweep of a trial."""
-    starts: float = 0.0
+    earliest_start: float = 0.0
     """Seconds from the start of the plan before which the task is not submitted: the backoff of an evicted one."""
     slots: int | None = None
     """How many trials of the sweep may be submitted at once; None: all."""
     elapsed: float | None = None
     """Seconds since the admission on the cluster; None: not admitted."""
-    declared: bool = True
+    is_declared: bool = True
     """Whether the environment declares the run; otherwise only the cluster has it."""
 
     @property
@@ -48,17 +48,17 @@ class Task:
         return self.workload.key
 
     @property
-    def queued(self) -> bool:
+    def is_queued(self) -> bool:
         return bool(self.workload.queue)
 
 
-def duration(run: Run, measured: float | None = None) -> Duration:
+def run_duration(run: Run, measured_seconds: float | None = None) -> Duration:
     """Return the duration of a declared run: the expected one, else the measured one, at most its deadline.
 
     `measured_seconds`: seconds that earlier runs took.
     """
     deadline, expected = run.active_deadline_seconds, run.expected_duration_seconds
-    seconds = measured if expected is None else float(expected)
+    seconds = measured_seconds if expected is None else float(expected)
     if run.restarts_always:
         seconds = None
     if deadline is not None and (seconds is None or seconds > deadline):
@@ -68,7 +68,12 @@ def duration(run: Run, measured: float | None = None) -> Duration:
     return Duration(seconds, "measured" if expected is None else "declared")
 
 
-def task_of(run: Run, workload: Workload, measured: float | None = None) -> Task:
+def build_task(run: Run, workload: Workload, measured_seconds: float | None = None) -> Task:
     """Return the task of a declared run. `measured_seconds`: seconds that earlier runs took."""
     dependencies = tuple(f"{workload.namespace}/{name}" for name in run.depends_on)
-    return Task(workload=workload, duration=duration(run, measured), resumes=run.managed, after=dependencies)
+    return Task(
+        workload=workload,
+        duration=run_duration(run, measured_seconds),
+        is_resumable=run.managed,
+        dependencies=dependencies,
+    )

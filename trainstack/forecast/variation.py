@@ -35,7 +35,9 @@ class Variation:
     """By the task's key; without runs that do not end in every variation."""
 
 
-def vary(tasks: Sequence[Task], schedule: Schedule, simulate: Callable[[Sequence[Task]], Schedule]) -> Variation | None:
+def vary_schedule(
+    tasks: Sequence[Task], schedule: Schedule, simulate: Callable[[Sequence[Task]], Schedule]
+) -> Variation | None:
     """Return the variation of a schedule; None if there are too many tasks for it.
 
     `simulate` returns the schedule of tasks with other durations, in another order.
@@ -60,9 +62,9 @@ def vary(tasks: Sequence[Task], schedule: Schedule, simulate: Callable[[Sequence
     )
 
 
-def is_open(seconds: float, span: Range) -> bool:
+def is_open(seconds: float, moved_range: Range) -> bool:
     """Whether a time moves further than the durations do, so that the order of the runs decides on it."""
-    low, high = span
+    low, high = moved_range
     return low < seconds * (1 - SPREAD) - _SLACK_SECONDS or high > seconds * (1 + SPREAD) + _SLACK_SECONDS
 
 

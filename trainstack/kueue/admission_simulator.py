@@ -4,13 +4,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trainstack.kueue.diagnosis import inadmissible, unmet_requests
+from trainstack.kueue.diagnosis import inadmissibility_reasons, unmet_requests
 from trainstack.kueue.field_paths import queue_path
-from trainstack.kueue.model import Admitted, Model, Workload
-from trainstack.kueue.nomination import Attempt, attempts
+from trainstack.kueue.model import AdmittedWorkload, Model, Workload
+from trainstack.kueue.nomination import AdmissionAttempt, consecutive_attempts
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
-from trainstack.kueue.unmodelled import unmodelled_features
-from trainstack.kueue.verdict import Cause, Outcome, Reason, Verdict, assigned
+from trainstack.kueue.unmodeled_features import unmodeled_features
+from trainstack.kueue.verdict import Cause, Outcome, Reason, Verdict, pod_set_admissions
 from trainstack.objects.ownership import listed
 
 _MAX_NAMES = 3
@@ -25,7 +25,7 @@ _DISPATCH_MESSAGE = (
 _TOPOLOGY_MESSAGE = "the quota is available, and the nodes of flavor {} decide whether the pods can be placed"
 
 
-def simulate(workload: Workload, model: Model, *, admitted: Sequence[Admitted] = ()) -> Verdict:
+def simulate(workload: Workload, model: Model, *, admitted: Sequence[AdmittedWorkload] = ()) -> Verdict:
     """Return the verdict on one workload."""
     return AdmissionSimulator(model, admitted).verdict(workload)
 
@@ -36,9 +36,9 @@ class AdmissionSimulator:
     def __init__(
         self,
         model: Model,
-        admitted: Iterable[Admitted] = (),
+        admitted: Iterable[AdmittedWorkload] = (),
         pending: Iterable[Workload] = (),
-        judged: Mapping[str, Verdict] | None = None,
+        judge_verdicts: Mapping[str, Verdict] | None = None,
     ) -> None:
         """`admitted`: the workloads with reserved quota; empty: an idle cluster.
 
@@ -47,9 +47,9 @@ class AdmissionSimulator:
         """
         self.model = model
         admitted_workloads = tuple(admitted)
-        self._judge_verdicts = judged or {}
+        self._judge_verdicts = judge_verdicts or {}
         self._not_ready = (
-            [entry.workload.key for entry in admitted_workloads if not entry.ready] if model.blocks_admission else []
+            [entry.workload.key for entry in admitted_workloads if not entry.is_ready] if model.blocks_admission else []
         )
         self._pending = sorted(pending, key=_queue_order)
         self._positions = {workload.key: position for position, workload in enumerate(self._pending)}
@@ -58,7 +58,7 @@ class AdmissionSimulator:
         self.idle_snapshot = Snapshot(model)
         self.usage_snapshot = Snapshot(model, admitted_workloads) if admitted_workloads else self.idle_snapshot
 
-    def alone(self, workload: Workload) -> Verdict:
+    def idle_verdict(self, workload: Workload) -> Verdict:
         """Return the verdict on an idle cluster."""
         return self._judge(workload, self.idle_snapshot)
 
@@ -95,10 +95,10 @@ class AdmissionSimulator:
 
     def _judge_in_queue(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot) -> Verdict:
         model, queue, idle_cq = self.model, cq.spec, self.idle_snapshot.cluster_queues[cq.spec.name]
-        unmodelled_reasons = list(unmodelled_features(model, workload, cq))
+        unmodelled_reasons = list(unmodeled_features(model, workload, cq))
         if unmodelled_reasons:
             return _make_verdict(workload, queue.name, "unknown", unmodelled_reasons)
-        reasons = list(inadmissible(model, workload, queue, self.idle_snapshot))
+        reasons = list(inadmissibility_reasons(model, workload, queue, self.idle_snapshot))
         temporary_reasons = [reason for reason in reasons if reason.cause in _TEMPORARY_CAUSES]
         snapshot.undecided = ""
         # What never fits is decided on an idle cluster; the attempt there is only needed if the one with usage fails.
@@ -125,7 +125,7 @@ class AdmissionSimulator:
         if uncertainty:
             return _make_verdict(workload, queue.name, "unknown", [Reason("in-use", uncertainty, workload.path)])
         if attempt.succeeds:
-            reasons_to_wait = [] if queue.strict else _first_refusals(workload)
+            reasons_to_wait = [] if queue.is_strict_fifo else _first_refusals(workload)
         else:
             reasons_to_wait = unmet_requests(model, cq, workload, now=True) or [_joint_quota_reason(workload)]
         if reasons_to_wait:
@@ -139,7 +139,7 @@ class AdmissionSimulator:
             message = f"waitForPodsReady.blockAdmission: Kueue admits nothing until the pods of {names} are ready"
             return Reason("not-ready", message, workload.path)
         queue = verdict.cluster_queue
-        if not self.usage_snapshot.cluster_queues[queue].spec.strict:
+        if not self.usage_snapshot.cluster_queues[queue].spec.is_strict_fifo:
             return None
         if queue not in self._blockers:
             self._blockers[queue] = self._first_blocker(queue)
@@ -166,7 +166,7 @@ class AdmissionSimulator:
         return None
 
     def _admission_verdict(
-        self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot, attempt: Attempt
+        self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot, attempt: AdmissionAttempt
     ) -> Verdict:
         usage = attempt.assignment.usage
         with snapshot.tree.without(attempt.targets):
@@ -176,7 +176,7 @@ class AdmissionSimulator:
                 if number and cq.node.borrows_with(fr, number)
             }
         flavors = self.model.flavors or {}
-        pod_sets = assigned(attempt.assignment)
+        pod_sets = pod_set_admissions(attempt.assignment)
         topologies = sorted({name for pods in pod_sets for name in pods.flavors.values() if flavors[name].topology})
         checks = cq.spec.checks_on({flavor for flavor, _ in usage})
         unknown_reasons = [
@@ -210,13 +210,13 @@ def _pod_refusals(workload: Workload) -> list[Reason]:
             pods.name,
         )
         for pods in workload.pod_sets
-        for fault in pods.refused_pods
+        for fault in pods.pod_refusals
     ]
 
 
 def _unread_overheads(model: Model, workload: Workload) -> Iterator[Reason]:
     """Yield the runtime classes whose overhead would be added to the requests."""
-    hint = "`check --cluster` reads it" if model.declared else "these credentials cannot read it"
+    hint = "`check --cluster` reads it" if model.is_declared else "these credentials cannot read it"
     for pods in workload.pod_sets:
         if pods.runtime_class:
             message = (
@@ -234,7 +234,7 @@ def _first_refusals(workload: Workload) -> list[Reason]:
     return [
         Reason("pod-refused", f"{fault}: {text}", pods.resources_path, pods.name)
         for pods in workload.pod_sets
-        for fault in pods.refused_at_first
+        for fault in pods.first_refusals
     ]
 
 
@@ -243,16 +243,16 @@ def _queue_order(workload: Workload) -> tuple[int, float]:
     return -workload.priority, workload.created
 
 
-def _last_attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload) -> Attempt:
-    *_, last_attempt = attempts(snapshot, cq, workload)
+def _last_attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload) -> AdmissionAttempt:
+    *_, last_attempt = consecutive_attempts(snapshot, cq, workload)
     return last_attempt
 
 
-def _preemption_uncertainty(model: Model, snapshot: Snapshot, cq: QueueSnapshot, attempt: Attempt) -> str:
+def _preemption_uncertainty(model: Model, snapshot: Snapshot, cq: QueueSnapshot, attempt: AdmissionAttempt) -> str:
     """Return why it is unknown which workloads would be preempted; empty if it is known."""
     if snapshot.undecided:
         return f"the quota is in use; {snapshot.undecided}"
-    candidate_queues = [snapshot.cluster_queue_of(node) for node in cq.node.tree_queues() if node.active]
+    candidate_queues = [snapshot.cluster_queue_of(node) for node in cq.node.tree_queues() if node.is_active]
     if (
         attempt.targets
         and model.admission_fair_sharing

@@ -32,7 +32,7 @@ class Backoff:
     def advance_to(self, now: float) -> None:
         self.time = max(self.time, now)
 
-    def cycle_ended(self, *, admitted: bool) -> None:
+    def record_cycle(self, *, admitted: bool) -> None:
         if self._instant:
             return
         self.time = self._since = max(self.time, self._since + self._pause)
@@ -48,7 +48,7 @@ class Backoff:
         skipped = 0
         while skipped < cycles and self.time < until:
             if self._pause < _LONGEST_PAUSE or self._since < self.time:
-                self.cycle_ended(admitted=False)
+                self.record_cycle(admitted=False)
                 skipped += 1
                 continue
             remaining_cycles = cycles - skipped

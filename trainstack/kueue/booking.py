@@ -4,19 +4,19 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 
-from trainstack.kueue.limit_ranger import created_requests
+from trainstack.kueue.limit_ranger import requests_at_creation
 from trainstack.kueue.model import Model, PodSet, Workload
-from trainstack.kueue.pod_requests import Body, requests
-from trainstack.kueue.quantities import counted, readable
+from trainstack.kueue.pod_requests import Body, requests_and_faults
+from trainstack.kueue.quantities import format_readable, from_billionths
 from trainstack.kueue.verdict import Reason, Verdict
 from trainstack.settings.values.quantities import MAX
 
 
-def unbooked(model: Model, workload: Workload) -> Iterator[tuple[PodSet, str]]:
+def pods_without_booking(model: Model, workload: Workload) -> Iterator[tuple[PodSet, str]]:
     """Yield the pods for which Kueue books nothing, each with the reason."""
     local_queue = (model.local_queues or {}).get((workload.namespace, workload.queue))
     queue = (model.cluster_queues or {}).get(local_queue.cluster_queue) if local_queue else None
-    if queue is not None and any("pods" in group.covered for group in queue.groups):
+    if queue is not None and any("pods" in group.covered_resources for group in queue.groups):
         return
     for pods in workload.pod_sets:
         if pods.count and not any(pods.requests.values()):
@@ -46,15 +46,15 @@ def overflowing_requests(workload: Workload) -> Iterator[Reason]:
         for resource in sorted(name for name in pods.requests if totals[name] > MAX and name not in reported):
             reported.add(resource)
             message = (
-                f"its pods request {readable(resource, totals[resource])} {resource} together, which overflows: Kueue "
-                "calculates with 64 bits"
+                f"its pods request {format_readable(resource, totals[resource])} {resource} together, which overflows: "
+                "Kueue calculates with 64 bits"
             )
             yield Reason("overflow", message, pods.resources_path, pods.name, resource=resource)
 
 
-def unsettled_requests(workload: Workload) -> Iterator[Reason]:
+def ambiguous_requests(workload: Workload) -> Iterator[Reason]:
     for pods in workload.pod_sets:
-        for resource in pods.unsettled:
+        for resource in pods.ambiguous_resources:
             message = (
                 f"{_requests_phrase(pods)} {resource}, which a transformation of Kueue's Configuration puts out too: "
                 "Kueue counts both or the request alone, by chance"
@@ -66,13 +66,15 @@ def amounts_booked_otherwise(spec: Body, namespace: str, model: Model) -> Iterat
     """Yield the resources of which Kueue books another amount than a pod requests, or than its run alone requests."""
     without_overhead = {**spec, "overhead": {}, "runtimeClassName": ""}
     limits = model.limit_ranges.get(namespace, ())
-    created, created_alone = (created_requests(spec, bounds) for bounds in (limits, ()))
-    booked, booked_alone = (requests(without_overhead, bounds, {})[0] for bounds in (limits, ()))
+    created, created_alone = (requests_at_creation(spec, bounds) for bounds in (limits, ()))
+    booked, booked_alone = (requests_and_faults(without_overhead, bounds, {})[0] for bounds in (limits, ()))
     for resource in sorted(booked.keys() | created.keys()):
         amounts = [amounts_by_resource.get(resource, 0) for amounts_by_resource in (booked, created, booked_alone)]
-        of_kueue, of_pod, of_run = (f"{readable(resource, counted(resource, number))}" for number in amounts)
+        of_kueue, of_pod, of_run = (
+            f"{format_readable(resource, from_billionths(resource, number))}" for number in amounts
+        )
         books = f"Kueue books {of_kueue} {resource} for the containers of each pod, which"
-        if resource.startswith(model.excluded):
+        if resource.startswith(model.excluded_prefixes):
             continue
         if booked.get(resource) != created.get(resource):
             is_of_limits = created_alone.get(resource) != booked_alone.get(resource)

@@ -10,7 +10,7 @@ ANOTHER_QUEUE, ANOTHER_POD, ANOTHER_RESOURCE = 0.0, 0.5, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RemedyCandidate:
     size: float
     """Of a changed amount: relative to what the workload requests."""
     text: str

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from trainstack.kueue.candidate import ANOTHER_POD, Candidate
+from trainstack.kueue.candidate import ANOTHER_POD, RemedyCandidate
 from trainstack.kueue.model import Flavor, PodSet, Requirement
-from trainstack.kueue.node_affinity import matches, untolerated
+from trainstack.kueue.node_affinity import find_untolerated_taint, matches
 from trainstack.kueue.verdict import Change
 from trainstack.settings.sections.affinity import Affinity, NodeAffinity, NodeRequirement, NodeSelector, NodeTerm
 from trainstack.settings.sections.workloads import Workload as Run
@@ -17,7 +17,9 @@ Edit = tuple[str, Change]
 """A change with its text."""
 
 
-def suited_to(flavor: Flavor, keys: Collection[str], run: Run, path: str, pods: PodSet) -> Candidate | None:
+def candidate_for_flavor(
+    flavor: Flavor, keys: Collection[str], run: Run, path: str, pods: PodSet
+) -> RemedyCandidate | None:
     """Return what makes the pods tolerate and select a flavor's nodes; None if the settings do so.
 
     `keys`: the labels that Kueue compares. `path`: of the run.
@@ -30,12 +32,12 @@ def suited_to(flavor: Flavor, keys: Collection[str], run: Run, path: str, pods: 
     if not edits:
         return None
     text = f"{' and '.join(text for text, _ in edits)}, for flavor {flavor.name}"
-    return Candidate(ANOTHER_POD, text, tuple(change for _, change in edits))
+    return RemedyCandidate(ANOTHER_POD, text, tuple(change for _, change in edits))
 
 
 def _toleration_edits(flavor: Flavor, run: Run, path: str, pods: PodSet) -> Iterator[Edit]:
     tolerations = (*pods.tolerations, *flavor.tolerations)
-    taints = [taint for taint in flavor.taints if untolerated((taint,), tolerations) is not None]
+    taints = [taint for taint in flavor.taints if find_untolerated_taint((taint,), tolerations) is not None]
     if not taints:
         return
     old_tolerations = tuple(toleration.model_dump(by_alias=True, exclude_unset=True) for toleration in run.tolerations)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainstack.kueue.candidate import ANOTHER_QUEUE, ANOTHER_RESOURCE, Candidate
+from trainstack.kueue.candidate import ANOTHER_QUEUE, ANOTHER_RESOURCE, RemedyCandidate
 from trainstack.kueue.field_paths import queue_path, quota_path
 from trainstack.kueue.model import ClusterQueue, FlavorResource, Model, Quota, ResourceGroup, Usage, Workload
-from trainstack.kueue.quantities import quantity
+from trainstack.kueue.quantities import format_quantity
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.kueue.what_if import WhatIf
@@ -22,10 +22,10 @@ class QueueChanges:
     """With `is_declared` if the environment declares the cluster queue."""
     workload: Workload
     cq: QueueSnapshot
-    declared: ClusterQueueSettings | None
+    queue_settings: ClusterQueueSettings | None
 
     @classmethod
-    def of(cls, what_if: WhatIf, workload: Workload, cq: QueueSnapshot) -> "QueueChanges":
+    def for_workload(cls, what_if: WhatIf, workload: Workload, cq: QueueSnapshot) -> "QueueChanges":
         """Return the changes of the cluster queue of a workload."""
         queue_settings = next(
             (
@@ -35,12 +35,12 @@ class QueueChanges:
             ),
             None,
         )
-        return cls(replace(what_if.model, declared=queue_settings is not None), workload, cq, queue_settings)
+        return cls(replace(what_if.model, is_declared=queue_settings is not None), workload, cq, queue_settings)
 
-    def more_quota(self, short: Sequence[Reason]) -> Iterator[Candidate]:
+    def more_quota(self, shortages: Sequence[Reason]) -> Iterator[RemedyCandidate]:
         """Yield nominal quotas raised by the missing amounts, and raised borrowing limits, if all have one."""
         missing: dict[FlavorResource, int] = {}
-        for reason in short:
+        for reason in shortages:
             fr = (reason.flavor, reason.resource)
             missing[fr] = max(missing.get(fr, 0), reason.missing)
         quotas = {fr: self.cq.node.quota(fr) for fr in missing}
@@ -57,11 +57,11 @@ class QueueChanges:
 
     def _quota_raise(
         self, key: str, old_amounts: Usage, new_quotas: Mapping[FlavorResource, Quota], missing: Usage
-    ) -> Candidate:
+    ) -> RemedyCandidate:
         texts, changes, size = [], [], 0.0
         for (flavor, resource), number in old_amounts.items():
-            old = self._quota_text(flavor, resource, key) or quantity(resource, number)
-            new = quantity(resource, number + missing[flavor, resource])
+            old = self._quota_text(flavor, resource, key) or format_quantity(resource, number)
+            new = format_quantity(resource, number + missing[flavor, resource])
             texts.append(f"raise {key} of {resource} on {flavor} from {old} to {new}")
             changes.append(Change(quota_path(self.model, self.cq.spec.name, flavor, resource, key), old, new))
             total_requests = sum(pods.requests.get(resource, 0) for pods in self.workload.pod_sets)
@@ -72,7 +72,7 @@ class QueueChanges:
 
     def _quota_text(self, flavor: str, resource: str, key: str) -> str | None:
         """Return a declared quota as the files have it."""
-        for group in self.declared.resource_groups if self.declared else ():
+        for group in self.queue_settings.resource_groups if self.queue_settings else ():
             for quota in (
                 resource_quota
                 for flavor_quotas in group.flavors
@@ -83,16 +83,16 @@ class QueueChanges:
                     return quota.nominal_quota if key == "nominalQuota" else quota.borrowing_limit
         return None
 
-    def covered(self, uncovered: Sequence[Reason]) -> Iterator[Candidate]:
+    def wider_coverage(self, uncovered_reasons: Sequence[Reason]) -> Iterator[RemedyCandidate]:
         """Yield the first resource group with further resources, and with quota for the workload on each flavor."""
         spec = self.cq.spec
         if not spec.groups:
             return
-        group, names = spec.groups[0], sorted({reason.resource for reason in uncovered})
+        group, names = spec.groups[0], sorted({reason.resource for reason in uncovered_reasons})
         totals = {name: sum(pods.requests.get(name, 0) for pods in self.workload.pod_sets) for name in names}
         quotas = {(flavor, name): Quota(total) for flavor in group.flavors for name, total in totals.items()}
-        groups = (ResourceGroup(group.covered | set(names), group.flavors), *spec.groups[1:])
-        amounts = {name: quantity(name, total) for name, total in totals.items()}
+        groups = (ResourceGroup(group.covered_resources | set(names), group.flavors), *spec.groups[1:])
+        amounts = {name: format_quantity(name, total) for name, total in totals.items()}
         action = f"cover {' and '.join(f'{name} (at least {amount})' for name, amount in amounts.items())}"
         wider_queue = replace(spec, groups=groups, quotas={**spec.quotas, **quotas})
         text = f"{action} in cluster queue {spec.name}"
@@ -100,9 +100,9 @@ class QueueChanges:
 
     def _coverage_changes(self, amounts: Mapping[str, str]) -> Iterator[Change]:
         """Yield the changes of settings that add resources to the first group: Kueue requires one order of them."""
-        if self.declared is None:
+        if self.queue_settings is None:
             return
-        group, path = self.declared.resource_groups[0], f"{self._path()}.resourceGroups[0]"
+        group, path = self.queue_settings.resource_groups[0], f"{self._path()}.resourceGroups[0]"
         covered_resources = group.covered_resources
         yield Change(f"{path}.coveredResources", covered_resources, (*covered_resources, *amounts))
         new_quotas = tuple({"name": name, "nominalQuota": amount} for name, amount in amounts.items())
@@ -112,23 +112,23 @@ class QueueChanges:
             quotas = tuple(quota.model_dump(by_alias=True, exclude_unset=True) for quota in flavor.resources)
             yield Change(f"{flavor_path}.resources", quotas, (*quotas, *new_quotas))
 
-    def opened(self) -> Iterator[Candidate]:
+    def namespace_admission(self) -> Iterator[RemedyCandidate]:
         """Yield the cluster queue with the workload's namespace."""
         namespace, name = self.workload.namespace, self.cq.spec.name
         changes = []
-        if self.declared is not None and self.declared.namespaces is not None:
-            namespaces = self.declared.namespaces
+        if self.queue_settings is not None and self.queue_settings.namespaces is not None:
+            namespaces = self.queue_settings.namespaces
             changes = [Change(self._path("namespaces"), namespaces, (*namespaces, namespace))]
         text, action = f"add {namespace} to the namespaces of cluster queue {name}", f"admit namespace {namespace}"
-        yield self._candidate(ANOTHER_QUEUE, text, action, changes, replace(self.cq.spec, namespaces=()))
+        yield self._candidate(ANOTHER_QUEUE, text, action, changes, replace(self.cq.spec, namespace_selector=()))
 
     def _path(self, key: str = "") -> str:
         return queue_path(self.model, self.cq.spec.name, key)
 
     def _candidate(
         self, size: float, text: str, action: str, changes: Sequence[Change], queue: ClusterQueue
-    ) -> Candidate:
+    ) -> RemedyCandidate:
         """Return the settings' changes with their text; without settings, what the owner of the queue may do."""
-        if self.declared is not None:
-            return Candidate(size, text, tuple(changes))
-        return Candidate(size, f"have the owner of cluster queue {queue.name} {action}", tuple(changes), queue)
+        if self.queue_settings is not None:
+            return RemedyCandidate(size, text, tuple(changes))
+        return RemedyCandidate(size, f"have the owner of cluster queue {queue.name} {action}", tuple(changes), queue)

@@ -7,16 +7,16 @@ transformations count other resources. A setting is lowered by what is missing, 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainstack.kueue.candidate import ANOTHER_RESOURCE, Candidate
+from trainstack.kueue.candidate import ANOTHER_RESOURCE, RemedyCandidate
 from trainstack.kueue.model import Model, PodSet
-from trainstack.kueue.quantities import WHOLE, exact, quantity
+from trainstack.kueue.quantities import WHOLE, format_quantity, to_billionths
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.runs.manifests.kind import PodSet as PodSettings
 from trainstack.settings.sections.workloads import Resources
 from trainstack.settings.values.kubernetes import HUGE_PAGES, is_extended
 from trainstack.settings.values.paths import child
 
-Pods = Sequence[tuple[PodSet, PodSettings]]
+PodSetPairs = Sequence[tuple[PodSet, PodSettings]]
 """A workload's pod sets as Kueue counts them and as the settings have them."""
 
 
@@ -47,9 +47,9 @@ class _ContainerAmount:
         step = _step(self.resource)
         page = self.resource.removeprefix(HUGE_PAGES)
         if page != self.resource:
-            step = exact(page)
-        remaining = (exact(self.text) - billionths) // step * step
-        return quantity(self.resource, remaining // _step(self.resource)) if remaining > 0 else None
+            step = to_billionths(page)
+        remaining = (to_billionths(self.text) - billionths) // step * step
+        return format_quantity(self.resource, remaining // _step(self.resource)) if remaining > 0 else None
 
     def changes(self, new_amount: str | None) -> Iterator[Change]:
         for key in self.keys:
@@ -58,14 +58,14 @@ class _ContainerAmount:
 
 
 def smaller_pods(
-    pod_sets: Pods, model: Model, short: Sequence[Reason], run_path: str, *, together: bool
-) -> Candidate | None:
+    pod_sets: PodSetPairs, model: Model, shortages: Sequence[Reason], run_path: str, *, on_same_flavor: bool
+) -> RemedyCandidate | None:
     """Return the containers' requests, lowered to the available quota; None if nothing of one would remain.
 
     `on_same_flavor`: whether pod sets with the same setting are on one flavor, so that all of them free quota.
     """
     reductions: dict[tuple[str, str], tuple[_ContainerAmount, int]] = {}
-    for reason in short:
+    for reason in shortages:
         index, (pods, pod_settings) = next(
             indexed_pair for indexed_pair in enumerate(pod_sets) if indexed_pair[1][0].name == reason.pod_set
         )
@@ -76,7 +76,7 @@ def smaller_pods(
         shared_counts = [
             earlier.count
             for earlier, earlier_settings in pod_sets[:index]
-            if together and earlier_settings.resources_path == amount.path
+            if on_same_flavor and earlier_settings.resources_path == amount.path
         ]
         missing = -(-reason.missing // max(1, pods.count + sum(shared_counts))) * _step(reason.resource)
         if amount.resource != reason.resource:
@@ -91,14 +91,16 @@ def smaller_pods(
         if new_amount is None:
             return None
         changes += amount.changes(new_amount)
-        size += billionths / exact(amount.text)
+        size += billionths / to_billionths(amount.text)
     texts = [f"{change.path} from {change.before} to {change.after}" for change in changes]
-    return Candidate(size, f"lower {_join_settings(texts, run_path)}", tuple(changes))
+    return RemedyCandidate(size, f"lower {_join_settings(texts, run_path)}", tuple(changes))
 
 
-def without(pod_sets: Pods, model: Model, uncovered: Sequence[Reason], run_path: str) -> Iterator[Candidate]:
+def without_resources(
+    pod_sets: PodSetPairs, model: Model, uncovered_reasons: Sequence[Reason], run_path: str
+) -> Iterator[RemedyCandidate]:
     """Yield the settings without the resources that the cluster queue does not cover, if others remain."""
-    names = {reason.resource for reason in uncovered}
+    names = {reason.resource for reason in uncovered_reasons}
     removals: dict[str, Change] = {}
     for pods, pod_settings in pod_sets:
         amounts = [amount for name in names for amount, _ in _sources(pod_settings, model, name)]
@@ -112,7 +114,7 @@ def without(pod_sets: Pods, model: Model, uncovered: Sequence[Reason], run_path:
         removals |= {change.path: change for change in changes}
         if not pods.own_resources - {amount.resource for amount in amounts}:
             return
-    yield Candidate(ANOTHER_RESOURCE, f"remove {_join_settings(removals, run_path)}", tuple(removals.values()))
+    yield RemedyCandidate(ANOTHER_RESOURCE, f"remove {_join_settings(removals, run_path)}", tuple(removals.values()))
 
 
 def _removal(amount: _ContainerAmount, key: str) -> Change:

@@ -4,9 +4,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainstack.kueue.candidate import ANOTHER_QUEUE, Candidate
-from trainstack.kueue.changes_of_nodes import suited_to
-from trainstack.kueue.changes_of_requests import Pods, smaller_pods, without
+from trainstack.kueue.candidate import ANOTHER_QUEUE, RemedyCandidate
+from trainstack.kueue.changes_of_nodes import candidate_for_flavor
+from trainstack.kueue.changes_of_requests import PodSetPairs, smaller_pods, without_resources
 from trainstack.kueue.model import Workload
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason
@@ -22,18 +22,18 @@ class RunChanges:
     what_if: WhatIf
     workload: Workload
     run: Run
-    pod_sets: Pods
+    pod_sets: PodSetPairs
 
     @classmethod
-    def of(cls, what_if: WhatIf, workload: Workload) -> "RunChanges":
+    def for_workload(cls, what_if: WhatIf, workload: Workload) -> "RunChanges":
         """Return the changes of a declared workload."""
         run = what_if.runs[workload.path]
         pairs = zip(workload.pod_sets, pod_sets(workload.path, run), strict=True)
         return cls(what_if, workload, run, tuple(pairs))
 
-    def other_queues(self) -> Iterator[Candidate]:
+    def other_queues(self) -> Iterator[RemedyCandidate]:
         """Yield the other queues of the workload's namespace."""
-        workload, idle = self.workload, self.what_if.idle.idle_snapshot
+        workload, idle = self.workload, self.what_if.idle_simulator.idle_snapshot
         shrinks = any(pods.min_count is not None for pods in workload.pod_sets)
         for (namespace, name), local_queue in (self.what_if.model.local_queues or {}).items():
             cq = idle.cluster_queues.get(local_queue.cluster_queue)
@@ -41,32 +41,32 @@ class RunChanges:
                 continue
             if shrinks or cq.may_hold(workload):
                 change = Change(f"{workload.path}.queue", self.run.queue, name)
-                yield Candidate(ANOTHER_QUEUE, f"use queue {name}", (change,))
+                yield RemedyCandidate(ANOTHER_QUEUE, f"use queue {name}", (change,))
 
-    def smaller_pods(self, short: Sequence[Reason]) -> Iterator[Candidate]:
+    def smaller_pods(self, shortages: Sequence[Reason]) -> Iterator[RemedyCandidate]:
         """Yield the smallest reduction of each container's requests that helps."""
         for on_same_flavor in (True, False):
-            args = self.pod_sets, self.what_if.model, short, self.workload.path
-            candidate = smaller_pods(*args, together=on_same_flavor)
+            args = self.pod_sets, self.what_if.model, shortages, self.workload.path
+            candidate = smaller_pods(*args, on_same_flavor=on_same_flavor)
             if candidate is not None and self._fits(candidate.changes):
                 yield candidate
                 return
 
-    def without(self, uncovered: Sequence[Reason]) -> Iterator[Candidate]:
-        yield from without(self.pod_sets, self.what_if.model, uncovered, self.workload.path)
+    def fewer_resources(self, uncovered_reasons: Sequence[Reason]) -> Iterator[RemedyCandidate]:
+        yield from without_resources(self.pod_sets, self.what_if.model, uncovered_reasons, self.workload.path)
 
-    def suited(self, cq: QueueSnapshot, reason: Reason) -> Iterator[Candidate]:
+    def access_to_flavor(self, cq: QueueSnapshot, reason: Reason) -> Iterator[RemedyCandidate]:
         """Yield what makes the pods tolerate and select the nodes of the reason's flavor."""
         flavor = (self.what_if.model.flavors or {})[reason.flavor]
         keys = next(group.keys for group in cq.group_of.values() if reason.flavor in group.names)
         pods = next(pods for pods, _ in self.pod_sets if pods.name == reason.pod_set)
-        candidate = suited_to(flavor, keys, self.run, self.workload.path, pods)
+        candidate = candidate_for_flavor(flavor, keys, self.run, self.workload.path, pods)
         if candidate is not None:
             yield candidate
 
-    def fewer_pods(self, short: Sequence[Reason]) -> Iterator[Candidate]:
+    def fewer_pods(self, shortages: Sequence[Reason]) -> Iterator[RemedyCandidate]:
         """Yield, for each pod set, the largest number of its pods that fits."""
-        names = {reason.pod_set for reason in short}
+        names = {reason.pod_set for reason in shortages}
         for pods, pod_settings in self.pod_sets:
             if pods.name in names and pods.count > 1:
                 candidates = map(self._largest_fitting_count, self._pod_counts(pod_settings))
@@ -97,7 +97,7 @@ class RunChanges:
             )
             yield _PodCount({f"{path}.parallelism": run.parallelism}, removals=removals)
 
-    def _largest_fitting_count(self, pod_count: "_PodCount") -> Candidate | None:
+    def _largest_fitting_count(self, pod_count: "_PodCount") -> RemedyCandidate | None:
         """Return the largest smaller number with which the run fits."""
         old_count = max(pod_count.settings.values())
         smaller_counts = range(old_count - 1, pod_count.minimum - 1, -1)
@@ -111,7 +111,7 @@ class RunChanges:
             text += " and remove " + " and ".join(
                 change.path.removeprefix(f"{self.workload.path}.") for change in pod_count.removals
             )
-        return Candidate((old_count - count) / old_count, text, pod_count.changes(count))
+        return RemedyCandidate((old_count - count) / old_count, text, pod_count.changes(count))
 
     def _fits(self, changes: Iterable[Change]) -> bool:
         verdict = self.what_if.verdict(self.workload.path, changes)

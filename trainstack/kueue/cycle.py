@@ -8,48 +8,50 @@ from dataclasses import dataclass, field
 
 from trainstack.kueue.fair_sharing import Share, share
 from trainstack.kueue.flavor_assigner import Assignment, Mode
-from trainstack.kueue.model import Admitted, FlavorResource, Usage
-from trainstack.kueue.nomination import Attempt
-from trainstack.kueue.pending_queue import Item, PendingQueue
+from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Usage
+from trainstack.kueue.nomination import AdmissionAttempt
+from trainstack.kueue.pending_queue import PendingQueue, QueueEntry
 from trainstack.kueue.resource_node import ResourceNode
 from trainstack.kueue.snapshot import Snapshot
 
 
-class Head:
+class QueueHead:
     """The head of a queue with its attempt."""
 
-    def __init__(self, entry: Item, pending_queue: PendingQueue, attempt: Attempt, *, continues: bool = False) -> None:
+    def __init__(
+        self, entry: QueueEntry, pending_queue: PendingQueue, attempt: AdmissionAttempt, *, continues: bool = False
+    ) -> None:
         """`continues`: the next attempts begin where this one ended, and one of them succeeds."""
         self.entry = entry
         self.pending_queue = pending_queue
         self.attempt = attempt
         self.continues = continues
-        self.from_first_flavor = not entry.tried
-        self.is_nominated = attempt.nominated
+        self.from_first_flavor = not entry.tried_flavors
+        self.is_nominated = attempt.is_nominated
         self.order = cohort_order(pending_queue, entry, attempt.assignment.level)
 
 
-def cohort_order(pending: PendingQueue, item: Item, level: int) -> tuple[int, int, float, int]:
+def cohort_order(pending_queue: PendingQueue, entry: QueueEntry, level: int) -> tuple[int, int, float, int]:
     """Return the order of a head in its cohort: lowest borrowing level first. Source: entryOrdering."""
-    priority, created, number = item.order
-    return level, priority if pending.cq.sorts_by_priority else 0, created, number
+    priority, created, number = entry.order
+    return level, priority if pending_queue.cq.sorts_by_priority else 0, created, number
 
 
 @dataclass(slots=True)
 class CycleResult:
     """The heads that are admitted or preempt; all others are requeued or become inadmissible."""
 
-    admitted: list[Head] = field(default_factory=list)
-    preempting: list[Head] = field(default_factory=list)
+    admitted_heads: list[QueueHead] = field(default_factory=list)
+    preempting_heads: list[QueueHead] = field(default_factory=list)
 
 
-def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
+def process_heads(snapshot: Snapshot, heads: Sequence[QueueHead]) -> CycleResult:
     """Process the heads; quota that a head uses or reserves is not available to later heads.
 
     The snapshot is unchanged on return.
     """
     cycle_result = CycleResult()
-    preempted_workloads: dict[str, Admitted] = {}
+    preempted_workloads: dict[str, AdmittedWorkload] = {}
     reservations: list[tuple[str, Usage]] = []
     remaining = len(heads)
     for head in _heads_in_order(snapshot, heads):
@@ -58,15 +60,15 @@ def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
         remaining -= 1
         if not head.is_nominated:
             usage = quota_to_reserve(head)
-        elif (reservations or attempt.skipped) and not still_fits(snapshot, head, preempted_workloads):
+        elif (reservations or attempt.is_skipped) and not still_fits(snapshot, head, preempted_workloads):
             # Skipped: the next attempt begins with the first flavor.
-            head.entry.tried = ()
+            head.entry.tried_flavors = ()
             continue
         elif attempt.targets:
             preempted_workloads |= {target.workload.key: target for target in attempt.targets}
-            cycle_result.preempting.append(head)
+            cycle_result.preempting_heads.append(head)
         else:
-            cycle_result.admitted.append(head)
+            cycle_result.admitted_heads.append(head)
         if remaining and usage:
             snapshot.tree.add(queue, usage)
             reservations.append((queue, usage))
@@ -75,7 +77,7 @@ def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
     return cycle_result
 
 
-def _heads_in_order(snapshot: Snapshot, heads: Sequence[Head]) -> Iterable[Head]:
+def _heads_in_order(snapshot: Snapshot, heads: Sequence[QueueHead]) -> Iterable[QueueHead]:
     if len(heads) < 2:
         return heads
     if snapshot.fair_sharing:
@@ -83,7 +85,7 @@ def _heads_in_order(snapshot: Snapshot, heads: Sequence[Head]) -> Iterable[Head]
     return sorted(heads, key=lambda head: head.order)
 
 
-def _heads_by_fair_share(snapshot: Snapshot, heads: Iterable[Head]) -> Iterator[Head]:
+def _heads_by_fair_share(snapshot: Snapshot, heads: Iterable[QueueHead]) -> Iterator[QueueHead]:
     """Yield the heads in the order of fair sharing, each by the usage after the heads before it.
 
     At each level of a cohort tree the lowest share wins, with the head admitted. From v0.16 on, heads that do not
@@ -131,7 +133,7 @@ def _counts_as_borrowing(snapshot: Snapshot, node: ResourceNode, assignment: Ass
 
 def _winning_queue(
     cohort: ResourceNode,
-    heads: Mapping[ResourceNode, Head],
+    heads: Mapping[ResourceNode, QueueHead],
     shares: Mapping[tuple[ResourceNode, ResourceNode], tuple[bool, Share]],
 ) -> ResourceNode | None:
     """Return the queue below a cohort whose head is next."""
@@ -143,17 +145,17 @@ def _winning_queue(
     return min(candidates, key=lambda node: (shares[cohort, node], heads[node].order[1:]), default=None)
 
 
-def still_fits(snapshot: Snapshot, head: Head, preempted: Mapping[str, Admitted]) -> bool:
+def still_fits(snapshot: Snapshot, head: QueueHead, preempted_workloads: Mapping[str, AdmittedWorkload]) -> bool:
     """Whether the head fits after all preemptions of this cycle and its own; no target may be preempted twice."""
     targets = head.attempt.targets
-    if any(target.workload.key in preempted for target in targets):
+    if any(target.workload.key in preempted_workloads for target in targets):
         return False
     cq = head.pending_queue.cq
-    with snapshot.tree.without([*preempted.values(), *targets]):
+    with snapshot.tree.without([*preempted_workloads.values(), *targets]):
         return all(cq.available(fr) >= number for fr, number in head.attempt.assignment.usage.items())
 
 
-def quota_to_reserve(head: Head) -> dict[FlavorResource, int]:
+def quota_to_reserve(head: QueueHead) -> dict[FlavorResource, int]:
     """Return the quota that a failed head reserves against later heads, because it may be unable to reclaim it.
 
     Source: quotaResourcesToReserve.

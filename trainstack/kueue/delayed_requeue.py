@@ -27,7 +27,7 @@ class DelayedRequeue:
         self._queue: list[tuple[float, int, RootCohort | str]] = []
         self._order = count()
 
-    def finished(self, root_cohort: RootCohort) -> None:
+    def record_finish(self, root_cohort: RootCohort) -> None:
         """Record a finished workload, at the time of the next `advance_to`."""
         if self._cycles is None:
             self._finished_cohorts[root_cohort] = None
@@ -51,7 +51,7 @@ class DelayedRequeue:
         self._remaining_cycles.pop(key, None)
 
     @property
-    def evicting(self) -> bool:
+    def is_evicting(self) -> bool:
         return bool(self._remaining_cycles)
 
     @property
@@ -59,7 +59,7 @@ class DelayedRequeue:
         """Whether quota is released after a number of cycles."""
         return self._cycles is not None and bool(self._remaining_cycles)
 
-    def released(self) -> list[str]:
+    def end_cycle(self) -> list[str]:
         """Return the evicted workloads without remaining cycles, and count one cycle for the others."""
         if self._cycles is None:
             return []
@@ -68,7 +68,7 @@ class DelayedRequeue:
         return released_keys
 
     @property
-    def next(self) -> float:
+    def next_time(self) -> float:
         """The time of the next delayed effect in seconds; infinity without one."""
         while self._queue and isinstance(self._queue[0][2], str) and self._queue[0][2] not in self._remaining_cycles:
             heappop(self._queue)

@@ -7,10 +7,10 @@ from functools import partial
 from math import inf
 
 from trainstack.kueue.field_paths import local_queue_path, queue_path, quota_path
-from trainstack.kueue.flavor_assigner import scaled
-from trainstack.kueue.managed_jobs import labels_of, manages_namespace
+from trainstack.kueue.flavor_assigner import scale_requests
+from trainstack.kueue.managed_jobs import manages_namespace, namespace_labels
 from trainstack.kueue.model import (
-    MOST_POD_SETS,
+    MAX_POD_SETS,
     ClusterQueue,
     Flavor,
     FlavorResource,
@@ -19,8 +19,8 @@ from trainstack.kueue.model import (
     Usage,
     Workload,
 )
-from trainstack.kueue.node_affinity import selected, suits, untolerated
-from trainstack.kueue.quantities import readable
+from trainstack.kueue.node_affinity import find_untolerated_taint, selector_matches, suits
+from trainstack.kueue.quantities import format_readable
 from trainstack.kueue.resource_node import (
     dispatches_and_provisions,
     inactive_checks,
@@ -31,12 +31,14 @@ from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Cause, Reason
 
 
-def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot) -> Iterator[Reason]:
+def inadmissibility_reasons(
+    model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot
+) -> Iterator[Reason]:
     """Yield the reasons that do not depend on quota: a rejected workload, other namespaces, an inactive queue."""
     yield from _management_reasons(model, workload)
     yield from _rejection_reasons(workload)
     queue_reason = partial(_queue_reason, model, queue.name)
-    if not selected(queue.namespaces, labels_of(model, workload.namespace)):
+    if not selector_matches(queue.namespace_selector, namespace_labels(model, workload.namespace)):
         yield queue_reason("queue-closed", f"does not admit workloads of namespace {workload.namespace}", "namespaces")
     for flavor in missing_flavors(model, queue):
         yield queue_reason("flavor-missing", f"is inactive: its flavor {flavor} does not exist", flavor=flavor)
@@ -44,12 +46,12 @@ def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot
         yield queue_reason("topology-missing", f"is inactive: topology {topology} of its flavors does not exist")
     for check in inactive_checks(model, queue):
         yield queue_reason("check-inactive", f"is inactive: its admission check {check} is missing or inactive")
-    if queue.cohort is not None and snapshot.tree.cyclic(queue.cohort):
+    if queue.cohort is not None and snapshot.tree.is_cyclic(queue.cohort):
         yield queue_reason(
             "cohort-cycle", f"is inactive: the parents of its cohort {queue.cohort} form a cycle", "cohort"
         )
-    if queue.inactive:
-        yield queue_reason("queue-inactive", f"is inactive: {queue.inactive}")
+    if queue.inactive_message:
+        yield queue_reason("queue-inactive", f"is inactive: {queue.inactive_message}")
     elif model.release.dispatches_or_provisions and dispatches_and_provisions(model, queue):
         yield queue_reason("queue-inactive", "is inactive: it has checks of both MultiKueue and ProvisioningRequest")
     local_queue = (model.local_queues or {})[workload.namespace, workload.queue]
@@ -65,8 +67,8 @@ def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot
 def _management_reasons(model: Model, workload: Workload) -> Iterator[Reason]:
     """Yield why Kueue creates no Workload for the run, which stays suspended."""
     count = len(workload.pod_sets)
-    if count > MOST_POD_SETS:
-        message = f"it has {count} kinds of pods, and a Workload of Kueue at most {MOST_POD_SETS}: it stays suspended"
+    if count > MAX_POD_SETS:
+        message = f"it has {count} kinds of pods, and a Workload of Kueue at most {MAX_POD_SETS}: it stays suspended"
         yield Reason("pod-sets", message, workload.path)
     if not manages_namespace(model, workload.namespace):
         message = (
@@ -78,8 +80,8 @@ def _management_reasons(model: Model, workload: Workload) -> Iterator[Reason]:
 
 def _rejection_reasons(workload: Workload) -> Iterator[Reason]:
     """Yield the reasons in the workload itself."""
-    if workload.held_until is not None:
-        requeue_time = datetime.fromtimestamp(workload.held_until, UTC).isoformat()
+    if workload.requeue_at is not None:
+        requeue_time = datetime.fromtimestamp(workload.requeue_at, UTC).isoformat()
         yield Reason("backoff", f"Kueue queues it again at {requeue_time}, after its eviction", workload.path)
     for check, state in workload.failed_checks.items():
         cause: Cause = "check-retry" if state == "Retry" else "check-failed"
@@ -104,15 +106,15 @@ def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: 
     reasons: list[Reason] = []
     usage: dict[FlavorResource, int] = {}
     for pods in workload.pod_sets:
-        requests = scaled(pods, pods.count)
+        requests = scale_requests(pods, pods.count)
         if "pods" in cq.group_of:
             requests["pods"] = pods.count
-        for resource in cq.uncovered(requests):
+        for resource in cq.uncovered_resources(requests):
             message = f"{_pod_phrase(pods)} requests {resource}, which cluster queue {cq.spec.name} does not cover"
             reasons.append(Reason("uncovered", message, pods.resources_path, pods.name, resource=resource))
         groups = {id(group): group for name, group in cq.group_of.items() if name in requests}
         for group in groups.values():
-            covered_requests = {name: number for name, number in requests.items() if name in group.covered}
+            covered_requests = {name: number for name, number in requests.items() if name in group.covered_resources}
             mismatches: list[Reason] = []
             shortages_by_flavor: dict[str, list[Reason]] = {}
             for flavor in group.flavors:
@@ -143,7 +145,7 @@ def _distance(shortages: list[Reason], requests: dict[str, int]) -> float:
 
 def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flavor) -> Reason | None:
     pod_phrase = _pod_phrase(pods)
-    match cq.mismatch(flavor, pods, group):
+    match cq.topology_mismatch(flavor, pods, group):
         case "none":
             message = f"{pod_phrase} requests a topology, but flavor {flavor.name} has none"
             return Reason("topology", message, pods.path, pods.name, flavor.name)
@@ -152,7 +154,7 @@ def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flav
             return Reason("topology", message, pods.path, pods.name, flavor.name)
         case "level":
             return _missing_level(cq, pods, flavor)
-    taint = untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
+    taint = find_untolerated_taint(flavor.taints, (*pods.tolerations, *flavor.tolerations))
     if taint is not None:
         value = f"={taint.value}" if taint.value else ""
         message = (
@@ -208,7 +210,7 @@ def _shortages(
         missing = earlier_usage + number - available
         if missing <= 0:
             continue
-        amount = partial(readable, resource)
+        amount = partial(format_readable, resource)
         if not now and cq.node.overflows(fr):
             message = (
                 f"{needs} {amount(number)} {resource}; the quotas of {resource} on flavor {flavor} that cluster queue "

@@ -10,32 +10,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from trainstack.kueue.feature_gates import GATES, LOCKED, Gate
-from trainstack.kueue.fields import FIELDS, MODELLED, UNKNOWN
+from trainstack.kueue.feature_gates import GATES, LOCKED_GATES, Gate
+from trainstack.kueue.fields import FIELDS, MODELED, UNKNOWN
 
 _TOPOLOGY = "verdicts do not place pods in a topology"
 _MULTIKUEUE = "the quota of this cluster is the same with MultiKueue"
 _JOBS = "it changes how jobs and Workload objects are written, not how they are admitted"
 _OPERATION = "the operation of the controller"
 
-Changes = Mapping[str, Gate | None]
+GateChanges = Mapping[str, Gate | None]
 """By gate; None: the release does not have it."""
 FieldChanges = Mapping[str, Mapping[str, str | None]]
 """By kind and path; None: the release does not have it."""
 
 
-Disputed = Literal["fair sharing", "preference", "topology"]
+DisputedFeature = Literal["fair sharing", "preference", "topology"]
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class KueueRelease:
     """A minor release, by what a verdict depends on. The defaults are those of v0.15."""
 
     minor: str = "v0.15"
     """Empty if it is unknown."""
     serves_v1beta2: bool = True
     """Whether it serves the version of its API in which objects are declared and read."""
-    disputed: frozenset["Disputed"] = frozenset()
+    disputed_features: frozenset["DisputedFeature"] = frozenset()
     """What the patch release decides differently from the modeled one."""
     skips_zero_requests: bool = False
     """Whether a request of nothing is ignored if no resource group covers the resource. Source: assignFlavors in
@@ -57,12 +57,12 @@ class Release:
     """Whether a queue with checks of both MultiKueue and ProvisioningRequest is inactive. Source:
     updateQueueStatus in pkg/cache/scheduler/clusterqueue.go."""
     gates: Mapping[str, Gate] = field(default_factory=lambda: GATES)
-    locked: tuple[str, ...] = LOCKED
+    locked: tuple[str, ...] = LOCKED_GATES
     """The gates that Kueue requires to have their default value."""
     fields: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: FIELDS)
 
 
-def _gates(base: Mapping[str, Gate], changes: Changes) -> Mapping[str, Gate]:
+def _gates(base: Mapping[str, Gate], changes: GateChanges) -> Mapping[str, Gate]:
     return {name: gate for name, gate in {**base, **changes}.items() if gate is not None}
 
 
@@ -73,7 +73,7 @@ def _fields(base: Mapping[str, Mapping[str, str]], changes: FieldChanges) -> Map
     }
 
 
-_GATES_14: Changes = {
+_GATES_14: GateChanges = {
     "AdmissionFairSharing": Gate("off", "modelled"),
     "ExposeFlavorsInLocalQueue": Gate("on", "irrelevant", "it writes the status of LocalQueues"),
     "FailureRecoveryPolicy": None,
@@ -90,7 +90,7 @@ _GATES_14: Changes = {
     "TASBalancedPlacement": None,
     "TASProfileMixed": Gate("off", "irrelevant", _TOPOLOGY),
 }
-_GATES_16: Changes = {
+_GATES_16: GateChanges = {
     "ConfigurableResourceTransformations": None,
     "FairSharingPrioritizeNonBorrowing": Gate("on", "modelled"),
     "FlavorFungibilityImplicitPreferenceDefault": None,
@@ -101,7 +101,7 @@ _GATES_16: Changes = {
     "TASReplaceNodeOnNodeTaints": Gate("off", "irrelevant", _TOPOLOGY),
     "TLSOptions": Gate("on", "irrelevant", _OPERATION),
 }
-_GATES_17: Changes = {
+_GATES_17: GateChanges = {
     "AdmissionGatedBy": Gate("off", "unknown", "gates of admission are not calculated"),
     "AssignQueueLabelsForPods": Gate("on", "irrelevant", _JOBS),
     "CustomMetricLabels": Gate("off", "irrelevant", "metrics"),
@@ -126,11 +126,11 @@ _FIELDS_14: FieldChanges = {
     "AdmissionCheck": {"spec.retryDelayMinutes": "it delays checks after the reservation"},
     "ClusterQueue": {
         "spec.admissionChecks": UNKNOWN,
-        "spec.cohort": MODELLED,
+        "spec.cohort": MODELED,
         "spec.cohortName": None,
         "status.pendingWorkloadsStatus": "Kueue's own sums of what is read from Workloads",
     },
-    "Configuration": {"queueVisibility": _OPERATION, "waitForPodsReady.enable": MODELLED},
+    "Configuration": {"queueVisibility": _OPERATION, "waitForPodsReady.enable": MODELED},
     "LocalQueue": {
         "status.flavorUsage": "Kueue's own sums of what is read from Workloads",
         "status.flavors": "copies of ResourceFlavors",
@@ -149,10 +149,10 @@ _FIELDS_14: FieldChanges = {
 _FIELDS_16: FieldChanges = {
     "Configuration": {
         "resources.transformations": None,
-        "resources.transformations[].input": MODELLED,
+        "resources.transformations[].input": MODELED,
         "resources.transformations[].multiplyBy": UNKNOWN,
-        "resources.transformations[].outputs": MODELLED,
-        "resources.transformations[].strategy": MODELLED,
+        "resources.transformations[].outputs": MODELED,
+        "resources.transformations[].strategy": MODELED,
         "tls": _OPERATION,
     }
 }
@@ -166,10 +166,10 @@ _FIELDS_17: FieldChanges = {
     },
 }
 
-PINNED = Release()
-UNKNOWN_RELEASE = Release("")
+PINNED = KueueRelease()
+UNKNOWN_RELEASE = KueueRelease("")
 """As the pinned one; verdicts are unknown where the modeled releases differ."""
-_V16 = Release(
+_V16 = KueueRelease(
     "v0.16",
     skips_zero_requests=True,
     preference_as_named=True,
@@ -179,19 +179,19 @@ _V16 = Release(
     locked=(),
     fields=_fields(FIELDS, _FIELDS_16),
 )
-RELEASES: Mapping[str, Release] = {
+RELEASES: Mapping[str, KueueRelease] = {
     release.minor: release
     for release in (
-        Release(
+        KueueRelease(
             "v0.14",
             serves_v1beta2=False,
             gates=_gates(GATES, _GATES_14),
-            locked=(*LOCKED, "ManagedJobsNamespaceSelector", "ProvisioningACC"),
+            locked=(*LOCKED_GATES, "ManagedJobsNamespaceSelector", "ProvisioningACC"),
             fields=_fields(FIELDS, _FIELDS_14),
         ),
         PINNED,
         _V16,
-        Release(
+        KueueRelease(
             "v0.17",
             skips_zero_requests=True,
             preference_as_named=True,
@@ -214,7 +214,7 @@ RELEASES: Mapping[str, Release] = {
     )
 }
 """The releases that the simulator models, by minor release."""
-_DEVIATING_PATCHES: Mapping[str, Mapping[Disputed, Callable[[int], bool]]] = {
+_DEVIATING_PATCHES: Mapping[str, Mapping[DisputedFeature, Callable[[int], bool]]] = {
     "v0.15": {"fair sharing": lambda patch: patch >= 5, "topology": lambda patch: patch >= 6},
     "v0.16": {
         "fair sharing": lambda patch: patch != 2,
@@ -234,7 +234,7 @@ def minor_of(release: str) -> str:
     return f"v{major}.{minor_and_patch.partition('.')[0]}"
 
 
-def release_of(release: str) -> Release:
+def release_of(release: str) -> KueueRelease:
     """Return what verdicts on a release depend on. One that is not modeled counts as the pinned one."""
     if not release:
         return UNKNOWN_RELEASE
@@ -248,5 +248,7 @@ def release_of(release: str) -> Release:
     patches_by_feature = _DEVIATING_PATCHES.get(minor, {})
     return replace(
         modeled_release,
-        disputed=frozenset(feature for feature, deviates in patches_by_feature.items() if deviates(int(patch[1]))),
+        disputed_features=frozenset(
+            feature for feature, deviates in patches_by_feature.items() if deviates(int(patch[1]))
+        ),
     )

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from trainstack.kueue.fair_sharing import LESS_THAN_ANY, NO_SHARE, Share, borrows, share
-from trainstack.kueue.model import Admitted, FairStrategy
-from trainstack.kueue.preemption_context import Context, preemption_order
+from trainstack.kueue.model import AdmittedWorkload, FairStrategy
+from trainstack.kueue.preemption_context import PreemptionContext, preemption_order
 from trainstack.kueue.resource_node import ResourceNode
 from trainstack.kueue.snapshot import Snapshot
 
 
-def fair_preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
+def fair_preemption_targets(snapshot: Snapshot, ctx: PreemptionContext) -> list[AdmittedWorkload]:
     """Return the workloads to preempt; empty if preemption does not make room.
 
     The shares include the preemptor. Queues lose workloads in the order of their shares, the largest first, as far as
@@ -35,7 +35,7 @@ def fair_preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
     return targets if fits else []
 
 
-def _candidates(snapshot: Snapshot, ctx: Context) -> Iterator[Admitted]:
+def _candidates(snapshot: Snapshot, ctx: PreemptionContext) -> Iterator[AdmittedWorkload]:
     """Source: findCandidates."""
     preemption, own_node = ctx.cq.spec.preemption, ctx.cq.node
     if preemption.within_cluster_queue != "Never":
@@ -47,36 +47,38 @@ def _candidates(snapshot: Snapshot, ctx: Context) -> Iterator[Admitted]:
     if own_node.parent is None or preemption.reclaim_within_cohort == "Never":
         return
     for node in own_node.root.all_queues():
-        if node is not own_node and node.active and any(node.borrows_with(fr) for fr in ctx.contested):
+        if node is not own_node and node.is_active and any(node.borrows_with(fr) for fr in ctx.contested_resources):
             admitted = snapshot.cluster_queue_of(node).admitted.values()
             yield from (
                 candidate for candidate in admitted if ctx.may_preempt(candidate, preemption.reclaim_within_cohort)
             )
 
 
-def _candidate_order(ctx: Context, candidate: Admitted) -> tuple[bool, int, int, float, str, str]:
+def _candidate_order(ctx: PreemptionContext, candidate: AdmittedWorkload) -> tuple[bool, int, int, float, str, str]:
     return preemption_order(candidate, int(candidate.cluster_queue == ctx.cq.spec.name))
 
 
 class _TargetSearch:
     """The removal of candidates until the preemptor fits."""
 
-    def __init__(self, snapshot: Snapshot, ctx: Context) -> None:
+    def __init__(self, snapshot: Snapshot, ctx: PreemptionContext) -> None:
         self._snapshot = snapshot
         self._ctx = ctx
-        self.targets: list[Admitted] = []
+        self.targets: list[AdmittedWorkload] = []
         """The removed candidates."""
 
-    def run_first_strategy(self, candidates: Iterable[Admitted], strategy: FairStrategy) -> tuple[bool, list[Admitted]]:
+    def run_first_strategy(
+        self, candidates: Iterable[AdmittedWorkload], strategy: FairStrategy
+    ) -> tuple[bool, list[AdmittedWorkload]]:
         """Return whether the preemptor fits, and the candidates that the strategy protects.
 
         Source: runFirstFsStrategy.
         """
         queues = _QueueOrder(self._snapshot, self._ctx, candidates)
-        retry_candidates: list[Admitted] = []
+        retry_candidates: list[AdmittedWorkload] = []
         own_node = self._ctx.cq.node
         # The usage includes the preemptor.
-        reclaims = self._snapshot.reclaims_nominal_quota and own_node.within_nominal(self._ctx.contested)
+        reclaims = self._snapshot.reclaims_nominal_quota and own_node.is_within_nominal(self._ctx.contested_resources)
         for node in queues.next_queues():
             if node is own_node or reclaims:
                 if self._remove_candidate(queues.pop(node)):
@@ -94,7 +96,7 @@ class _TargetSearch:
                 retry_candidates.append(candidate)
         return False, retry_candidates
 
-    def run_second_strategy(self, candidates: Iterable[Admitted]) -> bool:
+    def run_second_strategy(self, candidates: Iterable[AdmittedWorkload]) -> bool:
         """Return whether the preemptor fits with at most one more candidate of each queue.
 
         Source: runSecondFsStrategy.
@@ -107,7 +109,7 @@ class _TargetSearch:
             queues.drop(node)
         return False
 
-    def _remove_candidate(self, candidate: Admitted) -> bool:
+    def _remove_candidate(self, candidate: AdmittedWorkload) -> bool:
         """Remove a candidate and return whether the preemptor fits. Source: workloadFitsForFairSharing."""
         ctx, tree = self._ctx, self._snapshot.tree
         self._snapshot.remove(candidate)
@@ -117,7 +119,7 @@ class _TargetSearch:
         tree.add(ctx.cq.spec.name, ctx.usage)
         return fits
 
-    def _share_without(self, candidate: Admitted, target: ResourceNode) -> Share:
+    def _share_without(self, candidate: AdmittedWorkload, target: ResourceNode) -> Share:
         with self._snapshot.tree.without([candidate]):
             return share(target)
 
@@ -128,11 +130,11 @@ class _QueueOrder:
     Source: TargetClusterQueueOrdering.
     """
 
-    def __init__(self, snapshot: Snapshot, ctx: Context, candidates: Iterable[Admitted]) -> None:
+    def __init__(self, snapshot: Snapshot, ctx: PreemptionContext, candidates: Iterable[AdmittedWorkload]) -> None:
         self._snapshot = snapshot
         self._ctx = ctx
         self._ancestors = {*ctx.cq.node.ancestors()}
-        self._candidates: dict[ResourceNode, deque[Admitted]] = {}
+        self._candidates: dict[ResourceNode, deque[AdmittedWorkload]] = {}
         for candidate in candidates:
             self._candidates.setdefault(snapshot.tree.queues[candidate.cluster_queue], deque()).append(candidate)
         self._pruned: set[ResourceNode] = set()
@@ -140,7 +142,7 @@ class _QueueOrder:
     def has_candidates(self, queue: ResourceNode) -> bool:
         return bool(self._candidates.get(queue))
 
-    def pop(self, queue: ResourceNode) -> Admitted:
+    def pop(self, queue: ResourceNode) -> AdmittedWorkload:
         return self._candidates[queue].popleft()
 
     def drop(self, queue: ResourceNode) -> None:
@@ -199,7 +201,7 @@ class _QueueOrder:
         best_queue: ResourceNode | None = None
         largest_share = LESS_THAN_ANY
         for queue in cohort.queues:
-            if queue in self._pruned or not queue.active:
+            if queue in self._pruned or not queue.is_active:
                 continue
             queue_share = share(queue)
             if (self._is_exempt(queue, queue_share) and queue is not self._ctx.cq.node) or not self.has_candidates(

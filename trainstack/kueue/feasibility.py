@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainstack.kueue.model import FlavorResource, PodSet, Usage, Workload
-from trainstack.kueue.node_affinity import suits, untolerated
+from trainstack.kueue.node_affinity import find_untolerated_taint, suits
 from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot
 
 Amount = tuple[FlavorResource, int]
@@ -53,7 +53,7 @@ def _choices(pods: PodSet, cq: QueueSnapshot) -> Iterator[tuple[tuple[Amount, ..
             tuple(((flavor.name, resource), requests[resource]) for resource in resources)
             for flavor in group.flavors
             if flavor is not None
-            and untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is None
+            and find_untolerated_taint(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is None
             and suits(pods.selector, pods.affinity, flavor.labels, group.keys)
         )
         yield tuple(
@@ -67,7 +67,7 @@ def kind_of(needs: Needs) -> Hashable:
     return needs.priority, choices
 
 
-def floor(needs: Sequence[Needs]) -> Needs:
+def minimum_needs(needs: Sequence[Needs]) -> Needs:
     """Return the minimum of needs of one kind: if it is not admissible, none of them is."""
     first = needs[0]
     if len(needs) == 1:
@@ -129,7 +129,7 @@ class FeasibilityFilter:
             self._borrowing.pop(fr, None)
             self._last_changes[fr[0]] = self.changes
 
-    def unchanged(self, flavors: Iterable[str], since: int) -> bool:
+    def is_unchanged(self, flavors: Iterable[str], since: int) -> bool:
         for name in flavors:  # noqa: SIM110 (a hot path: `all` with a generator is slower)
             if self._last_changes.get(name, 0) > since:
                 return False

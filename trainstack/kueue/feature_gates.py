@@ -67,7 +67,7 @@ GATES: Mapping[str, Gate] = {
 }
 
 
-LOCKED = ("ConfigurableResourceTransformations",)
+LOCKED_GATES = ("ConfigurableResourceTransformations",)
 """Gates that Kueue v0.15 requires to have their default value."""
 GROUPS_OF_GATES = ("AllAlpha", "AllBeta")
 """All gates of a stage."""
@@ -75,7 +75,7 @@ GROUPS_OF_GATES = ("AllAlpha", "AllBeta")
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    changed: Mapping[str, bool] = field(default_factory=dict)
+    overrides: Mapping[str, bool] = field(default_factory=dict)
     """The gates that have another value than their default, or are not in the release's table."""
     gates: Mapping[str, Gate] = field(default_factory=lambda: GATES)
     """The table of the release."""
@@ -89,14 +89,14 @@ class FeatureGates:
         }
         return cls(overrides, table)
 
-    def on(self, name: str) -> bool:
+    def is_enabled(self, name: str) -> bool:
         """Return a gate's value. A gate that the release does not have is as v0.15's default, or off."""
         gate = self.gates.get(name) or GATES.get(name)
-        return self.changed.get(name, gate is not None and gate.default)
+        return self.overrides.get(name, gate is not None and gate.default)
 
-    def unmodelled(self) -> Iterator[str]:
+    def unmodeled_gates(self) -> Iterator[str]:
         """Yield why verdicts are unknown with these gates, by gate."""
-        for name, is_on in sorted(self.changed.items()):
+        for name, is_on in sorted(self.overrides.items()):
             gate = self.gates.get(name)
             text = f"feature gate {name}={str(is_on).lower()}"
             if gate is None:
@@ -105,10 +105,10 @@ class FeatureGates:
                 yield f"{text}: {gate.reason}"
 
 
-DEFAULTS = FeatureGates()
+DEFAULT_GATES = FeatureGates()
 
 
-def from_arguments(arguments: Iterable[str]) -> dict[str, bool]:
+def parse_gate_arguments(arguments: Iterable[str]) -> dict[str, bool]:
     """Return the gates of the manager's arguments: `--feature-gates=A=true,B=false`, also as two arguments."""
     words = iter(arguments)
     values: dict[str, bool] = {}

@@ -9,7 +9,7 @@ _LIVE_KEYS = {"namespaces": "namespaceSelector", "cohort": "cohortName"}
 
 def queue_path(model: Model, cluster_queue: str, key: str = "") -> str:
     """Return the path of a cluster queue, or of its field with this settings key."""
-    if not model.declared:
+    if not model.is_declared:
         return f"ClusterQueue {cluster_queue}" + (f" spec.{_LIVE_KEYS.get(key, key)}" if key else "")
     path = f"queues.clusterQueues[{cluster_queue}]"
     return child(path, key) if key else path
@@ -22,15 +22,15 @@ def quota_path(model: Model, cluster_queue: str, flavor: str, resource: str, key
     """
     path = queue_path(model, cluster_queue)
     for index, group in enumerate((model.cluster_queues or {})[cluster_queue].groups):
-        if flavor in group.flavors and resource in group.covered:
+        if flavor in group.flavors and resource in group.covered_resources:
             field = f"resourceGroups[{index}].flavors[{flavor}].resources[{resource}].{key}"
-            return f"{path}.{field}" if model.declared else f"{path} spec.{field}"
+            return f"{path}.{field}" if model.is_declared else f"{path} spec.{field}"
     return path
 
 
 def local_queue_path(model: Model, namespace: str, name: str, key: str) -> str:
     """Return the path of a local queue's field; in the settings with the queue's index if its name is not unique."""
-    if not model.declared:
+    if not model.is_declared:
         return f"LocalQueue {namespace}/{name} spec.{key}"
     names = [queue_name for _, queue_name in (model.local_queues or {})]
     element = name if names.count(name) == 1 else str(list(model.local_queues or {}).index((namespace, name)))

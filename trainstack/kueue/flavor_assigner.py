@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from trainstack.kueue.model import FlavorFungibility, FlavorResource, PodSet, Workload
-from trainstack.kueue.node_affinity import suits, untolerated
+from trainstack.kueue.node_affinity import find_untolerated_taint, suits
 from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot
 
 
@@ -36,7 +36,7 @@ class GranularMode:
 _WORST_MODE, _BEST_MODE = GranularMode(Mode.NO_FIT, 2**31), GranularMode(Mode.FIT, 0)
 
 
-Tried = tuple[Mapping[str, int], ...]
+TriedFlavors = tuple[Mapping[str, int], ...]
 """By pod set, the index of the last tried flavor of each resource; -1: the group's last flavor."""
 
 
@@ -54,7 +54,7 @@ class PodSetAssignment:
     requests: Mapping[str, int]
     flavors: dict[str, FlavorAssignment] = field(default_factory=dict)
     """By resource; empty if a resource group has no flavor for the pod set."""
-    tried: dict[str, int] = field(default_factory=dict)
+    tried_flavors: dict[str, int] = field(default_factory=dict)
     fits: bool = True
     """Whether every resource group fits without preemption."""
 
@@ -78,15 +78,15 @@ class Assignment:
         return min((pods.mode for pods in self.pod_sets), default=Mode.NO_FIT)
 
     @property
-    def tried(self) -> Tried:
-        return tuple(pods.tried for pods in self.pod_sets)
+    def tried_flavors(self) -> TriedFlavors:
+        return tuple(pods.tried_flavors for pods in self.pod_sets)
 
     @property
-    def unfinished(self) -> bool:
+    def has_untried_flavors(self) -> bool:
         """Whether the next attempt continues with flavors not tried yet. Source: PendingFlavors, workload.go."""
-        return any(index != -1 for pods in self.pod_sets for index in pods.tried.values())
+        return any(index != -1 for pods in self.pod_sets for index in pods.tried_flavors.values())
 
-    def contested(self) -> set[FlavorResource]:
+    def contested_resources(self) -> set[FlavorResource]:
         """Return the resources to free by preemption. Source: flavorResourcesNeedPreemption, preemption.go."""
         return {
             (assignment.flavor, resource)
@@ -100,13 +100,13 @@ Oracle = Callable[[FlavorResource, int], tuple[Mode, int]]
 """Simulates preemption for an amount of one flavor and resource; returns the mode and the borrowing level after it."""
 
 
-def assign(
+def assign_flavors(
     workload: Workload,
     cq: QueueSnapshot,
     oracle: Oracle,
     *,
     counts: Sequence[int] | None = None,
-    tried: Tried = (),
+    tried_flavors: TriedFlavors = (),
 ) -> Assignment:
     """Assign flavors of a cluster queue to a workload.
 
@@ -126,7 +126,7 @@ def assign(
             cq,
             oracle,
             assignment.usage,
-            tried[first_index] if first_index < len(tried) else {},
+            tried_flavors[first_index] if first_index < len(tried_flavors) else {},
         )
         assignment.pod_sets += group_assignments
         for pods in group_assignments:
@@ -150,13 +150,13 @@ def pod_set_groups(workload: Workload) -> list[list[int]]:
 def _pod_set_without_flavors(pods: PodSet, cq: QueueSnapshot, reduced_count: int | None) -> PodSetAssignment:
     """Return a pod set without flavors. `reduced_count`: in partial admission; ignored if the pod set has no pods."""
     count = reduced_count if reduced_count is not None and pods.count else pods.count
-    requests = scaled(pods, count)
+    requests = scale_requests(pods, count)
     if "pods" in cq.group_of:
         requests["pods"] = count
     return PodSetAssignment(pods.name, count, requests)
 
 
-def scaled(pods: PodSet, count: int) -> dict[str, int]:
+def scale_requests(pods: PodSet, count: int) -> dict[str, int]:
     """Return the requests of `count` pods of a pod set. Source: ScaledTo, pkg/workload/workload.go."""
     if pods.count in (0, count):
         return dict(pods.requests)
@@ -189,7 +189,9 @@ def _assign_group(
         group_flavors: dict[str, FlavorAssignment] = {}
         fits, last_index = False, -1
         if resource_group is not None:
-            requests = {name: number for name, number in total_requests.items() if name in resource_group.covered}
+            requests = {
+                name: number for name, number in total_requests.items() if name in resource_group.covered_resources
+            }
             search = _FlavorSearch(group, cq, resource_group, oracle, usage)
             group_flavors, last_index, fits = search.run(requests, tried_flavors.get(resource, -1) + 1)
         all_fit = all_fit and fits
@@ -201,7 +203,7 @@ def _assign_group(
     for pods in group_assignments:
         pods.fits = all_fit
         pods.flavors = {name: assignment for name, assignment in assignments.items() if name in pods.requests}
-        pods.tried = {name: index for name, index in last_tried.items() if name in pods.requests}
+        pods.tried_flavors = {name: index for name, index in last_tried.items() if name in pods.requests}
 
 
 @dataclass(slots=True)
@@ -228,7 +230,7 @@ class _FlavorSearch:
             if not _should_try_next_flavor(mode, fungibility):
                 best_assignments, best_mode = assignments, mode
                 break
-            if preferred(mode, best_mode, fungibility):
+            if is_preferred(mode, best_mode, fungibility):
                 best_assignments, best_mode = assignments, mode
         if last_index == len(self.group.names) - 1:
             last_index = -1
@@ -238,9 +240,12 @@ class _FlavorSearch:
     def _matches(self, index: int, pods: PodSet) -> bool:
         """Whether the pods may run on the flavor's nodes. Source: checkFlavorForPodSets."""
         flavor = self.group.flavors[index]
-        if flavor is None or self.cq.mismatch(flavor, pods, self.group) is not None:
+        if flavor is None or self.cq.topology_mismatch(flavor, pods, self.group) is not None:
             return False
-        if flavor.taints and untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is not None:
+        if (
+            flavor.taints
+            and find_untolerated_taint(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is not None
+        ):
             return False
         return not (pods.selector or pods.affinity) or suits(
             pods.selector, pods.affinity, flavor.labels, self.group.keys
@@ -254,7 +259,7 @@ class _FlavorSearch:
         worst_mode = _BEST_MODE
         for resource, number in requests.items():
             mode = self._quota_mode((flavor, resource), number)
-            if preferred(worst_mode, mode, self.cq.spec.fungibility):
+            if is_preferred(worst_mode, mode, self.cq.spec.fungibility):
                 worst_mode = mode
             if worst_mode.mode is Mode.NO_FIT:
                 break
@@ -284,13 +289,13 @@ def _should_try_next_flavor(mode: GranularMode, fungibility: FlavorFungibility) 
     return mode.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
 
 
-def preferred(one: GranularMode, other: GranularMode, fungibility: FlavorFungibility) -> bool:
+def is_preferred(first_mode: GranularMode, second_mode: GranularMode, fungibility: FlavorFungibility) -> bool:
     """Whether one mode is better than another. Source: isPreferred.
 
     `preference: BorrowingOverPreemption` compares the borrowing level before the preemption mode, as in the source.
     """
-    if one.mode is Mode.NO_FIT or other.mode is Mode.NO_FIT:
-        return other.mode is Mode.NO_FIT and one.mode is not Mode.NO_FIT
+    if first_mode.mode is Mode.NO_FIT or second_mode.mode is Mode.NO_FIT:
+        return second_mode.mode is Mode.NO_FIT and first_mode.mode is not Mode.NO_FIT
     if fungibility.preference == "BorrowingOverPreemption":
-        return (-one.level, one.mode) > (-other.level, other.mode)
-    return (one.mode, -one.level) > (other.mode, -other.level)
+        return (-first_mode.level, first_mode.mode) > (-second_mode.level, second_mode.mode)
+    return (first_mode.mode, -first_mode.level) > (second_mode.mode, -second_mode.level)

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from trainstack.kueue.model import Usage
-from trainstack.kueue.quantities import quantity, readable
-from trainstack.kueue.verdict import Assigned, Verdict
+from trainstack.kueue.quantities import format_quantity, format_readable
+from trainstack.kueue.verdict import PodSetAdmission, Verdict
 from trainstack.objects.ownership import listed
 
 _MAX_NAMES = 4
@@ -17,11 +17,11 @@ def summary(verdict: Verdict) -> str:
 
     A verdict of Kueue's own code is marked: `fits (by the code of Kueue v0.15.2): on a100, in example.com/rack r1`.
     """
-    parts = [placed(verdict.assigned)] if verdict.assigned else []
+    parts = [describe_assignment(verdict.assigned)] if verdict.assigned else []
     if verdict.assigned and not any(verdict.usage.values()):
         parts.append("uses no quota, because its pods request nothing that Kueue counts")
     if verdict.borrowed:
-        parts.append(f"borrows {amounts(verdict.borrowed)}")
+        parts.append(f"borrows {describe_usage(verdict.borrowed)}")
     if verdict.preempts:
         parts.append(f"preempts {listed(verdict.preempts, _MAX_NAMES)}")
     if verdict.checks:
@@ -33,7 +33,7 @@ def summary(verdict: Verdict) -> str:
     return ": ".join(filter(None, [f"{verdict.outcome}{mark}", "; ".join(parts)]))
 
 
-def lines(verdicts: Iterable[Verdict]) -> list[str]:
+def verdict_lines(verdicts: Iterable[Verdict]) -> list[str]:
     """Return one line per distinct verdict, with its runs: `digits, digits-2: fits: on cpu`."""
     names: dict[str, list[str]] = {}
     for verdict in verdicts:
@@ -41,18 +41,18 @@ def lines(verdicts: Iterable[Verdict]) -> list[str]:
     return [f"{listed(runs, _MAX_NAMES)}: {text}" for text, runs in names.items()]
 
 
-def placed(assigned: Sequence[Assigned]) -> str:
+def describe_assignment(admissions: Sequence[PodSetAdmission]) -> str:
     """Name the flavors: `on a100`, or if pod sets differ `1 master on cpu, 3 worker on a100`."""
-    flavors = {pods.pod_set: " and ".join(dict.fromkeys(pods.flavors.values())) or "no flavor" for pods in assigned}
-    domains = {pods.pod_set: _narrowest_domain(pods) for pods in assigned}
+    flavors = {pods.pod_set: " and ".join(dict.fromkeys(pods.flavors.values())) or "no flavor" for pods in admissions}
+    domains = {pods.pod_set: _narrowest_domain(pods) for pods in admissions}
     if len(set(flavors.values())) == 1 and len(set(domains.values())) == 1:
         return f"on {next(iter(flavors.values()))}{next(iter(domains.values()))}"
     return ", ".join(
-        f"{pods.count} {pods.pod_set} on {flavors[pods.pod_set]}{domains[pods.pod_set]}" for pods in assigned
+        f"{pods.count} {pods.pod_set} on {flavors[pods.pod_set]}{domains[pods.pod_set]}" for pods in admissions
     )
 
 
-def _narrowest_domain(pods: Assigned) -> str:
+def _narrowest_domain(pods: PodSetAdmission) -> str:
     """Name the narrowest domain that contains all pods: `, in example.com/rack r1`."""
     if not pods.domains:
         return ""
@@ -66,11 +66,11 @@ def _narrowest_domain(pods: Assigned) -> str:
     return f", in {shared_levels[-1]} {pods.domains[0].values[len(shared_levels) - 1]}"
 
 
-def amounts(usage: Usage) -> str:
+def describe_usage(usage: Usage) -> str:
     """Format a usage: `4 nvidia.com/gpu and 8Gi memory on a100`."""
     by_flavor: dict[str, list[str]] = {}
     for (flavor, resource), number in usage.items():
-        by_flavor.setdefault(flavor, []).append(f"{readable(resource, number)} {resource}")
+        by_flavor.setdefault(flavor, []).append(f"{format_readable(resource, number)} {resource}")
     return ", ".join(f"{' and '.join(texts)} on {flavor}" for flavor, texts in by_flavor.items())
 
 
@@ -81,12 +81,12 @@ def as_data(verdict: Verdict) -> dict[str, Any]:
     verdict_data["usage"] = _usage_rows(verdict.usage)
     verdict_data["borrowed"] = _usage_rows(verdict.borrowed)
     for reason, body in zip(verdict.reasons, verdict_data["lacks"], strict=True):
-        body["missing"] = quantity(reason.resource, reason.missing) if reason.resource else ""
+        body["missing"] = format_quantity(reason.resource, reason.missing) if reason.resource else ""
     return verdict_data
 
 
 def _usage_rows(usage: Usage) -> list[Mapping[str, str]]:
     return [
-        {"flavor": flavor, "resource": resource, "amount": quantity(resource, number)}
+        {"flavor": flavor, "resource": resource, "amount": format_quantity(resource, number)}
         for (flavor, resource), number in usage.items()
     ]

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.from_objects import declared_objects, read_snapshot
-from trainstack.kueue.managed_jobs import installed_configuration
+from trainstack.kueue.from_objects import admission_objects, read_queue_state
+from trainstack.kueue.managed_jobs import configuration_after_install
 from trainstack.kueue.model import QueueState
 from trainstack.objects.labels import RUN, is_field_manager
 from trainstack.objects.ownership import identity
@@ -18,13 +18,13 @@ _DECISIVE_KINDS = {"AdmissionCheck", "Cohort", "LimitRange", "Namespace", "Workl
 """Kinds without which the available quota, the admitted namespaces or the requests of pods are unknown."""
 
 
-def snapshot(
+def queue_state_after_up(
     lists: Lists,
-    declared: Declared,
+    stack_objects: Declared,
     *,
-    without: Collection[tuple[str, str]] = (),
-    grows: bool = False,
-    kueue: Body | None = None,
+    ignored_runs: Collection[tuple[str, str]] = (),
+    has_autoscaler: bool = False,
+    kueue_configuration: Body | None = None,
     release: str = "",
 ) -> QueueState:
     """Return the queues and workloads after `up` has applied the environment's objects.
@@ -39,16 +39,23 @@ def snapshot(
     )
     if unread_kinds & _DECISIVE_KINDS:
         unread_kinds.add("ClusterQueue")
-    live_objects = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
-    if (install := declared.settings.operators.kueue) is not None:
-        kueue, release = installed_configuration(kueue, install.configuration), install.manifest.version
-    merged_objects = list(with_declared(live_objects, declared_objects(declared)))
-    queue_state = read_snapshot(merged_objects, unread=unread_kinds, kueue=kueue, release=release)
+    live_objects = [
+        body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, ignored_runs)
+    ]
+    if (install := stack_objects.settings.operators.kueue) is not None:
+        kueue_configuration, release = (
+            configuration_after_install(kueue_configuration, install.configuration),
+            install.manifest.version,
+        )
+    merged_objects = list(merge_declared_objects(live_objects, admission_objects(stack_objects)))
+    queue_state = read_queue_state(
+        merged_objects, unread_kinds=unread_kinds, kueue_configuration=kueue_configuration, release=release
+    )
     checks = queue_state.model.active_checks
     if checks is not None:
         # As without a cluster: whether their controllers accept them is known only after `up`.
         checks = {**checks, **dict.fromkeys(_names_changed_by_up("AdmissionCheck", live_objects, merged_objects), True)}
-    return replace(queue_state, model=replace(queue_state.model, grows=grows, active_checks=checks))
+    return replace(queue_state, model=replace(queue_state.model, has_autoscaler=has_autoscaler, active_checks=checks))
 
 
 def _names_changed_by_up(kind: str, live: Iterable[Body], merged: Iterable[Body]) -> list[str]:
@@ -61,10 +68,10 @@ def _names_changed_by_up(kind: str, live: Iterable[Body], merged: Iterable[Body]
     ]
 
 
-def with_declared(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
+def merge_declared_objects(live_objects: Iterable[Body], declared_bodies: Iterable[Body]) -> Iterator[Body]:
     """Yield live objects with the declared fields applied; fields and labels of other managers are kept."""
-    unmatched = {identity(body): body for body in declared}
-    for body in live:
+    unmatched = {identity(body): body for body in declared_bodies}
+    for body in live_objects:
         declared_body = unmatched.pop(identity(body), None)
         yield body if declared_body is None else _merge(body, declared_body)
     yield from unmatched.values()

@@ -10,12 +10,18 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.differences import Release, release_of
+from trainstack.kueue.differences import KueueRelease, release_of
 from trainstack.kueue.feature_gates import FeatureGates
-from trainstack.kueue.fields import unmodelled_fields
-from trainstack.kueue.managed_jobs import blocks_admission, declared_configuration, frameworks, managed_namespaces
+from trainstack.kueue.fields import unmodeled_fields
+from trainstack.kueue.managed_jobs import (
+    blocks_admission,
+    configuration_from_settings,
+    frameworks,
+    managed_namespace_selector,
+)
 from trainstack.kueue.model import (
-    Admitted,
+    AdmittedWorkload,
+    ClusterNode,
     ClusterQueue,
     Cohort,
     FairStrategy,
@@ -26,7 +32,6 @@ from trainstack.kueue.model import (
     LimitRange,
     LocalQueue,
     Model,
-    Node,
     Preemption,
     Preference,
     QueueState,
@@ -36,9 +41,9 @@ from trainstack.kueue.model import (
     Transformation,
     Workload,
 )
-from trainstack.kueue.pod_requests import selector, tolerations
-from trainstack.kueue.quantities import WHOLE, exact, exactly, value
-from trainstack.kueue.releases import declared_release
+from trainstack.kueue.pod_requests import label_selector, tolerations
+from trainstack.kueue.quantities import WHOLE, resource_value, resources_to_billionths, to_billionths
+from trainstack.kueue.releases import release_from_settings
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import NAMESPACE_NAME
 from trainstack.settings.sections.operators import KueueConfiguration
@@ -49,25 +54,25 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-def declared_model(declared: Declared) -> Model:
+def stack_model(stack_objects: Declared) -> Model:
     """Return the model of an environment's files; queues that another stack declares are unknown."""
-    environment = declared.settings.environment
+    environment = stack_objects.settings.environment
     is_owner = environment.profile == "owner" and "platform" in environment.layers
     unread_kinds = ("Node", "RuntimeClass") if is_owner else (*_OWNER_KINDS, "Node", "RuntimeClass")
-    kueue = declared.settings.operators.kueue
-    configuration = declared_configuration(kueue.configuration if kueue else KueueConfiguration())
+    kueue = stack_objects.settings.operators.kueue
+    configuration = configuration_from_settings(kueue.configuration if kueue else KueueConfiguration())
     return read_model(
-        declared_objects(declared),
-        unread=unread_kinds,
-        declared=True,
-        kueue=configuration,
-        release=declared_release(declared.settings),
+        admission_objects(stack_objects),
+        unread_kinds=unread_kinds,
+        is_declared=True,
+        kueue_configuration=configuration,
+        release=release_from_settings(stack_objects.settings),
     )
 
 
-def declared_objects(declared: Declared) -> list[Body]:
+def admission_objects(stack_objects: Declared) -> list[Body]:
     """Return the declared objects that admission depends on."""
-    return [*declared.namespaces.of_kind("Namespace"), *declared.queues.manifests]
+    return [*stack_objects.namespaces.of_kind("Namespace"), *stack_objects.queues.manifests]
 
 
 _OWNER_KINDS = ("ResourceFlavor", "Topology", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")
@@ -76,9 +81,9 @@ _OWNER_KINDS = ("ResourceFlavor", "Topology", "ClusterQueue", "LocalQueue", "Wor
 def read_model(
     objects: Iterable[Body],
     *,
-    unread: Container[str] = (),
-    declared: bool = False,
-    kueue: Body | None = None,
+    unread_kinds: Container[str] = (),
+    is_declared: bool = False,
+    kueue_configuration: Body | None = None,
     release: str = "",
 ) -> Model:
     """Return the model of objects; kinds that admission does not depend on are ignored.
@@ -87,15 +92,15 @@ def read_model(
     `kueue_configuration`: of the running Kueue, if known. `release`: its release; empty: unknown.
     """
     kueue_release = release_of(release)
-    resources: Body = (kueue or {}).get("resources") or {}
-    gates = FeatureGates.read(kueue, kueue_release.gates)
+    resources: Body = (kueue_configuration or {}).get("resources") or {}
+    gates = FeatureGates.read(kueue_configuration, kueue_release.gates)
     objects_by_kind: dict[str, dict[str, Body]] = defaultdict(dict)
     for body in objects:
         metadata = body["metadata"]
         objects_by_kind[body["kind"]][f"{metadata.get('namespace', '')}/{metadata['name']}"] = body
 
     def read_kind(kind: str, read: Callable[[Body], T], key: Callable[[Body], K]) -> dict[K, T] | None:
-        return None if kind in unread else {key(body): read(body) for body in objects_by_kind[kind].values()}
+        return None if kind in unread_kinds else {key(body): read(body) for body in objects_by_kind[kind].values()}
 
     nodes, topologies = read_kind("Node", _node, _name), read_kind("Topology", _levels, _name)
     calculated_reasons = _calculated_reasons(topologies)
@@ -112,7 +117,7 @@ def read_model(
         local_queues=read_kind("LocalQueue", _local_queue, lambda body: (body["metadata"]["namespace"], _name(body))),
         cohorts={
             _name(body): _cohort(gates, body)
-            for body in (objects_by_kind["Cohort"].values() if gates.on("HierarchicalCohorts") else ())
+            for body in (objects_by_kind["Cohort"].values() if gates.is_enabled("HierarchicalCohorts") else ())
         },
         namespaces={
             _name(body): {**(body["metadata"].get("labels") or {}), NAMESPACE_NAME: _name(body)}
@@ -120,30 +125,32 @@ def read_model(
         },
         priorities=read_kind("WorkloadPriorityClass", lambda body: body["value"], _name),
         # Whether the controller of a declared check is active is known only in a cluster.
-        active_checks=read_kind("AdmissionCheck", lambda body: declared or _is_active(body), _name),
+        active_checks=read_kind("AdmissionCheck", lambda body: is_declared or _is_active(body), _name),
         multikueue_checks=_checks_of(MULTI_KUEUE, objects_by_kind["AdmissionCheck"].values()),
         provisioning_checks=_checks_of(PROVISIONING, objects_by_kind["AdmissionCheck"].values()),
         topologies=topologies,
-        limit_ranges={name: limit_ranges(items) for name, items in limits_by_namespace.items()},
+        limit_ranges={name: merge_limit_ranges(items) for name, items in limits_by_namespace.items()},
         overheads=read_kind("RuntimeClass", lambda body: (body.get("overhead") or {}).get("podFixed") or {}, _name),
-        excluded=tuple(resources.get("excludeResourcePrefixes") or ()),
+        excluded_prefixes=tuple(resources.get("excludeResourcePrefixes") or ()),
         transformations={
-            body["input"]: Transformation(exactly(body.get("outputs")), body.get("strategy") == "Replace")
+            body["input"]: Transformation(
+                resources_to_billionths(body.get("outputs")), body.get("strategy") == "Replace"
+            )
             for body in resources.get("transformations") or ()
         },
-        fair_sharing=_fair_strategies(kueue or {}),
-        admission_fair_sharing=gates.on("AdmissionFairSharing")
-        and (kueue or {}).get("admissionFairSharing") is not None,
-        requeued_by_creation=_requeues_by_creation((kueue or {}).get("waitForPodsReady") or {}),
+        fair_sharing=_fair_strategies(kueue_configuration or {}),
+        admission_fair_sharing=gates.is_enabled("AdmissionFairSharing")
+        and (kueue_configuration or {}).get("admissionFairSharing") is not None,
+        requeues_by_creation=_requeues_by_creation((kueue_configuration or {}).get("waitForPodsReady") or {}),
         release=kueue_release,
         gates=gates,
-        frameworks=frameworks(kueue),
-        managed_namespaces=managed_namespaces(kueue, gates),
-        blocks_admission=blocks_admission(kueue),
+        frameworks=frameworks(kueue_configuration),
+        managed_namespaces=managed_namespace_selector(kueue_configuration, gates),
+        blocks_admission=blocks_admission(kueue_configuration),
         default_priority=min((body["value"] for body in priority_classes if body.get("globalDefault")), default=0),
-        unmodelled=_unmodelled_fields(objects_by_kind, kueue, kueue_release),
+        unmodeled_fields=_unmodelled_fields(objects_by_kind, kueue_configuration, kueue_release),
         nodes=None if nodes is None else tuple(nodes.values()),
-        declared=declared,
+        is_declared=is_declared,
     )
 
 
@@ -152,23 +159,27 @@ def read_cluster_queue(body: Body, model: Model) -> ClusterQueue:
     return _cluster_queue(model.gates, model.release, _calculated_reasons(model.topologies), body)
 
 
-def read_snapshot(
-    objects: Iterable[Body], *, unread: Container[str] = (), kueue: Body | None = None, release: str = ""
+def read_queue_state(
+    objects: Iterable[Body],
+    *,
+    unread_kinds: Container[str] = (),
+    kueue_configuration: Body | None = None,
+    release: str = "",
 ) -> QueueState:
     """Return a model with the admitted and pending workloads of Kueue's Workloads. Arguments as in `read_model`."""
     bodies = list(objects)
-    model = read_model(bodies, unread=unread, kueue=kueue, release=release)
+    model = read_model(bodies, unread_kinds=unread_kinds, kueue_configuration=kueue_configuration, release=release)
     workloads = [read_kueue_workload(body, model) for body in bodies if body["kind"] == "Workload"]
     return QueueState(
         model=model,
-        admitted=tuple(workload for workload in workloads if isinstance(workload, Admitted)),
+        admitted=tuple(workload for workload in workloads if isinstance(workload, AdmittedWorkload)),
         pending=tuple(workload for workload in workloads if isinstance(workload, Workload)),
         objects=tuple(bodies),
-        configuration=kueue,
+        configuration=kueue_configuration,
     )
 
 
-def limit_ranges(items: Iterable[Body]) -> tuple[LimitRange, ...]:
+def merge_limit_ranges(limits: Iterable[Body]) -> tuple[LimitRange, ...]:
     """Merge the limits of a namespace's LimitRanges, into one for containers and one for pods.
 
     Source: Summarize in Kueue's pkg/util/limitrange/limitrange.go, and the API server's own defaults of a LimitRange.
@@ -182,20 +193,20 @@ def limit_ranges(items: Iterable[Body]) -> tuple[LimitRange, ...]:
         default_requests: dict[str, int] = {}
         ratios: dict[str, Fraction] = {}
         # The tightest bounds and the first defaults apply; the API server adds defaults to each LimitRange.
-        limits_of_kind = [limit for limit in items if limit["type"] == kind]
+        limits_of_kind = [limit for limit in limits if limit["type"] == kind]
         for limit in limits_of_kind:
-            highest, lowest = exactly(limit.get("max")), exactly(limit.get("min"))
+            highest, lowest = resources_to_billionths(limit.get("max")), resources_to_billionths(limit.get("min"))
             maximum |= {name: min(number, maximum.get(name, number)) for name, number in highest.items()}
             minimum |= {name: max(number, minimum.get(name, number)) for name, number in lowest.items()}
-            for name, number in exactly(limit.get("maxLimitRequestRatio")).items():
+            for name, number in resources_to_billionths(limit.get("maxLimitRequestRatio")).items():
                 ratios[name] = min(Fraction(number, WHOLE), ratios.get(name, Fraction(number, WHOLE)))
             if kind == "Container":
-                limit_default = {**highest, **exactly(limit.get("default"))}
+                limit_default = {**highest, **resources_to_billionths(limit.get("default"))}
                 default_limits = {**limit_default, **default_limits}
                 default_requests = {
                     **lowest,
                     **limit_default,
-                    **exactly(limit.get("defaultRequest")),
+                    **resources_to_billionths(limit.get("defaultRequest")),
                     **default_requests,
                 }
         if limits_of_kind:
@@ -208,15 +219,15 @@ def _name(body: Body) -> str:
 
 
 def _unmodelled_fields(
-    objects_by_kind: Mapping[str, Mapping[str, Body]], kueue: Body | None, release: Release
+    objects_by_kind: Mapping[str, Mapping[str, Body]], kueue: Body | None, release: KueueRelease
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     objects = {
         (kind, key.removeprefix("/")): body
         for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")
         for key, body in objects_by_kind[kind].items()
     }
-    fields_by_object = {key: tuple(unmodelled_fields(key[0], body, release.fields)) for key, body in objects.items()}
-    fields_by_object["Configuration", ""] = tuple(unmodelled_fields("Configuration", kueue or {}, release.fields))
+    fields_by_object = {key: tuple(unmodeled_fields(key[0], body, release.fields)) for key, body in objects.items()}
+    fields_by_object["Configuration", ""] = tuple(unmodeled_fields("Configuration", kueue or {}, release.fields))
     return {key: fields for key, fields in fields_by_object.items() if fields}
 
 
@@ -242,7 +253,7 @@ def _flavor(gates: FeatureGates, body: Body) -> Flavor:
         labels=spec.get("nodeLabels") or {},
         taints=_taints(spec.get("nodeTaints")),
         tolerations=tolerations(spec.get("tolerations") or ()),
-        topology=spec.get("topologyName") if gates.on("TopologyAwareScheduling") else None,
+        topology=spec.get("topologyName") if gates.is_enabled("TopologyAwareScheduling") else None,
     )
 
 
@@ -255,7 +266,7 @@ def _cohort(gates: FeatureGates, body: Body) -> Cohort:
 def _weight(spec: Body) -> float:
     """Source: parseFairWeight in pkg/cache/scheduler/fair_sharing.go."""
     weight = (spec.get("fairSharing") or {}).get("weight")
-    return 1.0 if weight is None else exact(str(weight)) / WHOLE
+    return 1.0 if weight is None else to_billionths(str(weight)) / WHOLE
 
 
 def _levels(body: Body) -> tuple[str, ...]:
@@ -263,7 +274,7 @@ def _levels(body: Body) -> tuple[str, ...]:
 
 
 def _cluster_queue(
-    gates: FeatureGates, release: Release, calculated_reasons: Container[str], body: Body
+    gates: FeatureGates, release: KueueRelease, calculated_reasons: Container[str], body: Body
 ) -> ClusterQueue:
     spec = body.get("spec") or {}
     groups = spec.get("resourceGroups") or ()
@@ -278,14 +289,14 @@ def _cluster_queue(
         # In v1beta1 it is `cohort`.
         cohort=spec.get("cohortName") or spec.get("cohort") or None,
         # A missing selector matches nothing, an empty one everything.
-        namespaces=None if spec.get("namespaceSelector") is None else selector(spec["namespaceSelector"]),
-        strict=spec.get("queueingStrategy") == "StrictFIFO",
+        namespace_selector=None if spec.get("namespaceSelector") is None else label_selector(spec["namespaceSelector"]),
+        is_strict_fifo=spec.get("queueingStrategy") == "StrictFIFO",
         preemption=_preemption(spec.get("preemption") or {}),
         fungibility=_fungibility(gates, release, spec.get("flavorFungibility") or {}),
         stop_policy=spec.get("stopPolicy") or "None",
         checks=tuple(check["name"] for check in checks),
         check_flavors={check["name"]: frozenset(check["onFlavors"]) for check in checks if check.get("onFlavors")},
-        inactive=_inactivity_message(body, calculated_reasons),
+        inactive_message=_inactivity_message(body, calculated_reasons),
         weight=_weight(spec),
         usage_based=(spec.get("admissionScope") or {}).get("admissionMode") == "UsageBasedAdmissionFairSharing",
     )
@@ -297,7 +308,7 @@ _OPPOSITE_PREFERENCES: Mapping[str | None, Preference] = {
 }
 
 
-def _fungibility(gates: FeatureGates, release: Release, spec: Body) -> FlavorFungibility:
+def _fungibility(gates: FeatureGates, release: KueueRelease, spec: Body) -> FlavorFungibility:
     """Read the preference as v0.15 understands it. Source: isPreferred in flavorassigner.go."""
     # In v1beta1 `MayStopSearch` is called after its field.
     borrow: FungibilityPolicy = "TryNextFlavor" if spec.get("whenCanBorrow") == "TryNextFlavor" else "MayStopSearch"
@@ -307,7 +318,7 @@ def _fungibility(gates: FeatureGates, release: Release, spec: Body) -> FlavorFun
     preference: Preference | None = spec.get("preference")
     if release.preference_as_named:
         preference = _OPPOSITE_PREFERENCES.get(preference)
-    implicit = gates.on("FlavorFungibilityImplicitPreferenceDefault")
+    implicit = gates.is_enabled("FlavorFungibilityImplicitPreferenceDefault")
     if preference is None and implicit and borrow == "TryNextFlavor":
         preference = "BorrowingOverPreemption"
     return FlavorFungibility(borrow, preempt, preference)
@@ -357,10 +368,10 @@ def _quotas(gates: FeatureGates, groups: Iterable[Body]) -> dict[FlavorResource,
 
 def _quota(gates: FeatureGates, body: Body) -> Quota:
     nominal, borrowing_limit, lending_limit = (
-        None if body.get(key) is None else value(body["name"], body[key])
+        None if body.get(key) is None else resource_value(body["name"], body[key])
         for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
     )
-    return Quota(nominal or 0, borrowing_limit, lending_limit if gates.on("LendingLimit") else None)
+    return Quota(nominal or 0, borrowing_limit, lending_limit if gates.is_enabled("LendingLimit") else None)
 
 
 def _local_queue(body: Body) -> LocalQueue:
@@ -382,14 +393,15 @@ def _is_active(check: Body) -> bool:
     return any(condition["type"] == "Active" and condition["status"] == "True" for condition in conditions)
 
 
-def _node(body: Body) -> Node:
+def _node(body: Body) -> ClusterNode:
     spec = body.get("spec") or {}
-    return Node(
+    return ClusterNode(
         name=_name(body),
         labels=body["metadata"].get("labels") or {},
         taints=_taints(spec.get("taints")),
         allocatable={
-            name: value(name, text) for name, text in ((body.get("status") or {}).get("allocatable") or {}).items()
+            name: resource_value(name, text)
+            for name, text in ((body.get("status") or {}).get("allocatable") or {}).items()
         },
         unschedulable=bool(spec.get("unschedulable")),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.managed_jobs import adopting_queue
+from trainstack.kueue.managed_jobs import default_local_queue
 from trainstack.kueue.model import Model, QueueState, Workload
 from trainstack.kueue.topology_requests import topology_request
 from trainstack.objects.labels import RUN
@@ -25,7 +25,7 @@ _NODE_OWNERS = ("DaemonSet", "Node")
 """Owners whose pods are always on their nodes."""
 
 
-def case(state: QueueState, pods: Iterable[Body], submit: Iterable[Body], *, idle: bool) -> Body:
+def judge_case(state: QueueState, pods: Iterable[Body], submissions: Iterable[Body], *, idle: bool) -> Body:
     """Return a case in which each workload is judged alone.
 
     `pods`: the pods that are bound to nodes. `idle`: without admitted workloads, with all nodes ready, and only
@@ -36,31 +36,31 @@ def case(state: QueueState, pods: Iterable[Body], submit: Iterable[Body], *, idl
     bound = (pod for pod in pods if pod["spec"].get("nodeName") in names and not (idle and not _is_bound_to_node(pod)))
     return {
         "objects": [*_objects(state, idle=idle), *nodes, *map(_pod, bound)],
-        "submit": list(submit),
+        "submit": list(submissions),
         "alone": True,
         "configuration": _configuration(state),
     }
 
 
-def declared_submissions(declared: Declared, model: Model, workloads: Iterable[Workload]) -> dict[str, Body]:
+def run_submissions(stack_objects: Declared, model: Model, workloads: Iterable[Workload]) -> dict[str, Body]:
     """Return the Workloads that Kueue would create for these runs of an environment, by key."""
     workloads_by_run = {(workload.path, workload.key): workload for workload in workloads}
     submissions = {}
-    for path, run in runs_of(declared.settings):
+    for path, run in runs_of(stack_objects.settings):
         workload = workloads_by_run.get((path, f"{run.namespace}/{run.name}"))
-        if workload is not None and (run.queue or adopting_queue(model, run.namespace, framework_of(run))):
+        if workload is not None and (run.queue or default_local_queue(model, run.namespace, framework_of(run))):
             try:
-                launch, related_objects = declared.queued(run)
+                launch, related_objects = stack_objects.queued(run)
             except WorkloadError:
                 continue
             submissions[workload.key] = submission(workload, launch, related_objects)
     return submissions
 
 
-def submission(workload: Workload, launch: Body, others: Iterable[Body] = ()) -> Body:
+def submission(workload: Workload, launch: Body, related_objects: Iterable[Body] = ()) -> Body:
     """Return the Workload that Kueue would create for a launch. `workload`: as the simulator reads it."""
     pod_sets = []
-    for pods, pod_set in zip(launched_pods(launch, others), workload.pod_sets, strict=True):
+    for pods, pod_set in zip(launched_pods(launch, related_objects), workload.pod_sets, strict=True):
         template = {key: pods.template[key] for key in ("metadata", "spec") if key in pods.template}
         metadata = template.get("metadata") or {}
         template["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
@@ -115,7 +115,7 @@ def _configuration(state: QueueState) -> Body:
     resources = {
         key: value for key, value in (configuration.get("resources") or {}).items() if key != "deviceClassMappings"
     }
-    timestamp = "Creation" if model.requeued_by_creation else "Eviction"
+    timestamp = "Creation" if model.requeues_by_creation else "Eviction"
     fair_sharing = {"fairSharing": {"preemptionStrategies": list(model.fair_sharing)}} if model.fair_sharing else {}
     return {
         **({"resources": resources} if resources else {}),
@@ -180,7 +180,7 @@ def _is_bound_to_node(pod: Body) -> bool:
     return any(owner["kind"] in _NODE_OWNERS for owner in pod["metadata"].get("ownerReferences") or ())
 
 
-def without_runs(pods: Iterable[Body], runs: Iterable[tuple[str, str]]) -> list[Body]:
+def pods_without_runs(pods: Iterable[Body], runs: Iterable[tuple[str, str]]) -> list[Body]:
     """Return the pods without those of runs, by namespace and run id: a run does not compete with itself."""
     excluded_runs = set(runs)
     return [

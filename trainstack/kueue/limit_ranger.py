@@ -8,15 +8,15 @@ from fractions import Fraction
 from typing import Any
 
 from trainstack.kueue.model import LimitRange
-from trainstack.kueue.pod_requests import Exact, amounts_together, container_requests, is_of_whole_pods
-from trainstack.kueue.quantities import exactly
+from trainstack.kueue.pod_requests import Billionths, container_requests, is_pod_level_resource, total_amounts
+from trainstack.kueue.quantities import resources_to_billionths
 
 Body = Mapping[str, Any]
 
 
-def created_requests(spec: Body, limits: Sequence[LimitRange]) -> Exact:
+def requests_at_creation(spec: Body, limits: Sequence[LimitRange]) -> Billionths:
     """Return the requests of a pod without its overhead. `limits`: of its namespace."""
-    total = amounts_together(spec, lambda container: _requests_and_limits(container, limits)[0])
+    total = total_amounts(spec, lambda container: _requests_and_limits(container, limits)[0])
     return {**total, **_whole_pod_amounts(spec)[0]}
 
 
@@ -30,17 +30,17 @@ def refusals(spec: Body, limits: Sequence[LimitRange]) -> Iterator[str]:
                         f"{container_kind} {container['name']}", *_requests_and_limits(container, limits), bounds
                     )
         else:
-            container_limits = amounts_together(spec, lambda container: _requests_and_limits(container, limits)[1])
+            container_limits = total_amounts(spec, lambda container: _requests_and_limits(container, limits)[1])
             yield from _violations(
-                "a pod", created_requests(spec, limits), {**container_limits, **_whole_pod_amounts(spec)[1]}, bounds
+                "a pod", requests_at_creation(spec, limits), {**container_limits, **_whole_pod_amounts(spec)[1]}, bounds
             )
 
 
-def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple[Exact, Exact]:
+def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple[Billionths, Billionths]:
     """Return a container's requests and limits. Its limit is the default of its request, before a LimitRange's."""
     resources = container.get("resources") or {}
-    own_limits = exactly(resources.get("limits"))
-    own_requests = {**own_limits, **exactly(resources.get("requests"))}
+    own_limits = resources_to_billionths(resources.get("limits"))
+    own_requests = {**own_limits, **resources_to_billionths(resources.get("requests"))}
     for bounds in limits:
         if bounds.kind == "Container":
             own_limits = {**bounds.default_limits, **own_limits}
@@ -48,11 +48,15 @@ def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple
     return own_requests, own_limits
 
 
-def _whole_pod_amounts(spec: Body) -> tuple[Exact, Exact]:
+def _whole_pod_amounts(spec: Body) -> tuple[Billionths, Billionths]:
     """Return the requests and limits of the whole pod. With a limit, requests have defaults."""
     resources = spec.get("resources") or {}
     requests, limits = (
-        {name: number for name, number in exactly(resources.get(kind)).items() if is_of_whole_pods(name)}
+        {
+            name: number
+            for name, number in resources_to_billionths(resources.get(kind)).items()
+            if is_pod_level_resource(name)
+        }
         for kind in ("requests", "limits")
     )
     if limits:
@@ -63,7 +67,7 @@ def _whole_pod_amounts(spec: Body) -> tuple[Exact, Exact]:
     return requests, limits
 
 
-def _violations(name: str, requests: Exact, limits: Exact, bounds: LimitRange) -> Iterator[str]:
+def _violations(name: str, requests: Billionths, limits: Billionths, bounds: LimitRange) -> Iterator[str]:
     """Yield the bounds that the amounts violate.
 
     Source: minConstraint, maxConstraint and limitRequestRatioConstraint.

@@ -8,8 +8,8 @@ from typing import Any
 
 from trainstack.kueue.feature_gates import FeatureGates
 from trainstack.kueue.model import Model, Requirement
-from trainstack.kueue.node_affinity import selected
-from trainstack.kueue.pod_requests import selector
+from trainstack.kueue.node_affinity import selector_matches
+from trainstack.kueue.pod_requests import label_selector
 from trainstack.objects.labels import NAMESPACE_NAME
 from trainstack.platform.operators.kueue import admission_fields
 from trainstack.settings.sections.operators import KueueConfiguration
@@ -21,19 +21,19 @@ _POD_FRAMEWORK = "pod"
 """The framework whose webhook sets no queue."""
 
 
-def declared_configuration(declared: KueueConfiguration) -> Body:
+def configuration_from_settings(settings: KueueConfiguration) -> Body:
     """Return the declared Configuration as far as admission depends on it."""
-    return {"integrations": {"frameworks": list(declared.frameworks)}, **admission_fields(declared)}
+    return {"integrations": {"frameworks": list(settings.frameworks)}, **admission_fields(settings)}
 
 
 _INSTALLED_FIELDS = ("admissionFairSharing", "fairSharing", "featureGates", "resources", "waitForPodsReady")
 """The fields that an installation replaces or removes."""
 
 
-def installed_configuration(live: Body | None, declared: KueueConfiguration) -> Body:
+def configuration_after_install(live_configuration: Body | None, settings: KueueConfiguration) -> Body:
     """Return the running Configuration after `up` has installed Kueue with these settings."""
-    other_fields = {key: value for key, value in (live or {}).items() if key not in _INSTALLED_FIELDS}
-    return {**other_fields, **declared_configuration(declared)}
+    other_fields = {key: value for key, value in (live_configuration or {}).items() if key not in _INSTALLED_FIELDS}
+    return {**other_fields, **configuration_from_settings(settings)}
 
 
 def frameworks(configuration: Body | None) -> frozenset[str] | None:
@@ -44,13 +44,13 @@ def frameworks(configuration: Body | None) -> frozenset[str] | None:
     return frozenset((configuration.get("integrations") or {}).get("frameworks") or ("batch/job",))
 
 
-def managed_namespaces(configuration: Body | None, gates: FeatureGates) -> tuple[Requirement, ...]:
+def managed_namespace_selector(configuration: Body | None, gates: FeatureGates) -> tuple[Requirement, ...]:
     """Return the selector of the namespaces whose jobs Kueue manages."""
-    if not gates.on("ManagedJobsNamespaceSelectorAlwaysRespected"):
+    if not gates.is_enabled("ManagedJobsNamespaceSelectorAlwaysRespected"):
         return ()
     namespace_selector = (configuration or {}).get("managedJobsNamespaceSelector")
     if namespace_selector is not None:
-        return selector(namespace_selector)
+        return label_selector(namespace_selector)
     kueue_namespace = (configuration or {}).get("namespace") or "kueue-system"
     return (Requirement(NAMESPACE_NAME, "NotIn", ("kube-system", kueue_namespace)),)
 
@@ -67,18 +67,18 @@ def blocks_admission(configuration: Body | None) -> bool:
 
 def manages_namespace(model: Model, namespace: str) -> bool:
     """Whether Kueue manages the jobs of a namespace."""
-    return selected(model.managed_namespaces, labels_of(model, namespace))
+    return selector_matches(model.managed_namespaces, namespace_labels(model, namespace))
 
 
-def labels_of(model: Model, namespace: str) -> Mapping[str, str]:
+def namespace_labels(model: Model, namespace: str) -> Mapping[str, str]:
     """Return the labels of a namespace; of an unknown namespace only its name."""
     return model.namespaces.get(namespace, {NAMESPACE_NAME: namespace})
 
 
-def adopting_queue(model: Model, namespace: str, framework: str) -> str:
+def default_local_queue(model: Model, namespace: str, framework: str) -> str:
     """Return the queue that Kueue sets on a job without one; empty if none. Source: ApplyDefaultLocalQueue."""
     managed_frameworks = model.frameworks
     is_managed = framework != _POD_FRAMEWORK and (managed_frameworks is None or framework in managed_frameworks)
-    if not is_managed or not model.gates.on("LocalQueueDefaulting"):
+    if not is_managed or not model.gates.is_enabled("LocalQueueDefaulting"):
         return ""
     return DEFAULT_QUEUE if (namespace, DEFAULT_QUEUE) in (model.local_queues or {}) else ""

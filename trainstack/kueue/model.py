@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from trainstack.kueue.differences import PINNED, Release
-from trainstack.kueue.feature_gates import DEFAULTS, FeatureGates
+from trainstack.kueue.differences import PINNED, KueueRelease
+from trainstack.kueue.feature_gates import DEFAULT_GATES, FeatureGates
 
 FlavorResource = tuple[str, str]
 """Flavor and resource, the key of a quota."""
@@ -73,7 +73,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    covered: frozenset[str]
+    covered_resources: frozenset[str]
     flavors: tuple[str, ...]
     """In the order in which they are tried."""
 
@@ -103,9 +103,9 @@ class ClusterQueue:
     groups: tuple[ResourceGroup, ...]
     quotas: Mapping[FlavorResource, Quota]
     cohort: str | None = None
-    namespaces: tuple[Requirement, ...] | None = ()
+    namespace_selector: tuple[Requirement, ...] | None = ()
     """The namespaceSelector; (): every namespace matches. None: no namespace matches."""
-    strict: bool = False
+    is_strict_fifo: bool = False
     """StrictFIFO: an inadmissible head blocks all workloads behind it."""
     preemption: Preemption = Preemption()
     fungibility: FlavorFungibility = FlavorFungibility()
@@ -114,7 +114,7 @@ class ClusterQueue:
     """Admission checks that a workload must pass after its quota is reserved."""
     check_flavors: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The flavors of each check that applies to some flavors only."""
-    inactive: str = ""
+    inactive_message: str = ""
     """Kueue's message why the queue is inactive, if the other fields do not explain it."""
     weight: float = 1.0
     """Divides the queue's share in fair sharing."""
@@ -149,7 +149,7 @@ class LocalQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterNode:
     name: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
@@ -210,23 +210,23 @@ class Model:
     """By namespace."""
     overheads: Mapping[str, Mapping[str, str]] | None = field(default_factory=dict)
     """The pod overhead of each RuntimeClass, {} of one without; None: unknown."""
-    excluded: tuple[str, ...] = ()
+    excluded_prefixes: tuple[str, ...] = ()
     """Prefixes of the resources that Kueue does not count."""
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
     """By the resource that pods request."""
     fair_sharing: tuple[FairStrategy, ...] = ()
     """The strategies by which fair sharing selects preemption targets; (): fair sharing is off."""
     admission_fair_sharing: bool = False
-    requeued_by_creation: bool = False
+    requeues_by_creation: bool = False
     """Whether a workload that is evicted because its pods are not ready stays at its position in the queue."""
-    release: Release = PINNED
+    release: KueueRelease = PINNED
     """Of Kueue."""
-    gates: FeatureGates = DEFAULTS
-    unmodelled: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    gates: FeatureGates = DEFAULT_GATES
+    unmodeled_fields: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """By kind and name (`<namespace>/<name>`, of the Configuration empty): fields that are set and not calculated."""
-    nodes: tuple[Node, ...] | None = None
+    nodes: tuple[ClusterNode, ...] | None = None
     """None: unknown; then pods are not compared with nodes."""
-    grows: bool = False
+    has_autoscaler: bool = False
     """Whether an autoscaler adds nodes, so that no largest node is known."""
     frameworks: frozenset[str] | None = None
     """The kinds of jobs that Kueue manages; None: unknown."""
@@ -236,7 +236,7 @@ class Model:
     """Whether Kueue admits nothing while the pods of an admitted workload are not ready."""
     default_priority: int = 0
     """Of workloads without a priority class: the value of the PriorityClass with `globalDefault`."""
-    declared: bool = True
+    is_declared: bool = True
     """Whether it is read from an environment's files, whose paths the verdicts name, or from a live cluster."""
 
     def dispatches(self, queue: ClusterQueue) -> bool:
@@ -258,7 +258,7 @@ class PodSet:
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     """Terms of the required node affinity; a node must match all expressions of at least one term."""
     tolerations: tuple[Toleration, ...] = ()
-    topology: bool = False
+    requests_topology: bool = False
     """Whether the pods request a topology."""
     levels: tuple[str, ...] = ()
     """The levels that they request, as labels of nodes."""
@@ -266,18 +266,18 @@ class PodSet:
     """Resources that the pods request themselves, even if transformations replace them."""
     group: str = ""
     """Pod sets of one group have the same flavors; empty: a group of its own."""
-    reclaimed: int = 0
+    reclaimed_count: int = 0
     """Pods that have ended and need no quota any more."""
-    unsettled: tuple[str, ...] = ()
+    ambiguous_resources: tuple[str, ...] = ()
     """Resources that the pods request and transformations output: Kueue counts both, or the request alone."""
     runtime_class: str = ""
     """A RuntimeClass of unknown overhead, which is not in the requests; empty if the overhead is known."""
     faults: tuple[str, ...] = ()
     """Why Kueue rejects the pods whatever the quota: requests above limits, or outside a LimitRange."""
-    refused_pods: tuple[str, ...] = ()
+    pod_refusals: tuple[str, ...] = ()
     """Requests above the limits of a LimitRange's defaults: the API server refuses the pods, but Kueue sees the
     defaults at its first attempts only, and reserves the quota later."""
-    refused_at_first: tuple[str, ...] = ()
+    first_refusals: tuple[str, ...] = ()
     """A LimitRange's default requests above the pods' own limits: Kueue refuses its first attempts, and the API server
     does not."""
     path: str = ""
@@ -289,7 +289,7 @@ class PodSet:
         return {name: total // self.count for name, total in self.requests.items()} if self.count else {}
 
 
-MOST_POD_SETS = 8
+MAX_POD_SETS = 8
 """Of a Workload. Kueue creates none for a job with more, which stays suspended."""
 
 
@@ -308,11 +308,11 @@ class Workload:
     """The run's path in the settings."""
     uid: str = ""
     """Orders preemption candidates that are equal otherwise; empty for a workload that is not submitted yet."""
-    held_until: float | None = None
+    requeue_at: float | None = None
     """The end of its backoff in seconds since 1970, before which Kueue does not queue it."""
     failed_checks: Mapping[str, Literal["Retry", "Rejected"]] = field(default_factory=dict)
     """Its admission checks in these states; Kueue does not admit it with one."""
-    unmodelled: tuple[str, ...] = ()
+    unmodeled_fields: tuple[str, ...] = ()
     """Fields that are set in its object and not calculated."""
 
     @property
@@ -321,17 +321,17 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedWorkload:
     """A workload with reserved quota."""
 
     workload: Workload
     cluster_queue: str
     usage: Usage
-    reserved: float = 0.0
+    reserved_at: float = 0.0
     """When its quota was reserved; of equal priority, the latest is preempted first."""
-    evicted: bool = False
+    is_evicted: bool = False
     """Whether its eviction has begun."""
-    ready: bool = True
+    is_ready: bool = True
     """Whether all its pods are running or have ended."""
 
 
@@ -340,7 +340,7 @@ class QueueState:
     """A model with its admitted and pending workloads."""
 
     model: Model
-    admitted: tuple[Admitted, ...] = ()
+    admitted: tuple[AdmittedWorkload, ...] = ()
     pending: tuple[Workload, ...] = ()
     objects: tuple[Mapping[str, Any], ...] = ()
     """The objects from which they were read."""

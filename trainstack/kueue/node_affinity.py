@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from trainstack.kueue.model import Requirement, Taint, Toleration
 
 
-def untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> Taint | None:
+def find_untolerated_taint(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> Taint | None:
     """Return the first taint that is not tolerated; taints with effect PreferNoSchedule are ignored.
 
     Source: FindMatchingUntoleratedTaint in k8s.io/component-helpers, as checkFlavorForPodSets in Kueue's
@@ -48,7 +48,7 @@ def _all_match(requirements: Iterable[Requirement], labels: Mapping[str, str]) -
     return all(matches(requirement, labels) for requirement in requirements)
 
 
-def selected(requirements: Sequence[Requirement] | None, labels: Mapping[str, str]) -> bool:
+def selector_matches(requirements: Sequence[Requirement] | None, labels: Mapping[str, str]) -> bool:
     """Whether a label selector matches; None matches nothing."""
     return requirements is not None and _all_match(requirements, labels)
 

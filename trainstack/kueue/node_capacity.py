@@ -3,21 +3,21 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from trainstack.kueue.model import Model, Node, PodSet, Workload
-from trainstack.kueue.node_affinity import matches, untolerated
-from trainstack.kueue.quantities import readable
-from trainstack.kueue.verdict import Assigned, Reason
+from trainstack.kueue.model import ClusterNode, Model, PodSet, Workload
+from trainstack.kueue.node_affinity import find_untolerated_taint, matches
+from trainstack.kueue.quantities import format_readable
+from trainstack.kueue.verdict import PodSetAdmission, Reason
 
 
-def oversized(workload: Workload, assigned: Iterable[Assigned], model: Model) -> list[Reason]:
+def unplaceable_pods(workload: Workload, admissions: Iterable[PodSetAdmission], model: Model) -> list[Reason]:
     """Return a reason for each pod set whose pods no empty node could hold; they would stay Pending.
 
     Pods without an assigned flavor are compared with all nodes. The result is empty if the nodes are unknown or an
     autoscaler adds nodes.
     """
-    if model.nodes is None or model.grows:
+    if model.nodes is None or model.has_autoscaler:
         return []
-    flavors_by_pod_set = {pods.pod_set: tuple(dict.fromkeys(pods.flavors.values())) for pods in assigned}
+    flavors_by_pod_set = {pods.pod_set: tuple(dict.fromkeys(pods.flavors.values())) for pods in admissions}
     return [
         reason
         for pods in workload.pod_sets
@@ -25,11 +25,11 @@ def oversized(workload: Workload, assigned: Iterable[Assigned], model: Model) ->
     ]
 
 
-def nodes_with_labels(labels: Mapping[str, str], nodes: Iterable[Node]) -> list[Node]:
+def nodes_with_labels(labels: Mapping[str, str], nodes: Iterable[ClusterNode]) -> list[ClusterNode]:
     return [node for node in nodes if labels.items() <= node.labels.items()]
 
 
-def capacity(nodes: Iterable[Node]) -> dict[str, int]:
+def capacity(nodes: Iterable[ClusterNode]) -> dict[str, int]:
     """Return the total allocatable amount of each resource."""
     total: Counter[str] = Counter()
     for node in nodes:
@@ -69,7 +69,7 @@ def _placement_reasons(
         yield reason(message, f"{workload.path}.nodeSelector")
         return
     tolerations = (*pods.tolerations, *(toleration for flavor in flavors for toleration in flavor.tolerations))
-    tolerated_nodes = [node for node in selected_nodes if untolerated(node.taints, tolerations) is None]
+    tolerated_nodes = [node for node in selected_nodes if find_untolerated_taint(node.taints, tolerations) is None]
     if not tolerated_nodes:
         taints = sorted({f"{taint.key}:{taint.effect}" for node in selected_nodes for taint in node.taints})
         message = (
@@ -86,19 +86,21 @@ def _placement_reasons(
     short_resources = [name for name, number in requests.items() if largest[name] < number]
     for name in short_resources:
         message = (
-            f"a {pod_text} requests {readable(name, requests[name])} {name};"
-            f" the largest node{flavor_text} has {readable(name, largest[name])}"
+            f"a {pod_text} requests {format_readable(name, requests[name])} {name};"
+            f" the largest node{flavor_text} has {format_readable(name, largest[name])}"
         )
         yield reason(message, pods.resources_path, name, requests[name] - largest[name])
     if not short_resources:
-        requests_text = ", ".join(f"{name}={readable(name, number)}" for name, number in sorted(requests.items()))
+        requests_text = ", ".join(
+            f"{name}={format_readable(name, number)}" for name, number in sorted(requests.items())
+        )
         yield reason(
             f"no single node{flavor_text} has everything that a {pod_text} requests ({requests_text})",
             pods.resources_path,
         )
 
 
-def _selects(pods: PodSet, node: Node) -> bool:
+def _selects(pods: PodSet, node: ClusterNode) -> bool:
     """Whether the scheduler would select the node; an affinity term without expressions matches no node."""
     if not pods.selector.items() <= node.labels.items():
         return False

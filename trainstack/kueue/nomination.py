@@ -7,62 +7,66 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from trainstack.kueue.flavor_assigner import Assignment, Mode, Tried, assign
-from trainstack.kueue.model import Admitted, FlavorResource, Workload
+from trainstack.kueue.flavor_assigner import Assignment, Mode, TriedFlavors, assign_flavors
+from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Workload
 from trainstack.kueue.preemption import preemption_targets, simulate_preemption
-from trainstack.kueue.preemption_context import Context
+from trainstack.kueue.preemption_context import PreemptionContext
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AdmissionAttempt:
     assignment: Assignment
-    targets: tuple[Admitted, ...] = ()
+    targets: tuple[AdmittedWorkload, ...] = ()
     """The preemption targets; () if none are needed, or none may be preempted."""
 
     @property
-    def nominated(self) -> bool:
+    def is_nominated(self) -> bool:
         return self.assignment.mode is Mode.FIT or bool(self.targets)
 
     @property
-    def skipped(self) -> bool:
+    def is_skipped(self) -> bool:
         """Whether Kueue nominates the workload and then finds that the quota is not available.
 
         With `preference: BorrowingOverPreemption` a resource that fits by borrowing hides a contested resource that
         fits within nominal quota: Kueue takes the flavor for a fit, and skips the workload cycle after cycle.
         """
-        return self.assignment.mode is Mode.FIT and bool(self.assignment.contested())
+        return self.assignment.mode is Mode.FIT and bool(self.assignment.contested_resources())
 
     @property
     def succeeds(self) -> bool:
         """Whether the workload is admitted, at once or after preemption."""
-        return self.nominated and not self.skipped
+        return self.is_nominated and not self.is_skipped
 
 
-def attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Attempt:
+def attempt_admission(
+    snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried_flavors: TriedFlavors = ()
+) -> AdmissionAttempt:
     """Make one attempt, with partial admission if not all pods fit; the snapshot is unchanged on return.
 
     `tried_flavors`: those of the assignment in the workload's previous attempt.
     """
-    full_attempt = _attempt_with_counts(snapshot, cq, workload, None, tried)
-    if full_attempt.nominated:
+    full_attempt = _attempt_with_counts(snapshot, cq, workload, None, tried_flavors)
+    if full_attempt.is_nominated:
         return full_attempt
-    return _reduced_attempt(snapshot, cq, workload, tried) or full_attempt
+    return _reduced_attempt(snapshot, cq, workload, tried_flavors) or full_attempt
 
 
-def attempts(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Iterator[Attempt]:
+def consecutive_attempts(
+    snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried_flavors: TriedFlavors = ()
+) -> Iterator[AdmissionAttempt]:
     """Yield the attempts of consecutive cycles if nothing else changes; each continues after the last tried flavors.
 
     Ends when no untried flavors are left, or when the attempts would repeat.
     """
-    earlier_tried: list[Tried] = []
-    while tried not in earlier_tried:
-        earlier_tried.append(tried)
-        cycle_attempt = attempt(snapshot, cq, workload, tried)
+    earlier_tried: list[TriedFlavors] = []
+    while tried_flavors not in earlier_tried:
+        earlier_tried.append(tried_flavors)
+        cycle_attempt = attempt_admission(snapshot, cq, workload, tried_flavors)
         yield cycle_attempt
-        if cycle_attempt.nominated or not cycle_attempt.assignment.unfinished:
+        if cycle_attempt.is_nominated or not cycle_attempt.assignment.has_untried_flavors:
             return
-        tried = cycle_attempt.assignment.tried
+        tried_flavors = cycle_attempt.assignment.tried_flavors
 
 
 def _attempt_with_counts(
@@ -70,25 +74,27 @@ def _attempt_with_counts(
     cq: QueueSnapshot,
     workload: Workload,
     counts: Sequence[int] | None,
-    tried: Tried,
-) -> Attempt:
+    tried: TriedFlavors,
+) -> AdmissionAttempt:
     def oracle(fr: FlavorResource, number: int) -> tuple[Mode, int]:
         return simulate_preemption(snapshot, workload, cq, fr, number)
 
-    assignment = assign(workload, cq, oracle, counts=counts, tried=tried)
+    assignment = assign_flavors(workload, cq, oracle, counts=counts, tried_flavors=tried)
     if assignment.mode in (Mode.FIT, Mode.NO_FIT):
-        return Attempt(assignment)
-    ctx = Context(workload, cq, assignment.contested(), assignment.usage)
-    return Attempt(assignment, tuple(preemption_targets(snapshot, ctx)))
+        return AdmissionAttempt(assignment)
+    ctx = PreemptionContext(workload, cq, assignment.contested_resources(), assignment.usage)
+    return AdmissionAttempt(assignment, tuple(preemption_targets(snapshot, ctx)))
 
 
-def _reduced_attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried) -> Attempt | None:
+def _reduced_attempt(
+    snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: TriedFlavors
+) -> AdmissionAttempt | None:
     """Search by bisection for the most pods that fit; all pod sets shrink in proportion, down to `min_count`.
 
     As in Kueue, the search begins with all pods, whether or not some are reclaimed.
     """
     pod_sets = workload.pod_sets
-    full_counts = [pods.count + pods.reclaimed for pods in pod_sets]
+    full_counts = [pods.count + pods.reclaimed_count for pods in pod_sets]
     spare_counts = [
         0 if pods.min_count is None else full_count - pods.min_count
         for pods, full_count in zip(pod_sets, full_counts, strict=True)
@@ -96,7 +102,7 @@ def _reduced_attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, 
     if not any(number > 0 for number in spare_counts):
         return None
     total_spare = sum(spare_counts)
-    attempts_by_removal: dict[int, Attempt] = {}
+    attempts_by_removal: dict[int, AdmissionAttempt] = {}
 
     def is_nominated_without(removed: int) -> bool:
         counts = [
@@ -104,6 +110,6 @@ def _reduced_attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, 
             for full_count, spare_count in zip(full_counts, spare_counts, strict=True)
         ]
         attempts_by_removal[removed] = _attempt_with_counts(snapshot, cq, workload, counts, tried)
-        return attempts_by_removal[removed].nominated
+        return attempts_by_removal[removed].is_nominated
 
     return attempts_by_removal.get(bisect_left(range(total_spare + 1), x=True, key=is_nominated_without))

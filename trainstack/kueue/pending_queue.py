@@ -12,28 +12,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainstack.kueue.backoff import UNLIMITED
-from trainstack.kueue.feasibility import FeasibilityFilter, Needs, floor, kind_of, needs_of
-from trainstack.kueue.flavor_assigner import Tried
+from trainstack.kueue.feasibility import FeasibilityFilter, Needs, kind_of, minimum_needs, needs_of
+from trainstack.kueue.flavor_assigner import TriedFlavors
 from trainstack.kueue.model import Workload
 from trainstack.kueue.snapshot import QueueSnapshot
 
-Order = tuple[int, float, int]
+EntryOrder = tuple[int, float, int]
 """Descending priority, creation time, then the order of submission, which Kueue leaves undefined."""
 
 
 @dataclass(slots=True, eq=False)
-class Item:
+class QueueEntry:
     """A pending workload."""
 
-    order: Order
+    order: EntryOrder
     workload: Workload
     shape: "Shape"
-    tried: Tried = ()
+    tried_flavors: TriedFlavors = ()
     """Where the last attempt ended, if the next one continues there."""
     generation: int = 0
     """The queue's generation at the last attempt."""
 
-    def __lt__(self, other: "Item") -> bool:
+    def __lt__(self, other: "QueueEntry") -> bool:
         return self.order < other.order
 
 
@@ -42,51 +42,53 @@ class Shape:
     """Workloads that are equal to the scheduler, in order."""
 
     needs: Needs
-    kind: "Kind"
-    items: list[Item] = field(default_factory=list)
+    kind: "ShapeKind"
+    entries: list[QueueEntry] = field(default_factory=list)
 
-    def first(self, head: Item) -> Item | None:
+    def first_from(self, head: QueueEntry) -> QueueEntry | None:
         """Return the first workload from `head` on."""
-        index = bisect_left(self.items, head)
-        return self.items[index] if index < len(self.items) else None
+        index = bisect_left(self.entries, head)
+        return self.entries[index] if index < len(self.entries) else None
 
 
 @dataclass(slots=True, eq=False)
-class Kind:
+class ShapeKind:
     """Shapes whose needs differ in their amounts only."""
 
-    place: float
+    negative_priority: float
     """The negative priority, which begins the order of their workloads."""
     shapes: list[Shape] = field(default_factory=list)
-    pending: list[Shape] = field(default_factory=list)
+    pending_shapes: list[Shape] = field(default_factory=list)
     """The shapes with pending workloads."""
-    floor: Needs | None = None
+    minimum_needs: Needs | None = None
     """The minimum of their needs; None: not calculated."""
     flavors: tuple[str, ...] = ()
     infeasible_since: int = -1
     """The filter's change after which the floor was infeasible; -1: unknown."""
 
-    def first(self, head: Item, last: Item, cq: QueueSnapshot, feasibility: FeasibilityFilter) -> Item | None:
+    def first_feasible(
+        self, head: QueueEntry, last_entry: QueueEntry, cq: QueueSnapshot, feasibility: FeasibilityFilter
+    ) -> QueueEntry | None:
         """Return the first workload from `head` to `last` that could be admitted."""
-        if not head.order[0] <= self.place <= last.order[0]:
+        if not head.order[0] <= self.negative_priority <= last_entry.order[0]:
             return None
-        if self.floor is None:
-            self.pending = [shape for shape in self.shapes if shape.items]
-            if not self.pending:
+        if self.minimum_needs is None:
+            self.pending_shapes = [shape for shape in self.shapes if shape.entries]
+            if not self.pending_shapes:
                 return None
-            self.floor = floor([shape.needs for shape in self.pending])
-            self.flavors, self.infeasible_since = self.floor.flavors, -1
-        if self.infeasible_since >= 0 and feasibility.unchanged(self.flavors, self.infeasible_since):
+            self.minimum_needs = minimum_needs([shape.needs for shape in self.pending_shapes])
+            self.flavors, self.infeasible_since = self.minimum_needs.flavors, -1
+        if self.infeasible_since >= 0 and feasibility.is_unchanged(self.flavors, self.infeasible_since):
             return None
-        if not feasibility.may_fit(cq, self.floor):
+        if not feasibility.may_fit(cq, self.minimum_needs):
             self.infeasible_since = feasibility.changes
             return None
         self.infeasible_since = -1
-        first_entry: Item | None = None
-        for shape in self.pending:
-            entry = shape.first(head)
-            if entry is not None and not last < entry and feasibility.may_admit(cq, shape, shape.needs):
-                first_entry = last = entry
+        first_entry: QueueEntry | None = None
+        for shape in self.pending_shapes:
+            entry = shape.first_from(head)
+            if entry is not None and not last_entry < entry and feasibility.may_admit(cq, shape, shape.needs):
+                first_entry = last_entry = entry
         return first_entry
 
 
@@ -95,17 +97,17 @@ class PendingQueue:
         self.cq = cq
         self.generation = 0
         """Incremented when the queue's usage changes: flavors are then tried from the first one again."""
-        self._sticky: Item | None = None
+        self._sticky: QueueEntry | None = None
         """The preempting workload, which is in none of the lists below. Source: stickyWorkload."""
         self._sticky_pending = False
         """Whether the sticky workload is not inadmissible."""
-        self._entries: list[Item] = []
+        self._entries: list[QueueEntry] = []
         self._next_index = 0
         """The items before this index are inadmissible."""
-        self._late_entries: list[Item] = []
+        self._late_entries: list[QueueEntry] = []
         """Items before that index that were submitted later and are pending."""
         self._shapes: dict[tuple[Any, ...], Shape] = {}
-        self._kinds: dict[object, Kind] = {}
+        self._kinds: dict[object, ShapeKind] = {}
 
     def add(self, workload: Workload, number: int) -> None:
         """Add a workload; `number` is the order of submission."""
@@ -116,12 +118,12 @@ class PendingQueue:
             kind = self._kind(needs)
             shape = self._shapes[key] = Shape(needs, kind)
             kind.shapes.append(shape)
-        self._insert(Item((-workload.priority, workload.created, number), workload, shape))
+        self._insert(QueueEntry((-workload.priority, workload.created, number), workload, shape))
 
-    def _insert(self, entry: Item, *, inadmissible: bool = False) -> None:
-        if not entry.shape.items:
-            entry.shape.kind.floor = None
-        insort(entry.shape.items, entry)
+    def _insert(self, entry: QueueEntry, *, inadmissible: bool = False) -> None:
+        if not entry.shape.entries:
+            entry.shape.kind.minimum_needs = None
+        insort(entry.shape.entries, entry)
         index = bisect_left(self._entries, entry)
         self._entries.insert(index, entry)
         if index < self._next_index:
@@ -129,15 +131,15 @@ class PendingQueue:
             if not inadmissible:
                 insort(self._late_entries, entry)
 
-    def _kind(self, needs: Needs) -> Kind:
+    def _kind(self, needs: Needs) -> ShapeKind:
         key = kind_of(needs)
         if key not in self._kinds:
-            self._kinds[key] = Kind(-needs.priority)
+            self._kinds[key] = ShapeKind(-needs.priority)
             # Highest priority first: a match limits the search in the other kinds.
-            self._kinds = dict(sorted(self._kinds.items(), key=lambda item: item[1].place))
+            self._kinds = dict(sorted(self._kinds.items(), key=lambda item: item[1].negative_priority))
         return self._kinds[key]
 
-    def head(self) -> Item | None:
+    def head(self) -> QueueEntry | None:
         """Return the workload of the next cycle; None if all are inadmissible."""
         if self._sticky_pending:
             return self._sticky
@@ -145,7 +147,7 @@ class PendingQueue:
             return self._late_entries[0]
         return self._entries[self._next_index] if self._next_index < len(self._entries) else None
 
-    def distance(self, feasibility: FeasibilityFilter, limit: int | None) -> int | None:
+    def cycles_to_feasible(self, feasibility: FeasibilityFilter, limit: int | None) -> int | None:
         """Return the number of cycles before a workload that could be admitted becomes the head; None if none does.
 
         `limit`: ignore workloads from this number of cycles on.
@@ -155,28 +157,34 @@ class PendingQueue:
             return None
         if self._sticky_pending or self._late_entries:
             return 0
-        if self.cq.spec.strict:
+        if self.cq.spec.is_strict_fifo:
             return 0 if feasibility.may_admit(self.cq, head.shape, head.shape.needs) else None
         last_entry = self._entries[-1 if limit is None else min(self._next_index + limit, len(self._entries)) - 1]
-        first_entry: Item | None = None
+        first_entry: QueueEntry | None = None
         for kind in self._kinds.values():
-            candidate = kind.first(head, last_entry, self.cq, feasibility)
+            candidate = kind.first_feasible(head, last_entry, self.cq, feasibility)
             if candidate is not None:
                 first_entry = last_entry = candidate
         return None if first_entry is None else bisect_left(self._entries, first_entry) - self._next_index
 
-    def run_of(self, always: Collection[Shape], before: Collection[Shape], bound: Item) -> int:
+    def count_blocked_cycles(
+        self, blocking_shapes: Collection[Shape], shapes_before_bound: Collection[Shape], bound: QueueEntry
+    ) -> int:
         """Return how many of the next workloads have a blocking shape, or a shape that blocks before `bound`."""
         head = self.head()
         if head is None or self._sticky_pending or self._late_entries:
             return 0
-        if self.cq.spec.strict:
-            return UNLIMITED if head.shape in always or (head.shape in before and head < bound) else 0
-        end_entry: Item | None = None
+        if self.cq.spec.is_strict_fifo:
+            return (
+                UNLIMITED
+                if head.shape in blocking_shapes or (head.shape in shapes_before_bound and head < bound)
+                else 0
+            )
+        end_entry: QueueEntry | None = None
         for shape in self._shapes.values():
-            if shape in always or not shape.items:
+            if shape in blocking_shapes or not shape.entries:
                 continue
-            next_entry = shape.first(max(head, bound) if shape in before else head)
+            next_entry = shape.first_from(max(head, bound) if shape in shapes_before_bound else head)
             if next_entry is not None and (end_entry is None or next_entry < end_entry):
                 end_entry = next_entry
         return (
@@ -186,9 +194,9 @@ class PendingQueue:
         )
 
     @property
-    def remaining(self) -> int:
+    def remaining_cycles(self) -> int:
         """The number of cycles until all workloads are inadmissible; UNLIMITED for StrictFIFO."""
-        if self.cq.spec.strict:
+        if self.cq.spec.is_strict_fifo:
             return UNLIMITED if self._entries else 0
         return len(self._entries) - self._next_index + len(self._late_entries) + self._sticky_pending
 
@@ -196,7 +204,7 @@ class PendingQueue:
     def progress(self) -> tuple[Hashable, ...]:
         """The queue's state in its search; if it repeats without a change of usage, so do the cycles."""
         head = self.head()
-        tried = () if head is None else tuple(tuple(flavors.items()) for flavors in head.tried)
+        tried = () if head is None else tuple(tuple(flavors.items()) for flavors in head.tried_flavors)
         return self._next_index, len(self._late_entries), self._sticky_pending, tried
 
     def skip(self, cycles: int) -> None:
@@ -204,47 +212,47 @@ class PendingQueue:
         head = self.head()
         if head is None or cycles == 0:
             return
-        head.tried = ()
-        if not self.cq.spec.strict:
+        head.tried_flavors = ()
+        if not self.cq.spec.is_strict_fifo:
             self._next_index = min(self._next_index + cycles, len(self._entries))
 
-    def mark_inadmissible(self, item: Item) -> None:
+    def mark_inadmissible(self, entry: QueueEntry) -> None:
         """Mark the head as inadmissible; in a StrictFIFO queue it stays the head."""
-        item.tried = ()
-        if self.cq.spec.strict:
+        entry.tried_flavors = ()
+        if self.cq.spec.is_strict_fifo:
             return
-        if item is self._sticky:
+        if entry is self._sticky:
             self._sticky_pending = False
-        elif self._late_entries and self._late_entries[0] is item:
+        elif self._late_entries and self._late_entries[0] is entry:
             self._late_entries.pop(0)
-        elif self._next_index < len(self._entries) and self._entries[self._next_index] is item:
+        elif self._next_index < len(self._entries) and self._entries[self._next_index] is entry:
             self._next_index += 1
 
-    def make_sticky(self, item: Item) -> None:
+    def make_sticky(self, entry: QueueEntry) -> None:
         """Keep a preempting workload at the head."""
-        item.tried = ()
-        if self.cq.spec.strict:
+        entry.tried_flavors = ()
+        if self.cq.spec.is_strict_fifo:
             return
         previous, previous_was_pending = self._sticky, self._sticky_pending
-        if previous is not item:
-            self.delete(item)
-            self._sticky = item
+        if previous is not entry:
+            self.delete(entry)
+            self._sticky = entry
             if previous is not None:
                 self._insert(previous, inadmissible=not previous_was_pending)
         self._sticky_pending = True
 
-    def delete(self, item: Item) -> None:
-        if item is self._sticky:
+    def delete(self, entry: QueueEntry) -> None:
+        if entry is self._sticky:
             self._sticky, self._sticky_pending = None, False
             return
-        for entries in (self._entries, item.shape.items, self._late_entries):
-            index = bisect_left(entries, item)
-            if index < len(entries) and entries[index] is item:
+        for entries in (self._entries, entry.shape.entries, self._late_entries):
+            index = bisect_left(entries, entry)
+            if index < len(entries) and entries[index] is entry:
                 del entries[index]
                 if entries is self._entries and index < self._next_index:
                     self._next_index -= 1
-        if not item.shape.items:
-            item.shape.kind.floor = None
+        if not entry.shape.entries:
+            entry.shape.kind.minimum_needs = None
 
     def delete_workload(self, key: str) -> None:
         """Delete a workload, if it is in this queue."""
@@ -263,7 +271,7 @@ class PendingQueue:
         """Return all workloads in order."""
         return [entry.workload for entry in sorted(self._all_entries())]
 
-    def _all_entries(self) -> list[Item]:
+    def _all_entries(self) -> list[QueueEntry]:
         return [*self._entries, *([] if self._sticky is None else [self._sticky])]
 
 
@@ -276,10 +284,10 @@ def shape_of(workload: Workload, cq: QueueSnapshot) -> tuple[Any, ...]:
         (
             pods.count,
             pods.min_count,
-            pods.topology,
+            pods.requests_topology,
             pods.levels,
             pods.group,
-            pods.reclaimed,
+            pods.reclaimed_count,
             tuple(pods.requests.items()),
             tuple(pods.selector.items()),
             pods.affinity,

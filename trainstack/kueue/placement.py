@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Protocol
 
-from trainstack.kueue.judge_cases import case
+from trainstack.kueue.judge_cases import judge_case
 from trainstack.kueue.model import FlavorResource, Model, QueueState, Usage
-from trainstack.kueue.quantities import value
-from trainstack.kueue.verdict import Assigned, Domain, Outcome, Reason, Verdict
+from trainstack.kueue.quantities import resource_value
+from trainstack.kueue.verdict import Domain, Outcome, PodSetAdmission, Reason, Verdict
 from trainstack.settings.values.kubernetes import HOSTNAME
 
 Body = Mapping[str, Any]
@@ -35,7 +35,7 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True)
-class Nodes:
+class JudgeInputs:
     """The inputs of the program besides the snapshot."""
 
     judge: Judge | str
@@ -45,7 +45,7 @@ class Nodes:
     release: str
     """The release of Kueue that admits the runs; empty if unknown."""
 
-    def missing(self, model: Model) -> str:
+    def unavailable_reason(self, model: Model) -> str:
         """Return why the program cannot run; empty if it can."""
         inputs = {"nodes": model.nodes, "topologies": model.topologies, "pods of all namespaces": self.pods}
         unread_inputs = [name for name, objects in inputs.items() if objects is None]
@@ -65,8 +65,8 @@ def needs_nodes(verdict: Verdict) -> bool:
     return verdict.outcome == "unknown" and {reason.cause for reason in verdict.reasons} == {"topology"}
 
 
-def judged(
-    verdicts: Mapping[str, Verdict], submissions: Mapping[str, Body], state: QueueState, nodes: Nodes
+def judge_placements(
+    verdicts: Mapping[str, Verdict], submissions: Mapping[str, Body], state: QueueState, inputs: JudgeInputs
 ) -> dict[str, Verdict]:
     """Return the verdicts that need nodes, by the workload's key, as Kueue's code decides them.
 
@@ -75,22 +75,22 @@ def judged(
     open_verdicts = {key: verdict for key, verdict in verdicts.items() if needs_nodes(verdict)}
     if not open_verdicts:
         return {}
-    problem = nodes.missing(state.model)
-    if problem or isinstance(nodes.judge, str) or nodes.pods is None:
+    problem = inputs.unavailable_reason(state.model)
+    if problem or isinstance(inputs.judge, str) or inputs.pods is None:
         return {key: _keep_unknown(verdict, problem) for key, verdict in open_verdicts.items()}
     new_verdicts = {
         key: _keep_unknown(verdict, "its manifest cannot be built") for key, verdict in open_verdicts.items()
     }
     bodies = {key: submissions[key] for key in open_verdicts if key in submissions}
     # Only a second case on an idle cluster separates what waits from what never fits.
-    answers = _ask_judge(nodes.judge, state, nodes.pods, bodies, idle=False)
+    answers = _ask_judge(inputs.judge, state, inputs.pods, bodies, idle=False)
     refused_submissions = {
         key: bodies[key] for key, answer in answers.items() if not isinstance(answer, str) and _is_refused(answer)
     }
-    idle_answers = _ask_judge(nodes.judge, state, nodes.pods, refused_submissions, idle=True)
+    idle_answers = _ask_judge(inputs.judge, state, inputs.pods, refused_submissions, idle=True)
     for key, answer in answers.items():
         blank_verdict, idle_answer = (
-            replace(open_verdicts[key], reasons=(), judged_by=f"Kueue {nodes.judge.release}"),
+            replace(open_verdicts[key], reasons=(), judged_by=f"Kueue {inputs.judge.release}"),
             idle_answers.get(key, {}),
         )
         if isinstance(answer, str) or isinstance(idle_answer, str):
@@ -111,7 +111,7 @@ def _ask_judge(
     if not bodies:
         return {}
     try:
-        (answer,) = judge.ask([case(state, pods, bodies.values(), idle=idle)])
+        (answer,) = judge.ask([judge_case(state, pods, bodies.values(), idle=idle)])
     except JudgeError as error:
         return dict.fromkeys(bodies, str(error))
     answers: list[Body] = answer.get("verdicts") or []
@@ -132,7 +132,7 @@ def _refusal_verdict(verdict: Verdict, submission: Body, model: Model, answer: B
     """Return the verdict on a refused workload. `idle_answer`: the answer on an idle cluster."""
     fits_idle = not _is_refused(idle_answer)
     # An autoscaler may add the nodes that are missing.
-    outcome: Outcome = "waits" if fits_idle or model.grows else "never fits"
+    outcome: Outcome = "waits" if fits_idle or model.has_autoscaler else "never fits"
     when = "now" if outcome == "waits" else "even without other workloads"
     message = _scheduler_reason((answer if fits_idle else idle_answer).get("message", ""))
     text = f"{_shortage_text(submission)} {when} (Kueue: {message})"
@@ -151,10 +151,10 @@ def _admission_verdict(verdict: Verdict, model: Model, answer: Body) -> Verdict:
     for body in answer["podSets"]:
         flavors = dict(body.get("flavors") or {})
         for resource, flavor in flavors.items():
-            number = value(resource, body["resourceUsage"][resource])
+            number = resource_value(resource, body["resourceUsage"][resource])
             usage[flavor, resource] = usage.get((flavor, resource), 0) + number
         domains = tuple(_domains(model, set(flavors.values()), placements.get(body["name"]) or {}))
-        pod_sets.append(Assigned(body["name"], body["count"], flavors, domains))
+        pod_sets.append(PodSetAdmission(body["name"], body["count"], flavors, domains))
     borrowed = _borrowing(answer, usage)
     queue = (model.cluster_queues or {})[verdict.cluster_queue]
     return replace(
@@ -186,7 +186,7 @@ def _borrowing(answer: Body, usage: Usage) -> dict[FlavorResource, int]:
     borrowed = {}
     for key, text in (answer.get("borrowed") or {}).items():
         flavor, _, resource = key.partition("/")
-        borrowed[flavor, resource] = min(usage[flavor, resource], value(resource, text))
+        borrowed[flavor, resource] = min(usage[flavor, resource], resource_value(resource, text))
     return borrowed
 
 

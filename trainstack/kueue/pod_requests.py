@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trainstack.kueue.model import LimitRange, Model, PodSet, Requirement, Toleration
-from trainstack.kueue.quantities import WHOLE, counted, exactly
+from trainstack.kueue.quantities import WHOLE, from_billionths, resources_to_billionths
 from trainstack.kueue.topology_requests import requested_levels, topology_request
 
 Body = Mapping[str, Any]
-Exact = dict[str, int]
+Billionths = dict[str, int]
 """Amounts by resource, in billionths."""
 
 
@@ -27,7 +27,7 @@ def pod_set(
     """Return a pod set as Kueue counts it. Source: totalRequestsFromPodSets in Kueue's pkg/workload/workload.go."""
     spec: Body = template["spec"]
     limits = model.limit_ranges.get(namespace, ())
-    pod_amounts, faults = requests(spec, limits, model.overheads or {})
+    pod_amounts, faults = requests_and_faults(spec, limits, model.overheads or {})
     class_name = "" if spec.get("overhead") else spec.get("runtimeClassName") or ""
     default_faults = list(_faults_of_defaults(spec, limits))
     topology = topology_request(template)
@@ -37,28 +37,30 @@ def pod_set(
     return PodSet(
         name=name,
         count=count,
-        requests={key: counted(key, number) * count for key, number in _transform_requests(pod_amounts, model).items()},
-        min_count=min_count if model.gates.on("PartialAdmission") else None,
+        requests={
+            key: from_billionths(key, number) * count for key, number in _transform_requests(pod_amounts, model).items()
+        },
+        min_count=min_count if model.gates.is_enabled("PartialAdmission") else None,
         selector=spec.get("nodeSelector") or {},
         affinity=tuple(requirements(term.get("matchExpressions")) for term in affinity.get("nodeSelectorTerms") or ()),
         tolerations=tolerations(spec.get("tolerations") or ()),
-        topology=model.gates.on("TopologyAwareScheduling") and bool(topology),
+        requests_topology=model.gates.is_enabled("TopologyAwareScheduling") and bool(topology),
         levels=requested_levels(topology),
         own_resources=frozenset(pod_amounts),
         group=topology.get("podSetGroupName", ""),
-        unsettled=_ambiguous_resources(pod_amounts, model),
+        ambiguous_resources=_ambiguous_resources(pod_amounts, model),
         runtime_class=class_name if model.overheads is None else "",
         faults=faults,
-        refused_pods=tuple(fault for fault, is_own_request in default_faults if is_own_request),
-        refused_at_first=tuple(fault for fault, is_own_request in default_faults if not is_own_request),
+        pod_refusals=tuple(fault for fault, is_own_request in default_faults if is_own_request),
+        first_refusals=tuple(fault for fault, is_own_request in default_faults if not is_own_request),
         path=path,
         resources_path=resources_path or path,
     )
 
 
-def requests(
+def requests_and_faults(
     spec: Body, limits: Sequence[LimitRange], overheads: Mapping[str, Mapping[str, str]]
-) -> tuple[Exact, tuple[str, ...]]:
+) -> tuple[Billionths, tuple[str, ...]]:
     """Return the requests of one pod, and why Kueue rejects it whatever the quota.
 
     A container's own values take precedence over the namespace's defaults, and those over its limits.
@@ -70,11 +72,11 @@ def requests(
     container_ranges = [bounds for bounds in limits if bounds.kind == "Container"]
     init_amounts = [_requests_and_limits(container, container_ranges) for container in init_containers]
     main_amounts = [_requests_and_limits(container, container_ranges) for container in containers]
-    total = amounts_together(spec, lambda container: _requests_and_limits(container, container_ranges)[0])
-    for resource, number in exactly((spec.get("resources") or {}).get("requests")).items():
-        if is_of_whole_pods(resource):
+    total = total_amounts(spec, lambda container: _requests_and_limits(container, container_ranges)[0])
+    for resource, number in resources_to_billionths((spec.get("resources") or {}).get("requests")).items():
+        if is_pod_level_resource(resource):
             total[resource] = number
-    total.update(exactly(spec.get("overhead") or overheads.get(spec.get("runtimeClassName") or "", {})))
+    total.update(resources_to_billionths(spec.get("overhead") or overheads.get(spec.get("runtimeClassName") or "", {})))
     faults = [
         *_faults("init container", init_containers, init_amounts, container_ranges),
         *_faults("container", containers, main_amounts, container_ranges),
@@ -85,17 +87,17 @@ def requests(
     return total, tuple(faults)
 
 
-def container_requests(spec: Body) -> Exact:
+def container_requests(spec: Body) -> Billionths:
     """Return what the containers of a pod request together, where a limit is the default of a request."""
-    return amounts_together(spec, lambda container: _requests_and_limits(container, ())[0])
+    return total_amounts(spec, lambda container: _requests_and_limits(container, ())[0])
 
 
-def is_of_whole_pods(resource: str) -> bool:
+def is_pod_level_resource(resource: str) -> bool:
     """Whether a resource can be requested for a whole pod. Source: IsSupportedPodLevelResource."""
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
-def amounts_together(spec: Body, amounts_of: Callable[[Body], Exact]) -> Counter[str]:
+def total_amounts(spec: Body, amounts_of: Callable[[Body], Billionths]) -> Counter[str]:
     """Return what the containers of a pod need together.
 
     Sidecars are added to all containers that start after them; of the init containers and the sum of the containers the
@@ -104,7 +106,7 @@ def amounts_together(spec: Body, amounts_of: Callable[[Body], Exact]) -> Counter
     total, sidecars = Counter[str](), Counter[str]()
     for container in spec.get("containers") or ():
         total.update(amounts_of(container))
-    init_maximum: Exact = {}
+    init_maximum: Billionths = {}
     for container in spec.get("initContainers") or ():
         amounts = amounts_of(container)
         if container.get("restartPolicy") == "Always":
@@ -119,11 +121,11 @@ def amounts_together(spec: Body, amounts_of: Callable[[Body], Exact]) -> Counter
     return total
 
 
-def _transform_requests(pod_amounts: Exact, model: Model) -> Exact:
+def _transform_requests(pod_amounts: Billionths, model: Model) -> Billionths:
     """Source: dropExcludedResources and applyResourceTransformations in Kueue's pkg/workload/workload.go."""
     total = Counter[str]()
     for name, number in pod_amounts.items():
-        if name.startswith(model.excluded):
+        if name.startswith(model.excluded_prefixes):
             continue
         transformation = model.transformations.get(name)
         if transformation is not None:
@@ -136,14 +138,14 @@ def _transform_requests(pod_amounts: Exact, model: Model) -> Exact:
     return total
 
 
-def _ambiguous_resources(pod_amounts: Exact, model: Model) -> tuple[str, ...]:
+def _ambiguous_resources(pod_amounts: Billionths, model: Model) -> tuple[str, ...]:
     """Return the requested resources that are also outputs of transformations of others.
 
     Kueue reads the requests in random order; the request replaces an earlier output. Source:
     applyResourceTransformations in its pkg/workload/workload.go.
     """
     transformations = {
-        name: model.transformations.get(name) for name in pod_amounts if not name.startswith(model.excluded)
+        name: model.transformations.get(name) for name in pod_amounts if not name.startswith(model.excluded_prefixes)
     }
     counted_requests = {
         name
@@ -172,7 +174,7 @@ def tolerations(bodies: Iterable[Body]) -> tuple[Toleration, ...]:
     )
 
 
-def selector(body: Body) -> tuple[Requirement, ...]:
+def label_selector(body: Body) -> tuple[Requirement, ...]:
     """Return a label selector."""
     labels = (Requirement(key, "In", (value,)) for key, value in (body.get("matchLabels") or {}).items())
     return (*labels, *requirements(body.get("matchExpressions")))
@@ -185,10 +187,13 @@ def requirements(bodies: Iterable[Body] | None) -> tuple[Requirement, ...]:
     )
 
 
-def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple[Exact, Exact]:
+def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple[Billionths, Billionths]:
     """Return a container's requests and limits, with the namespace's defaults."""
     resources = container.get("resources") or {}
-    own_limits, own_requests = exactly(resources.get("limits")), exactly(resources.get("requests"))
+    own_limits, own_requests = (
+        resources_to_billionths(resources.get("limits")),
+        resources_to_billionths(resources.get("requests")),
+    )
     for bounds in limits:
         own_limits = {**bounds.default_limits, **own_limits}
         own_requests = {**bounds.default_requests, **own_requests}
@@ -198,7 +203,7 @@ def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple
 def _faults(
     kind: str,
     containers: Sequence[Body],
-    container_amounts: Sequence[tuple[Exact, Exact]],
+    container_amounts: Sequence[tuple[Billionths, Billionths]],
     limits: Sequence[LimitRange],
 ) -> Iterator[str]:
     for container, (own_requests, own_limits) in zip(containers, container_amounts, strict=True):
@@ -238,7 +243,7 @@ def _container_name(kind: str, container: Body) -> str:
     return f"{kind} {container.get('name', '')}".strip()
 
 
-def _range_violations(name: str, lowest: Exact, highest: Exact, bounds: LimitRange) -> Iterator[str]:
+def _range_violations(name: str, lowest: Billionths, highest: Billionths, bounds: LimitRange) -> Iterator[str]:
     for resource in sorted(highest):
         if highest[resource] > bounds.maximum.get(resource, highest[resource]):
             yield f"{name} has more {resource} than the namespace's LimitRange allows"
@@ -247,6 +252,6 @@ def _range_violations(name: str, lowest: Exact, highest: Exact, bounds: LimitRan
             yield f"{name} has less {resource} than the namespace's LimitRange allows"
 
 
-def _raise_to(total: Exact, minimum: Mapping[str, int]) -> None:
+def _raise_to(total: Billionths, minimum: Mapping[str, int]) -> None:
     for resource, number in minimum.items():
         total[resource] = max(total.get(resource, number), number)

@@ -10,13 +10,13 @@ from enum import Enum, auto
 
 from trainstack.kueue.fair_preemption import fair_preemption_targets
 from trainstack.kueue.flavor_assigner import Mode
-from trainstack.kueue.model import Admitted, FlavorResource, Workload
-from trainstack.kueue.preemption_context import Context, preemption_order
+from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Workload
+from trainstack.kueue.preemption_context import PreemptionContext, preemption_order
 from trainstack.kueue.resource_node import ResourceNode
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 
 
-class Variant(Enum):
+class PreemptionVariant(Enum):
     WITHIN_CQ = auto()
     HIERARCHICAL_RECLAIM = auto()
     RECLAIM_WITHOUT_BORROWING = auto()
@@ -24,14 +24,14 @@ class Variant(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    admitted: Admitted
-    variant: Variant
-    common: ResourceNode | None
+class PreemptionCandidate:
+    admitted: AdmittedWorkload
+    variant: PreemptionVariant
+    common_cohort: ResourceNode | None
     """The lowest common ancestor of both queues; None for the workload's own queue."""
 
 
-def preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
+def preemption_targets(snapshot: Snapshot, ctx: PreemptionContext) -> list[AdmittedWorkload]:
     """Return the workloads to preempt; empty if preemption does not make room.
 
     The snapshot is unchanged on return. Source: getTargets.
@@ -41,7 +41,7 @@ def preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
     return _classical_targets(snapshot, ctx)
 
 
-def _classical_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
+def _classical_targets(snapshot: Snapshot, ctx: PreemptionContext) -> list[AdmittedWorkload]:
     """Remove candidates in order until the workload fits, then add them back, latest first, while it still fits.
 
     Source: classicalPreemptions.
@@ -50,13 +50,13 @@ def _classical_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
     by_priority = borrows or _is_under_nominal(ctx)
     candidates = _candidates(snapshot, ctx, by_priority=by_priority)
     variants = {candidate.variant for candidate in candidates}
-    if variants <= {Variant.WITHIN_CQ} or not by_priority:
+    if variants <= {PreemptionVariant.WITHIN_CQ} or not by_priority:
         borrowing_attempts: tuple[bool, ...] = (True,)
-    elif not borrows and Variant.HIERARCHICAL_RECLAIM not in variants:
+    elif not borrows and PreemptionVariant.HIERARCHICAL_RECLAIM not in variants:
         borrowing_attempts = (False, True)
     else:
         borrowing_attempts = (True, False)
-    without_borrowing = Variant.RECLAIM_WITHOUT_BORROWING
+    without_borrowing = PreemptionVariant.RECLAIM_WITHOUT_BORROWING
     for borrowing in borrowing_attempts:
         usable_candidates = [
             candidate for candidate in candidates if not borrowing or candidate.variant is not without_borrowing
@@ -75,7 +75,7 @@ def simulate_preemption(
 
     Source: SimulatePreemption in preemption_oracle.go.
     """
-    targets = preemption_targets(snapshot, Context(workload, cq, (fr,), {fr: number}))
+    targets = preemption_targets(snapshot, PreemptionContext(workload, cq, (fr,), {fr: number}))
     if not targets:
         return Mode.NO_CANDIDATES, cq.node.borrowing_level(fr, number)[0]
     with snapshot.tree.without(targets):
@@ -84,23 +84,23 @@ def simulate_preemption(
     return Mode.PREEMPT if within_queue else Mode.RECLAIM, level
 
 
-def _may_succeed(ctx: Context, candidates: list[Candidate], *, borrowing: bool) -> bool:
+def _may_succeed(ctx: PreemptionContext, candidates: list[PreemptionCandidate], *, borrowing: bool) -> bool:
     """Whether the workload could fit without all candidates; avoids most attempts that fail."""
     node = ctx.cq.node
     for fr, number in ctx.usage.items():
         freed_numbers = [(candidate.variant, candidate.admitted.usage.get(fr, 0)) for candidate in candidates]
         if ctx.cq.available(fr) + sum(used for _, used in freed_numbers) < number:
             return False
-        freed_within_queue = sum(used for variant, used in freed_numbers if variant is Variant.WITHIN_CQ)
+        freed_within_queue = sum(used for variant, used in freed_numbers if variant is PreemptionVariant.WITHIN_CQ)
         if not borrowing and node.borrows_with(fr, number - freed_within_queue):
             return False
     return bool(candidates)
 
 
 def _remove_until_fit(
-    snapshot: Snapshot, ctx: Context, candidates: list[Candidate], *, borrowing: bool
-) -> list[Admitted]:
-    targets: list[Admitted] = []
+    snapshot: Snapshot, ctx: PreemptionContext, candidates: list[PreemptionCandidate], *, borrowing: bool
+) -> list[AdmittedWorkload]:
+    targets: list[AdmittedWorkload] = []
     fits = False
     for candidate in candidates:
         if not _is_valid(snapshot, ctx, candidate):
@@ -115,48 +115,50 @@ def _remove_until_fit(
     return targets if fits else []
 
 
-def _is_under_nominal(ctx: Context) -> bool:
+def _is_under_nominal(ctx: PreemptionContext) -> bool:
     """Source: queueUnderNominalInResourcesNeedingPreemption."""
     node = ctx.cq.node
-    return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in ctx.contested)
+    return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in ctx.contested_resources)
 
 
-def _is_valid(snapshot: Snapshot, ctx: Context, candidate: Candidate) -> bool:
+def _is_valid(snapshot: Snapshot, ctx: PreemptionContext, candidate: PreemptionCandidate) -> bool:
     """Whether a candidate is still valid after earlier ones were removed. Source: candidateIsValid."""
-    if candidate.variant is Variant.WITHIN_CQ:
+    if candidate.variant is PreemptionVariant.WITHIN_CQ:
         return True
     node = snapshot.cluster_queues[candidate.admitted.cluster_queue].node
-    if node.within_nominal(ctx.contested):
+    if node.is_within_nominal(ctx.contested_resources):
         return False
     for cohort in node.ancestors():
-        if cohort is candidate.common:
+        if cohort is candidate.common_cohort:
             break
-        if cohort.within_nominal(ctx.contested):
+        if cohort.is_within_nominal(ctx.contested_resources):
             return False
     return True
 
 
-def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[Candidate]:
+def _candidates(snapshot: Snapshot, ctx: PreemptionContext, *, by_priority: bool) -> list[PreemptionCandidate]:
     """Return all candidates in the order of preemption.
 
     Without `by_priority` the workload borrows, so candidates that require preemption without borrowing are left out.
     """
     policy = ctx.cq.spec.preemption.within_cluster_queue
     own_candidates = [
-        Candidate(admitted, Variant.WITHIN_CQ, None)
+        PreemptionCandidate(admitted, PreemptionVariant.WITHIN_CQ, None)
         for admitted in (ctx.cq.admitted.values() if policy != "Never" else ())
         if ctx.may_preempt(admitted, policy)
     ]
     return sorted((*_reclaim_candidates(snapshot, ctx, by_priority=by_priority), *own_candidates), key=_candidate_order)
 
 
-def _candidate_order(candidate: Candidate) -> tuple[bool, int, int, float, str, str]:
+def _candidate_order(candidate: PreemptionCandidate) -> tuple[bool, int, int, float, str, str]:
     """Source: NewCandidateIterator."""
-    group = {Variant.HIERARCHICAL_RECLAIM: 0, Variant.WITHIN_CQ: 2}.get(candidate.variant, 1)
+    group = {PreemptionVariant.HIERARCHICAL_RECLAIM: 0, PreemptionVariant.WITHIN_CQ: 2}.get(candidate.variant, 1)
     return preemption_order(candidate.admitted, group)
 
 
-def _reclaim_candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> Iterator[Candidate]:
+def _reclaim_candidates(
+    snapshot: Snapshot, ctx: PreemptionContext, *, by_priority: bool
+) -> Iterator[PreemptionCandidate]:
     """Yield workloads of borrowing queues in the cohort tree. Source: collectCandidatesForHierarchicalReclaim."""
     cq = ctx.cq
     policy = cq.spec.preemption.reclaim_within_cohort
@@ -165,23 +167,25 @@ def _reclaim_candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) 
     hierarchical, remaining_requests = _fits_in_quota(cq.node, ctx.usage)
     visited: ResourceNode | None = None
     for cohort in cq.node.ancestors():
-        for node in _borrowing_queues(cohort, visited, cq.node, ctx.contested) if hierarchical or by_priority else ():
+        for node in (
+            _borrowing_queues(cohort, visited, cq.node, ctx.contested_resources) if hierarchical or by_priority else ()
+        ):
             for admitted in snapshot.cluster_queues[node.name].admitted.values():
                 if ctx.may_preempt(admitted, policy):
-                    variant = Variant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, admitted)
-                    yield Candidate(admitted, variant, cohort)
+                    variant = PreemptionVariant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, admitted)
+                    yield PreemptionCandidate(admitted, variant, cohort)
         fits, remaining_requests = _fits_in_quota(cohort, remaining_requests)
         hierarchical = hierarchical or fits
         visited = cohort
 
 
-def _variant(ctx: Context, admitted: Admitted) -> Variant:
+def _variant(ctx: PreemptionContext, admitted: AdmittedWorkload) -> PreemptionVariant:
     """Source: classifyPreemptionVariant and isAboveBorrowingThreshold."""
     policy, priority = ctx.cq.spec.preemption, admitted.workload.priority
     if not policy.borrow_within_cohort or priority >= ctx.workload.priority:
-        return Variant.RECLAIM_WITHOUT_BORROWING
+        return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
     above_threshold = policy.borrow_threshold is not None and priority > policy.borrow_threshold
-    return Variant.RECLAIM_WITHOUT_BORROWING if above_threshold else Variant.RECLAIM_WHILE_BORROWING
+    return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if above_threshold else PreemptionVariant.RECLAIM_WHILE_BORROWING
 
 
 def _borrowing_queues(
@@ -192,10 +196,10 @@ def _borrowing_queues(
 ) -> Iterator[ResourceNode]:
     """Yield the borrowing queues below a cohort, without the visited subtree. Source: collectCandidatesInSubtree."""
     for child in cohort.cohorts:
-        if child is not visited and not child.within_nominal(contested_resources):
+        if child is not visited and not child.is_within_nominal(contested_resources):
             yield from _borrowing_queues(child, visited, own_queue, contested_resources)
     for queue in cohort.queues:
-        if queue is not own_queue and queue.active and not queue.within_nominal(contested_resources):
+        if queue is not own_queue and queue.is_active and not queue.is_within_nominal(contested_resources):
             yield queue
 
 

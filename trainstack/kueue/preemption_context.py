@@ -6,26 +6,26 @@ Source: pkg/scheduler/preemption/preemption.go and common/ of Kueue v0.15.2.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from trainstack.kueue.model import Admitted, FlavorResource, Policy, Usage, Workload
+from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Policy, Usage, Workload
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PreemptionContext:
     workload: Workload
     cq: QueueSnapshot
-    contested: Collection[FlavorResource]
+    contested_resources: Collection[FlavorResource]
     """The resources to free by preemption."""
     usage: Usage
     """The whole usage of the workload."""
 
-    def may_preempt(self, other: Admitted, policy: Policy) -> bool:
+    def may_preempt(self, candidate: AdmittedWorkload, policy: Policy) -> bool:
         """Source: SatisfiesPreemptionPolicy and WorkloadUsesResources."""
-        preemptor, victim = self.workload, other.workload
+        preemptor, victim = self.workload, candidate.workload
         lower = preemptor.priority > victim.priority
         newer = preemptor.priority == victim.priority and preemptor.created < victim.created
         if policy == "Any" or lower or (newer and policy == "LowerOrNewerEqualPriority"):
-            return not other.usage.keys().isdisjoint(self.contested)
+            return not candidate.usage.keys().isdisjoint(self.contested_resources)
         return False
 
     def fits(self, *, borrowing: bool) -> bool:
@@ -36,7 +36,9 @@ class Context:
             for fr, number in self.usage.items()
         )
 
-    def fill_back(self, snapshot: Snapshot, targets: list[Admitted], *, borrowing: bool) -> list[Admitted]:
+    def fill_back(
+        self, snapshot: Snapshot, targets: list[AdmittedWorkload], *, borrowing: bool
+    ) -> list[AdmittedWorkload]:
         """Add removed workloads back, latest first, while the preemptor still fits; return the others.
 
         Source: fillBackWorkloads.
@@ -52,11 +54,11 @@ class Context:
         return remaining_targets
 
 
-def preemption_order(candidate: Admitted, group: int) -> tuple[bool, int, int, float, str, str]:
+def preemption_order(candidate: AdmittedWorkload, group: int) -> tuple[bool, int, int, float, str, str]:
     """Return the order of a candidate: evicted workloads first, then by group, priority, latest reservation and UID.
 
     Source: CandidatesOrdering.
     """
     workload = candidate.workload
     # The key orders workloads that have no UID yet.
-    return not candidate.evicted, group, workload.priority, -candidate.reserved, workload.uid, workload.key
+    return not candidate.is_evicted, group, workload.priority, -candidate.reserved_at, workload.uid, workload.key

@@ -13,13 +13,13 @@ _BYTE_RESOURCES = ("memory", "ephemeral-storage", "storage")
 
 
 @lru_cache(maxsize=4096)
-def exact(text: str) -> int:
+def to_billionths(text: str) -> int:
     """Return a quantity in billionths, the finest scale that Kubernetes keeps, rounded up."""
     value = stored(text).exact * WHOLE
     return -(-value.numerator // value.denominator)
 
 
-def counted(resource: str, billionths: int) -> int:
+def from_billionths(resource: str, billionths: int) -> int:
     """Return the amount in Kueue's integers, rounded away from 0.
 
     Source: ResourceValue in pkg/resources/requests.go.
@@ -29,10 +29,10 @@ def counted(resource: str, billionths: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def value(resource: str, text: object) -> int:
+def resource_value(resource: str, text: object) -> int:
     """Return a written quantity in Kueue's integers; above 64 bits as in Kubernetes: `10E` of memory is 0."""
     written = str(text)
-    number = counted(resource, exact(written))
+    number = from_billionths(resource, to_billionths(written))
     return number if -MAX <= number <= MAX else _overflow_value(resource, written)
 
 
@@ -41,7 +41,7 @@ def _overflow_value(resource: str, text: str) -> int:
 
     Source: ParseQuantity and ScaledValue in k8s.io/apimachinery/pkg/api/resource.
     """
-    quantity, billionths = stored(text), exact(text)
+    quantity, billionths = stored(text), to_billionths(text)
     decimal_exponent = quantity.exponent - quantity.decimals
     if quantity.base == 2:
         billionths = max(-MAX * WHOLE, min(MAX * WHOLE, billionths))
@@ -49,33 +49,33 @@ def _overflow_value(resource: str, text: str) -> int:
         # Kept with its exponent. Usual powers of ten are multiplied in one step, which wraps around; all others are
         # multiplied ten by ten, until the overflow is noticed.
         shift = decimal_exponent + (3 if resource == "cpu" else 0)
-        return wrapped(counted(resource, billionths)) if shift in _ONE_STEP else 0
-    return wrapped(counted(resource, billionths))
+        return wrap_around(from_billionths(resource, billionths)) if shift in _ONE_STEP else 0
+    return wrap_around(from_billionths(resource, billionths))
 
 
 _FEW_DIGITS, _FINEST, _ONE_STEP = 18, -9, (1, 2, 3, 6, 9)
 
 
-def wrapped(number: int) -> int:
+def wrap_around(number: int) -> int:
     """Return an integer as it overflows in 64 bits."""
     if -MAX <= number <= MAX:
         return number
     return (number + MAX + 1) % (2 * MAX + 2) - MAX - 1
 
 
-def exactly(quantities: Mapping[str, object] | None) -> dict[str, int]:
+def resources_to_billionths(quantities: Mapping[str, object] | None) -> dict[str, int]:
     """Return a resource list in billionths."""
-    return {name: exact(str(text)) for name, text in (quantities or {}).items()}
+    return {name: to_billionths(str(text)) for name, text in (quantities or {}).items()}
 
 
-def readable(resource: str, number: int) -> str:
+def format_readable(resource: str, number: int) -> str:
     """Format an amount for a message: 2500 of cpu is `2.5`, 8589934592 of memory `8Gi`, 4 of a GPU `4`."""
     if resource == "cpu":
         return f"{float(Fraction(number, 1000)):g}"
     return readable_bytes(Fraction(number)) if _is_in_bytes(resource) else str(number)
 
 
-def quantity(resource: str, number: int) -> str:
+def format_quantity(resource: str, number: int) -> str:
     """Format an amount exactly, as a Kubernetes quantity."""
     if resource == "cpu":
         return str(number // 1000) if number % 1000 == 0 else f"{number}m"

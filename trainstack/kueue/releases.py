@@ -6,27 +6,27 @@ from trainstack.kueue.differences import RELEASES, minor_of
 from trainstack.kueue.verdict import Reason, Verdict
 from trainstack.settings.model import Settings
 
-MODELLED = tuple(minor for minor, release in RELEASES.items() if release.serves_v1beta2)
+MODELED_MINORS = tuple(minor for minor, release in RELEASES.items() if release.serves_v1beta2)
 """Minor releases whose objects environments can declare and clusters answer with: v0.14 serves v1beta1 alone."""
 
 
-def is_modelled(release: str) -> bool:
+def is_modeled(release: str) -> bool:
     """Whether the simulator models a release, such as `v0.15.2`; an unknown release (empty) is modeled where
     the modeled ones agree."""
-    return not release or minor_of(release) in MODELLED
+    return not release or minor_of(release) in MODELED_MINORS
 
 
-def declared_release(settings: Settings) -> str:
+def release_from_settings(settings: Settings) -> str:
     """Return the release of Kueue that an environment pins; empty if it installs none."""
     kueue = settings.operators.kueue
     return kueue.manifest.version if kueue else ""
 
 
-def for_release(verdicts: Iterable[Verdict], release: str) -> list[Verdict]:
+def verdicts_for_release(verdicts: Iterable[Verdict], release: str) -> list[Verdict]:
     """Return the verdicts, or `unknown` for each of them if the simulator does not model the release."""
-    if is_modelled(release):
+    if is_modeled(release):
         return list(verdicts)
-    message = f"the verdict models Kueue {', '.join(MODELLED)}, but Kueue {release} admits the run"
+    message = f"the verdict models Kueue {', '.join(MODELED_MINORS)}, but Kueue {release} admits the run"
     return [
         Verdict(
             name=verdict.name,

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Literal
 
-from trainstack.kueue.candidate import Candidate
+from trainstack.kueue.candidate import RemedyCandidate
 from trainstack.kueue.changes_of_queues import QueueChanges
 from trainstack.kueue.changes_of_runs import RunChanges
 from trainstack.kueue.model import Workload
 from trainstack.kueue.verdict import Remedy, Verdict
 from trainstack.kueue.what_if import WhatIf
 
-MOST = 3
+MAX_REMEDIES = 3
 
 
 def remedies(what_if: WhatIf, workload: Workload, verdict: Verdict) -> tuple[Remedy, ...]:
@@ -24,16 +24,16 @@ def remedies(what_if: WhatIf, workload: Workload, verdict: Verdict) -> tuple[Rem
         for candidate in ordered_candidates
         if (remedy := _try_candidate(what_if, workload, candidate)) is not None
     )
-    return tuple(islice(helpful_remedies, MOST))
+    return tuple(islice(helpful_remedies, MAX_REMEDIES))
 
 
-def _candidates(what_if: WhatIf, workload: Workload, verdict: Verdict) -> Iterator[Candidate]:
-    run_changes = RunChanges.of(what_if, workload)
+def _candidates(what_if: WhatIf, workload: Workload, verdict: Verdict) -> Iterator[RemedyCandidate]:
+    run_changes = RunChanges.for_workload(what_if, workload)
     yield from run_changes.other_queues()
-    cq = what_if.idle.idle_snapshot.cluster_queues.get(verdict.cluster_queue)
+    cq = what_if.idle_simulator.idle_snapshot.cluster_queues.get(verdict.cluster_queue)
     if cq is None:
         return
-    queue_changes = QueueChanges.of(what_if, workload, cq)
+    queue_changes = QueueChanges.for_workload(what_if, workload, cq)
     shortages = [reason for reason in verdict.reasons if reason.cause == "quota" and reason.resource]
     if shortages:
         yield from queue_changes.more_quota(shortages)
@@ -41,20 +41,20 @@ def _candidates(what_if: WhatIf, workload: Workload, verdict: Verdict) -> Iterat
         yield from run_changes.smaller_pods(shortages)
     uncovered_reasons = [reason for reason in verdict.reasons if reason.cause == "uncovered"]
     if uncovered_reasons:
-        yield from queue_changes.covered(uncovered_reasons)
-        yield from run_changes.without(uncovered_reasons)
+        yield from queue_changes.wider_coverage(uncovered_reasons)
+        yield from run_changes.fewer_resources(uncovered_reasons)
     for reason in verdict.reasons:
         if reason.cause in ("taint", "affinity"):
-            yield from run_changes.suited(cq, reason)
+            yield from run_changes.access_to_flavor(cq, reason)
         elif reason.cause == "queue-closed":
-            yield from queue_changes.opened()
+            yield from queue_changes.namespace_admission()
 
 
-def _try_candidate(what_if: WhatIf, workload: Workload, candidate: Candidate) -> Remedy | None:
+def _try_candidate(what_if: WhatIf, workload: Workload, candidate: RemedyCandidate) -> Remedy | None:
     if candidate.queue is None:
         verdict = what_if.verdict(workload.path, candidate.changes)
     else:
-        verdict = what_if.with_queue(candidate.queue).alone(workload)
+        verdict = what_if.simulator_with_queue(candidate.queue).idle_verdict(workload)
     if verdict is None or verdict.outcome not in ("fits", "fits by borrowing"):
         return None
     changes_in: Literal["settings", "cluster"] = "settings" if candidate.queue is None else "cluster"

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from trainstack.kueue.model import Admitted, ClusterQueue, FlavorResource, Model, Quota, Usage
-from trainstack.kueue.quantities import wrapped
+from trainstack.kueue.model import AdmittedWorkload, ClusterQueue, FlavorResource, Model, Quota, Usage
+from trainstack.kueue.quantities import wrap_around
 from trainstack.settings.values.quantities import MAX
 
 _NO_QUOTA = Quota(0)
@@ -24,7 +24,7 @@ class ResourceNode:
     quotas: Mapping[FlavorResource, Quota]
     weight: float = 1.0
     """In fair sharing."""
-    active: bool = True
+    is_active: bool = True
     """Of a cluster queue; an inactive queue still lends its quota."""
     parent: "ResourceNode | None" = None
     cohorts: list["ResourceNode"] = field(default_factory=list)
@@ -48,14 +48,14 @@ class ResourceNode:
         """Return what may be used in addition to the usage; negative if the usage exceeds the quota."""
         used = self.usage.get(fr, 0)
         if self.parent is None:
-            return wrapped(self.subtree_quota.get(fr, 0) - used)
+            return wrap_around(self.subtree_quota.get(fr, 0) - used)
         from_parent = self.parent.available(fr)
         local = self.local_quota.get(fr, 0)
         limit = self.quota(fr).borrowing_limit
         if limit is not None:
             maximum = self.subtree_quota.get(fr, 0) - local - max(0, used - local) + limit
-            from_parent = min(from_parent, wrapped(maximum))
-        return wrapped(from_parent + (local - used if local > used else 0))
+            from_parent = min(from_parent, wrap_around(maximum))
+        return wrap_around(from_parent + (local - used if local > used else 0))
 
     def potential_available(self, fr: FlavorResource) -> int:
         """Return what is available without any usage."""
@@ -63,8 +63,8 @@ class ResourceNode:
         if potential is None:
             potential, limit = self.subtree_quota.get(fr, 0), self.quota(fr).borrowing_limit
             if self.parent is not None:
-                maximum = wrapped(self.local_quota.get(fr, 0) + self.parent.potential_available(fr))
-                potential = maximum if limit is None else min(maximum, wrapped(potential + limit))
+                maximum = wrap_around(self.local_quota.get(fr, 0) + self.parent.potential_available(fr))
+                potential = maximum if limit is None else min(maximum, wrap_around(potential + limit))
             self._potential_quota[fr] = potential
         return potential
 
@@ -78,17 +78,17 @@ class ResourceNode:
         subtree_quota, limit = self.exact_subtree_quota(fr), self.quota(fr).borrowing_limit or 0
         if self.parent is None:
             return subtree_quota
-        return max(subtree_quota + limit, subtree_quota - self.exactly_lent(fr) + self.parent.exact_potential(fr))
+        return max(subtree_quota + limit, subtree_quota - self.exact_lent_quota(fr) + self.parent.exact_potential(fr))
 
     def exact_subtree_quota(self, fr: FlavorResource) -> int:
         """Return the subtree quota, which does not wrap around here."""
         exact_quota = self._exact_quota.get(fr)
         if exact_quota is None:
-            lent_quota = sum(child.exactly_lent(fr) for child in (*self.cohorts, *self.queues))
+            lent_quota = sum(child.exact_lent_quota(fr) for child in (*self.cohorts, *self.queues))
             exact_quota = self._exact_quota[fr] = self.quota(fr).nominal + lent_quota
         return exact_quota
 
-    def exactly_lent(self, fr: FlavorResource) -> int:
+    def exact_lent_quota(self, fr: FlavorResource) -> int:
         subtree_quota, limit = self.exact_subtree_quota(fr), self.quota(fr).lending_limit
         return subtree_quota if limit is None else min(subtree_quota, limit)
 
@@ -97,7 +97,7 @@ class ResourceNode:
         maximum = (
             subtree_quota
             if self.parent is None
-            else subtree_quota - self.exactly_lent(fr) + self.parent.exact_potential(fr)
+            else subtree_quota - self.exact_lent_quota(fr) + self.parent.exact_potential(fr)
         )
         return maximum if limit is None else min(maximum, subtree_quota + limit)
 
@@ -127,7 +127,7 @@ class ResourceNode:
         """Whether the node borrows if this much usage is added: above nominal quota for a cluster queue."""
         return self.usage.get(fr, 0) + number > self.subtree_quota.get(fr, 0)
 
-    def within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
+    def is_within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
         return not any(self.borrows_with(fr) for fr in frs)
 
     def ancestors(self) -> Iterator["ResourceNode"]:
@@ -164,7 +164,7 @@ class ResourceNode:
     def height(self) -> int:
         """The distance to the furthest active queue below. Source: getNodeHeight, hierarchical_preemption.go."""
         if self._height < 0:
-            own_height = int(bool(self.cohorts) or any(queue.active for queue in self.queues))
+            own_height = int(bool(self.cohorts) or any(queue.is_active for queue in self.queues))
             self._height = max((own_height, *(cohort.height + 1 for cohort in self.cohorts)))
         return self._height
 
@@ -191,10 +191,10 @@ class ResourceNode:
             child.update_subtree_quota()
             for fr, number in child.subtree_quota.items():
                 lent_number = number - child.local_quota.get(fr, 0)
-                self.subtree_quota[fr] = wrapped(self.subtree_quota.get(fr, 0) + lent_number)
+                self.subtree_quota[fr] = wrap_around(self.subtree_quota.get(fr, 0) + lent_number)
         for fr, quota in self.quotas.items():
             if quota.lending_limit is not None:
-                self.local_quota[fr] = max(0, wrapped(self.subtree_quota[fr] - quota.lending_limit))
+                self.local_quota[fr] = max(0, wrap_around(self.subtree_quota[fr] - quota.lending_limit))
 
 
 class CohortTree:
@@ -211,21 +211,23 @@ class CohortTree:
         self._parents = {name: cohort.parent for name, cohort in model.cohorts.items()}
         self.queues = {name: ResourceNode(name, queue.quotas, queue.weight) for name, queue in queues.items()}
         for name, queue in queues.items():
-            if queue.cohort is not None and not self.cyclic(queue.cohort):
+            if queue.cohort is not None and not self.is_cyclic(queue.cohort):
                 self.queues[name].parent = self.cohorts[queue.cohort]
                 self.cohorts[queue.cohort].queues.append(self.queues[name])
         for name, node in self.cohorts.items():
             parent = self._parents.get(name)
-            if parent is not None and not self.cyclic(name):
+            if parent is not None and not self.is_cyclic(name):
                 node.parent = self.cohorts[parent]
                 node.parent.cohorts.append(node)
         for node in (*self.cohorts.values(), *self.queues.values()):
             if node.parent is None:
                 node.update_subtree_quota()
         for name, queue in queues.items():
-            self.queues[name].active = active(model, queue) and not (queue.cohort and self.cyclic(queue.cohort))
+            self.queues[name].is_active = is_queue_active(model, queue) and not (
+                queue.cohort and self.is_cyclic(queue.cohort)
+            )
 
-    def cyclic(self, cohort: str) -> bool:
+    def is_cyclic(self, cohort: str) -> bool:
         """Whether a cohort is its own ancestor or below such a cohort; Kueue admits nothing there."""
         visited: set[str] = set()
         name: str | None = cohort
@@ -235,7 +237,7 @@ class CohortTree:
         return name is not None
 
     @contextmanager
-    def without(self, admitted: Iterable[Admitted]) -> Iterator[None]:
+    def without(self, admitted: Iterable[AdmittedWorkload]) -> Iterator[None]:
         """Remove the usage of workloads for as long as the context lasts."""
         removed_workloads = list(admitted)
         for removed_workload in removed_workloads:
@@ -260,9 +262,9 @@ class CohortTree:
         return node.potential_available((flavor, resource)) if (flavor, resource) in node.quotas else 0
 
 
-def active(model: Model, queue: ClusterQueue) -> bool:
+def is_queue_active(model: Model, queue: ClusterQueue) -> bool:
     """Whether a cluster queue is active, apart from its cohort. Source: updateQueueStatus, clusterqueue.go."""
-    if queue.stop_policy != "None" or queue.inactive:
+    if queue.stop_policy != "None" or queue.inactive_message:
         return False
     if model.release.dispatches_or_provisions and dispatches_and_provisions(model, queue):
         return False

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-from trainstack.kueue.cycle import Head
+from trainstack.kueue.cycle import QueueHead
 from trainstack.kueue.feasibility import FeasibilityFilter
 from trainstack.kueue.model import Usage
-from trainstack.kueue.nomination import Attempt, attempt, attempts
-from trainstack.kueue.pending_queue import Item, PendingQueue, Shape
+from trainstack.kueue.nomination import AdmissionAttempt, attempt_admission, consecutive_attempts
+from trainstack.kueue.pending_queue import PendingQueue, QueueEntry, Shape
 from trainstack.kueue.snapshot import Snapshot
 
 
@@ -15,31 +15,31 @@ class RootCohort:
         self._snapshot = snapshot
         self.members = tuple(members)
         self.feasibility = FeasibilityFilter(pending_queue.cq for pending_queue in self.members)
-        self._attempts: dict[Shape, tuple[Attempt, bool]] = {}
+        self._attempts: dict[Shape, tuple[AdmissionAttempt, bool]] = {}
         """Attempts that begin with the first flavor: they are equal for all workloads of one shape."""
 
-    def nominate(self, item: Item, pending: PendingQueue) -> Head:
+    def nominate(self, entry: QueueEntry, pending_queue: PendingQueue) -> QueueHead:
         """Attempt to admit the head of a queue, from where its last attempt ended.
 
         If its next attempts would all fail they are not made; Kueue makes them one by one in later cycles.
         """
-        if item.generation != pending.generation:
-            item.tried, item.generation = (), pending.generation
-        cached_attempt = self._attempts.get(item.shape) if not item.tried else None
+        if entry.generation != pending_queue.generation:
+            entry.tried_flavors, entry.generation = (), pending_queue.generation
+        cached_attempt = self._attempts.get(entry.shape) if not entry.tried_flavors else None
         if cached_attempt is None:
-            cached_attempt = self._attempt_and_continues(item, pending)
-            if not item.tried:
-                self._attempts[item.shape] = cached_attempt
+            cached_attempt = self._attempt_and_continues(entry, pending_queue)
+            if not entry.tried_flavors:
+                self._attempts[entry.shape] = cached_attempt
         first_attempt, continues = cached_attempt
-        return Head(item, pending, first_attempt, continues=continues)
+        return QueueHead(entry, pending_queue, first_attempt, continues=continues)
 
-    def _attempt_and_continues(self, item: Item, pending: PendingQueue) -> tuple[Attempt, bool]:
+    def _attempt_and_continues(self, item: QueueEntry, pending: PendingQueue) -> tuple[AdmissionAttempt, bool]:
         cq, workload = pending.cq, item.workload
-        first_attempt = attempt(self._snapshot, cq, workload, item.tried)
-        if first_attempt.nominated or not first_attempt.assignment.unfinished:
+        first_attempt = attempt_admission(self._snapshot, cq, workload, item.tried_flavors)
+        if first_attempt.is_nominated or not first_attempt.assignment.has_untried_flavors:
             return first_attempt, False
-        later_attempts = attempts(self._snapshot, cq, workload, first_attempt.assignment.tried)
-        return first_attempt, any(later_attempt.nominated for later_attempt in later_attempts)
+        later_attempts = consecutive_attempts(self._snapshot, cq, workload, first_attempt.assignment.tried_flavors)
+        return first_attempt, any(later_attempt.is_nominated for later_attempt in later_attempts)
 
     def requeue_inadmissible(self) -> None:
         """Make all workloads pending again: quota was released."""

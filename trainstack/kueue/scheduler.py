@@ -11,17 +11,17 @@ from math import inf
 from typing import Literal
 
 from trainstack.kueue.backoff import UNLIMITED, Backoff
-from trainstack.kueue.cycle import Head, cohort_order, process_heads
+from trainstack.kueue.cycle import QueueHead, cohort_order, process_heads
 from trainstack.kueue.delayed_requeue import DelayedRequeue
-from trainstack.kueue.diagnosis import inadmissible
-from trainstack.kueue.model import Admitted, Model, Usage, Workload
+from trainstack.kueue.diagnosis import inadmissibility_reasons
+from trainstack.kueue.model import AdmittedWorkload, Model, Usage, Workload
 from trainstack.kueue.pending_queue import PendingQueue
 from trainstack.kueue.root_cohort import root_cohorts_of
 from trainstack.kueue.skip_ahead import SkipAhead
 from trainstack.kueue.snapshot import Snapshot
-from trainstack.kueue.verdict import Assigned, assigned
+from trainstack.kueue.verdict import PodSetAdmission, pod_set_admissions
 
-MOST_EVICTIONS = 2
+MAX_EVICTIONS = 2
 """Evictions of one workload between two submissions or ends; after more it is not requeued before the next one."""
 
 
@@ -34,18 +34,18 @@ class Event:
     kind: Literal["admitted", "evicted"]
     key: str
     """The workload's `<namespace>/<name>`."""
-    at: float
+    time: float
     """Seconds."""
     cluster_queue: str
-    assigned: tuple[Assigned, ...] = ()
+    assigned: tuple[PodSetAdmission, ...] = ()
     usage: Usage = field(default_factory=dict)
-    by: str = ""
+    preemptor: str = ""
     """The preempting workload."""
 
 
 class Scheduler:
     def __init__(
-        self, model: Model, admitted: Iterable[Admitted] = (), *, eviction_cycles: int = 0, paced: bool = False
+        self, model: Model, admitted: Iterable[AdmittedWorkload] = (), *, eviction_cycles: int = 0, paced: bool = False
     ) -> None:
         """Start with empty queues.
 
@@ -67,7 +67,7 @@ class Scheduler:
         """The order of submission."""
         self._delayed_requeue = DelayedRequeue(cycles=None if paced else eviction_cycles)
         for key, admitted_workload in self._admitted_workloads.items():
-            if admitted_workload.evicted:
+            if admitted_workload.is_evicted:
                 self._delayed_requeue.evict(key, 0.0)
         self._evictions: Counter[str] = Counter()
         self._parked_workloads: list[Workload] = []
@@ -83,7 +83,7 @@ class Scheduler:
     def finish(self, key: str) -> None:
         """Release the quota of an admitted workload, or delete a pending one."""
         if key in self._admitted_workloads:
-            self._delayed_requeue.finished(self._root_cohorts[self._admitted_workloads[key].cluster_queue])
+            self._delayed_requeue.record_finish(self._root_cohorts[self._admitted_workloads[key].cluster_queue])
             self._release(key)
         elif self._unqueued_workloads.pop(key, None) is None:
             self._parked_workloads = [workload for workload in self._parked_workloads if workload.key != key]
@@ -109,7 +109,7 @@ class Scheduler:
         """
         self._backoff.advance_to(now)
         self._delayed_requeue.advance_to(now)
-        while (time := self._delayed_requeue.next) < until:
+        while (time := self._delayed_requeue.next_time) < until:
             if events := self._advance(time):
                 return events
             self._backoff.advance_to(time)
@@ -126,7 +126,7 @@ class Scheduler:
             if self._backoff.time >= until:
                 return []
             heads = self._heads()
-            is_evicting = self._delayed_requeue.evicting
+            is_evicting = self._delayed_requeue.is_evicting
             if events := self._cycle(heads):
                 return events
             progress = tuple(pending_queue.progress for pending_queue in self._pending_queues.values())
@@ -135,14 +135,14 @@ class Scheduler:
                 # else happens is chance; here it is the first one.
                 self._backoff.skip(UNLIMITED, until)
                 for head in heads:
-                    head.entry.tried = ()
+                    head.entry.tried_flavors = ()
                 return []
             earlier_progress = set() if is_evicting else earlier_progress | {progress}
             if not is_evicting:
                 self._skip_repetitions(heads, until)
         return []
 
-    def waiting(self) -> tuple[Workload, ...]:
+    def waiting_workloads(self) -> tuple[Workload, ...]:
         """Return the workloads that are not admitted: by queue in order, then the parked and inadmissible ones."""
         queued_workloads = (
             workload for pending_queue in self._pending_queues.values() for workload in pending_queue.workloads()
@@ -152,7 +152,9 @@ class Scheduler:
     def _enqueue(self, workload: Workload) -> None:
         local_queue = (self._model.local_queues or {}).get((workload.namespace, workload.queue))
         pending_queue = self._pending_queues.get(local_queue.cluster_queue) if local_queue is not None else None
-        if pending_queue is None or any(inadmissible(self._model, workload, pending_queue.cq.spec, self._snapshot)):
+        if pending_queue is None or any(
+            inadmissibility_reasons(self._model, workload, pending_queue.cq.spec, self._snapshot)
+        ):
             self._unqueued_workloads[workload.key] = workload
         else:
             pending_queue.add(
@@ -169,15 +171,15 @@ class Scheduler:
         """Skip the cycles in which no head could be admitted; return False if no other one begins before `until`."""
         nearest_distance: int | None = None
         for name, pending_queue in self._pending_queues.items():
-            distance = pending_queue.distance(self._root_cohorts[name].feasibility, nearest_distance)
+            distance = pending_queue.cycles_to_feasible(self._root_cohorts[name].feasibility, nearest_distance)
             nearest_distance = nearest_distance if distance is None else distance
-        cycles = max((pending_queue.remaining for pending_queue in self._pending_queues.values()), default=0)
+        cycles = max((pending_queue.remaining_cycles for pending_queue in self._pending_queues.values()), default=0)
         skipped = self._backoff.skip(cycles if nearest_distance is None else nearest_distance, until)
         for pending_queue in self._pending_queues.values():
             pending_queue.skip(skipped)
         return nearest_distance is not None and self._backoff.time < until
 
-    def _skip_repetitions(self, heads: Sequence[Head], until: float) -> None:
+    def _skip_repetitions(self, heads: Sequence[QueueHead], until: float) -> None:
         """Skip the cycles that repeat this one."""
         skipped_heads = {id(head.pending_queue) for head in heads if head.is_nominated}
         advancing_queues = {
@@ -185,16 +187,16 @@ class Scheduler:
             for name, pending_queue in self._pending_queues.items()
             if id(pending_queue) not in skipped_heads
         }
-        remaining = max((pending_queue.remaining for pending_queue in advancing_queues.values()), default=0)
-        cycles = min(self._skip_ahead.cycles(heads, advancing_queues.values()), remaining)
+        remaining = max((pending_queue.remaining_cycles for pending_queue in advancing_queues.values()), default=0)
+        cycles = min(self._skip_ahead.count_repetitions(heads, advancing_queues.values()), remaining)
         for name, pending_queue in advancing_queues.items():
-            distance = pending_queue.distance(self._root_cohorts[name].feasibility, cycles)
+            distance = pending_queue.cycles_to_feasible(self._root_cohorts[name].feasibility, cycles)
             cycles = cycles if distance is None else distance
         skipped = self._backoff.skip(cycles, until)
         for pending_queue in advancing_queues.values():
             pending_queue.skip(skipped)
 
-    def _heads(self) -> list[Head]:
+    def _heads(self) -> list[QueueHead]:
         """Nominate the heads; infeasible ones only if the quota that they reserve may matter to others."""
         heads, infeasible_entries = [], []
         last_order_by_root: dict[int, tuple[int, float, float, int]] = {}
@@ -225,56 +227,58 @@ class Scheduler:
                 pending_queue.mark_inadmissible(entry)
         return heads
 
-    def _cycle(self, heads: Sequence[Head]) -> list[Event]:
+    def _cycle(self, heads: Sequence[QueueHead]) -> list[Event]:
         cycle_result = process_heads(self._snapshot, heads)
         for head in heads:
             if head.continues:
-                head.entry.tried = head.attempt.assignment.tried
+                head.entry.tried_flavors = head.attempt.assignment.tried_flavors
             elif not head.is_nominated:
                 self._requeue_failed(head)
-        events = [event for head in cycle_result.preempting for event in self._preempt(head)]
-        events += map(self._admit, cycle_result.admitted)
-        for key in self._delayed_requeue.released():
+        events = [event for head in cycle_result.preempting_heads for event in self._preempt(head)]
+        events += map(self._admit, cycle_result.admitted_heads)
+        for key in self._delayed_requeue.end_cycle():
             self._requeue(key)
-        self._backoff.cycle_ended(admitted=bool(cycle_result.admitted))
+        self._backoff.record_cycle(admitted=bool(cycle_result.admitted_heads))
         return events
 
-    def _requeue_failed(self, head: Head) -> None:
+    def _requeue_failed(self, head: QueueHead) -> None:
         """Source: requeueAndUpdate, and RequeueIfNotPresent in pkg/cache/queue/cluster_queue.go."""
         if head.from_first_flavor:
             self._root_cohorts[head.pending_queue.cq.spec.name].feasibility.reject(head.entry.shape)
         head.pending_queue.mark_inadmissible(head.entry)
 
-    def _admit(self, head: Head) -> Event:
+    def _admit(self, head: QueueHead) -> Event:
         workload, assignment, name = head.entry.workload, head.attempt.assignment, head.pending_queue.cq.spec.name
         head.pending_queue.delete(head.entry)
-        admitted = Admitted(workload, name, dict(assignment.usage), reserved=self._reservation_time(self._backoff.time))
+        admitted = AdmittedWorkload(
+            workload, name, dict(assignment.usage), reserved_at=self._reservation_time(self._backoff.time)
+        )
         self._admitted_workloads[workload.key] = admitted
         self._snapshot.add(admitted)
         self._record_usage_change(name, admitted.usage)
-        return Event("admitted", workload.key, self._backoff.time, name, assigned(assignment), admitted.usage)
+        return Event("admitted", workload.key, self._backoff.time, name, pod_set_admissions(assignment), admitted.usage)
 
     def _reservation_time(self, now: float) -> float:
         """Return the time of a reservation, slightly later than all before it."""
         return now + next(self._reservation_numbers) * 1e-6
 
-    def _preempt(self, head: Head) -> Iterator[Event]:
+    def _preempt(self, head: QueueHead) -> Iterator[Event]:
         """Begin the eviction of a head's targets."""
         head.pending_queue.make_sticky(head.entry)
         time, preemptor = self._backoff.time, head.entry.workload.key
         for target in head.attempt.targets:
             key, queue = target.workload.key, target.cluster_queue
             if self._delayed_requeue.evict(key, time):
-                self._admitted_workloads[key] = replace(target, evicted=True)
+                self._admitted_workloads[key] = replace(target, is_evicted=True)
                 self._snapshot.cluster_queues[queue].admitted[key] = self._admitted_workloads[key]
                 self._root_cohorts[queue].invalidate(queue, target.usage)
-                yield Event("evicted", key, time, queue, usage=target.usage, by=preemptor)
+                yield Event("evicted", key, time, queue, usage=target.usage, preemptor=preemptor)
 
     def _requeue(self, key: str) -> None:
         """Release the quota of an evicted workload and requeue it."""
         workload = self._release(key)
         self._evictions[key] += 1
-        if self._evictions[key] > MOST_EVICTIONS:
+        if self._evictions[key] > MAX_EVICTIONS:
             self._parked_workloads.append(workload)
         else:
             self._enqueue(workload)

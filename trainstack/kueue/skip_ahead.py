@@ -6,7 +6,7 @@ repeats that with other heads of the same shapes. Which shape blocks which is ca
 
 from collections.abc import Iterable, Sequence
 
-from trainstack.kueue.cycle import Head, quota_to_reserve, still_fits
+from trainstack.kueue.cycle import QueueHead, quota_to_reserve, still_fits
 from trainstack.kueue.pending_queue import PendingQueue, Shape
 from trainstack.kueue.snapshot import Snapshot
 
@@ -21,7 +21,7 @@ class SkipAhead:
         """Record that the usage changed."""
         self._blockers.clear()
 
-    def cycles(self, heads: Sequence[Head], others: Iterable[PendingQueue]) -> int:
+    def count_repetitions(self, heads: Sequence[QueueHead], advancing_queues: Iterable[PendingQueue]) -> int:
         """Return the number of cycles that repeat this one, in which all nominated heads were skipped.
 
         0 with fair sharing, whose order of heads depends on the usage of all of them.
@@ -30,7 +30,7 @@ class SkipAhead:
         """
         skipped_heads = [head for head in heads if head.is_nominated]
         waiting_heads = [head for head in heads if not head.is_nominated and head.from_first_flavor]
-        queues = list(others)
+        queues = list(advancing_queues)
         if not skipped_heads or not waiting_heads or not all(head.from_first_flavor for head in skipped_heads):
             return 0
         if self._snapshot.fair_sharing:
@@ -42,16 +42,16 @@ class SkipAhead:
                     blockers[waiting_head.entry.shape] = waiting_head.order[0]
         return min(max((self._cycles_blocked(head, queue) for queue in queues), default=0) for head in skipped_heads)
 
-    def _fits_after(self, head: Head, waiting_head: Head) -> bool:
+    def _fits_after(self, head: QueueHead, waiting_head: QueueHead) -> bool:
         name, reserved_usage = waiting_head.pending_queue.cq.spec.name, quota_to_reserve(waiting_head)
         self._snapshot.tree.add(name, reserved_usage)
         fits = still_fits(self._snapshot, head, {})
         self._snapshot.tree.remove(name, reserved_usage)
         return fits
 
-    def _cycles_blocked(self, head: Head, queue: PendingQueue) -> int:
+    def _cycles_blocked(self, head: QueueHead, queue: PendingQueue) -> int:
         """Return for how many cycles the queue's next workloads block a head."""
         blockers = self._blockers.get((head.entry.shape, queue), {})
         lower_level = {shape for shape, level in blockers.items() if level < head.order[0]}
         same_level = {shape for shape, level in blockers.items() if level == head.order[0]}
-        return queue.run_of(lower_level, same_level, head.entry)
+        return queue.count_blocked_cycles(lower_level, same_level, head.entry)

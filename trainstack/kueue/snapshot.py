@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResource, Model, PodSet, Workload
+from trainstack.kueue.model import AdmittedWorkload, ClusterQueue, Flavor, FlavorResource, Model, PodSet, Workload
 from trainstack.kueue.resource_node import CohortTree, ResourceNode
 
 
@@ -18,18 +18,18 @@ class QueueSnapshot:
         )
         """Source: canPreemptWhileBorrowing, flavorassigner.go."""
         self.topologies = model.topologies
-        self.sorts_by_priority = model.gates.on("PrioritySortingWithinCohort")
+        self.sorts_by_priority = model.gates.is_enabled("PrioritySortingWithinCohort")
         """Whether the heads of a cohort's queues are ordered by priority before time."""
-        self.admitted: dict[str, Admitted] = {}
+        self.admitted: dict[str, AdmittedWorkload] = {}
         """By the workload's key."""
         self.group_of: dict[str, GroupFlavors] = {}
         """By resource."""
         for group in spec.groups:
             flavors = GroupFlavors(
-                group.covered, group.flavors, [(model.flavors or {}).get(name) for name in group.flavors]
+                group.covered_resources, group.flavors, [(model.flavors or {}).get(name) for name in group.flavors]
             )
             # The first group wins, as in Kueue; the API server refuses a second one that covers the resource.
-            self.group_of = dict.fromkeys(group.covered, flavors) | self.group_of
+            self.group_of = dict.fromkeys(group.covered_resources, flavors) | self.group_of
         self._skips_zero_requests = model.release.skips_zero_requests
         self._quota_only_flavors = model.release.quota_only_flavors
         self._ceilings: dict[str, int] = {}
@@ -46,28 +46,32 @@ class QueueSnapshot:
         """Whether a request needs no flavor: it is one of nothing, and no group covers the resource."""
         return self._skips_zero_requests and number == 0 and resource not in self.group_of
 
-    def uncovered(self, requests: Mapping[str, int]) -> list[str]:
+    def uncovered_resources(self, requests: Mapping[str, int]) -> list[str]:
         """Return the requested resources that need a flavor and have no group, by name."""
         uncovered_names = requests.keys() - self.group_of.keys()
         return sorted(name for name in uncovered_names if not self.ignores(name, requests[name]))
 
     @property
-    def only_topologies(self) -> bool:
+    def has_only_topologies(self) -> bool:
         """Whether all flavors have a topology; then every pod set is treated as requesting one."""
         return all(
             flavor is not None and flavor.topology for group in self.group_of.values() for flavor in group.flavors
         )
 
-    def mismatch(self, flavor: Flavor, pods: PodSet, group: "GroupFlavors") -> Literal["none", "only", "level"] | None:
+    def topology_mismatch(
+        self, flavor: Flavor, pods: PodSet, group: "GroupFlavors"
+    ) -> Literal["none", "only", "level"] | None:
         """Return why topologies exclude a flavor of a group for a pod set; None if they do not.
 
         `none`: the pods request a topology, and the flavor has none; `only`: the reverse; `level`: its topology does
         not have a level that they request. Source: checkPodSetAndFlavorMatchForTAS, tas_flavorassigner.go.
         """
-        if not pods.topology:
-            return "only" if flavor.topology is not None and not self.only_topologies else None
+        if not pods.requests_topology:
+            return "only" if flavor.topology is not None and not self.has_only_topologies else None
         if flavor.topology is None:
-            return None if self._quota_only_flavors and group.covered.isdisjoint(pods.own_resources) else "none"
+            return (
+                None if self._quota_only_flavors and group.covered_resources.isdisjoint(pods.own_resources) else "none"
+            )
         levels = (self.topologies or {}).get(flavor.topology)
         return "level" if levels is not None and not set(pods.levels) <= set(levels) else None
 
@@ -87,7 +91,7 @@ class QueueSnapshot:
 class GroupFlavors:
     """A resource group with its flavors."""
 
-    covered: frozenset[str]
+    covered_resources: frozenset[str]
     names: tuple[str, ...]
     flavors: list[Flavor | None]
     """In the order of the names; None for a missing flavor."""
@@ -99,14 +103,14 @@ class GroupFlavors:
 
 
 class Snapshot:
-    def __init__(self, model: Model, admitted: Iterable[Admitted] = ()) -> None:
+    def __init__(self, model: Model, admitted: Iterable[AdmittedWorkload] = ()) -> None:
         self.tree = CohortTree(model)
         self.fair_sharing = model.fair_sharing
-        self.reclaims_nominal_quota = model.gates.on("FairSharingPreemptWithinNominal")
+        self.reclaims_nominal_quota = model.gates.is_enabled("FairSharingPreemptWithinNominal")
         """Whether a queue within its nominal quota preempts whatever the shares are."""
         self.counts_unlendable = model.release.counts_unlendable
         self.nominal_first = (
-            model.release.nominal_first if model.gates.on("FairSharingPrioritizeNonBorrowing") else "never"
+            model.release.nominal_first if model.gates.is_enabled("FairSharingPrioritizeNonBorrowing") else "never"
         )
         self.undecided = ""
         """Why a search for preemption targets has no certain result in Kueue; the caller resets it."""
@@ -122,10 +126,10 @@ class Snapshot:
     def cluster_queue_of(self, node: ResourceNode) -> QueueSnapshot:
         return self._by_node[id(node)]
 
-    def add(self, admitted: Admitted) -> None:
+    def add(self, admitted: AdmittedWorkload) -> None:
         self.cluster_queues[admitted.cluster_queue].admitted[admitted.workload.key] = admitted
         self.tree.add(admitted.cluster_queue, admitted.usage)
 
-    def remove(self, admitted: Admitted) -> None:
+    def remove(self, admitted: AdmittedWorkload) -> None:
         del self.cluster_queues[admitted.cluster_queue].admitted[admitted.workload.key]
         self.tree.remove(admitted.cluster_queue, admitted.usage)

@@ -64,7 +64,7 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class PodSetAdmission:
     """The admission of one pod set."""
 
     pod_set: str
@@ -76,9 +76,9 @@ class Assigned:
     """Where the pods are placed in the flavor's topology; empty if it has none."""
 
 
-def assigned(assignment: Assignment) -> tuple[Assigned, ...]:
+def pod_set_admissions(assignment: Assignment) -> tuple[PodSetAdmission, ...]:
     return tuple(
-        Assigned(
+        PodSetAdmission(
             pods.name,
             pods.count,
             {resource: flavor_assignment.flavor for resource, flavor_assignment in pods.flavors.items()},
@@ -138,7 +138,7 @@ class Verdict:
     cluster_queue: str
     """Empty if unknown."""
     outcome: Outcome
-    assigned: tuple[Assigned, ...] = ()
+    assigned: tuple[PodSetAdmission, ...] = ()
     """By pod set, if the outcome begins with `fits`."""
     usage: Usage = field(default_factory=dict)
     borrowed: Mapping[FlavorResource, int] = field(default_factory=dict)

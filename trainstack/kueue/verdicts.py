@@ -6,30 +6,30 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import AdmissionSimulator
-from trainstack.kueue.from_objects import declared_model, declared_objects
+from trainstack.kueue.from_objects import admission_objects, stack_model
 from trainstack.kueue.model import Model, Workload
-from trainstack.kueue.releases import declared_release, for_release
+from trainstack.kueue.releases import release_from_settings, verdicts_for_release
 from trainstack.kueue.remedies import remedies
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.what_if import WhatIf
-from trainstack.kueue.workloads import declared_workloads
+from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.model import Settings
 
 
-def declared_verdicts(declared: Declared) -> list[Verdict]:
+def stack_verdicts(stack_objects: Declared) -> list[Verdict]:
     """Return the verdicts on an environment's queued runs, on an idle cluster."""
-    model = declared_model(declared)
-    return idle_verdicts(declared, model, declared_workloads(declared, model))
+    model = stack_model(stack_objects)
+    return idle_verdicts(stack_objects, model, run_workloads(stack_objects, model))
 
 
-def idle_verdicts(declared: Declared, model: Model, workloads: Sequence[Workload]) -> list[Verdict]:
+def idle_verdicts(stack_objects: Declared, model: Model, workloads: Sequence[Workload]) -> list[Verdict]:
     """Return the verdicts on an environment's workloads, which wait together, on an idle cluster."""
     simulator = AdmissionSimulator(model, pending=workloads)
-    verdicts = for_release(map(simulator.verdict, workloads), declared_release(declared.settings))
-    return list(with_remedies(verdicts, workloads, declared.settings, model, declared_objects(declared)))
+    verdicts = verdicts_for_release(map(simulator.verdict, workloads), release_from_settings(stack_objects.settings))
+    return list(add_remedies(verdicts, workloads, stack_objects.settings, model, admission_objects(stack_objects)))
 
 
-def with_remedies(
+def add_remedies(
     verdicts: Iterable[Verdict],
     workloads: Sequence[Workload],
     settings: Settings,

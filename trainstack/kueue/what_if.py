@@ -10,7 +10,7 @@ from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import read_cluster_queue
 from trainstack.kueue.model import ClusterQueue, Model
 from trainstack.kueue.verdict import Change, Verdict
-from trainstack.kueue.workloads import declared_workload
+from trainstack.kueue.workloads import run_workload
 from trainstack.platform.queues import cluster_queue
 from trainstack.runs.status.run_pods import queued
 from trainstack.settings.edits import edited
@@ -30,11 +30,11 @@ class WhatIf:
 
     settings: Settings
     model: Model
-    queues: Mapping[str, Body]
+    queue_bodies: Mapping[str, Body]
     """The cluster queues by name, as objects: the declared ones with the fields that others have set."""
 
     @cached_property
-    def idle(self) -> AdmissionSimulator:
+    def idle_simulator(self) -> AdmissionSimulator:
         """The simulator of the settings as they are."""
         return AdmissionSimulator(self.model)
 
@@ -72,12 +72,12 @@ class WhatIf:
             return None
         simulator = self._simulator(settings)
         ((_, run),) = queued(settings)
-        workload = declared_workload(Declared(settings), simulator.model, path, run)
-        return None if workload is None else simulator.alone(workload)
+        workload = run_workload(Declared(settings), simulator.model, path, run)
+        return None if workload is None else simulator.idle_verdict(workload)
 
-    def with_queue(self, queue: ClusterQueue) -> AdmissionSimulator:
+    def simulator_with_queue(self, queue: ClusterQueue) -> AdmissionSimulator:
         """Return a simulator with another cluster queue of the same name."""
-        tree = self.idle.idle_snapshot.tree
+        tree = self.idle_simulator.idle_snapshot.tree
         root, queues = tree.queues[queue.name].root, self.model.cluster_queues or {}
         # On an idle cluster, the queues of other root cohorts have no effect.
         related = {name: related_queue for name, related_queue in queues.items() if tree.queues[name].root is root}
@@ -97,9 +97,9 @@ class WhatIf:
     def _simulator(self, settings: Settings) -> AdmissionSimulator:
         """Return the simulator of changed settings, of whose queues at most one cluster queue is changed."""
         if settings.queues is self._cluster_queues:
-            return self.idle
+            return self.idle_simulator
         pairs = zip(self._cluster_queues.cluster_queues, settings.queues.cluster_queues, strict=True)
         changed_queue = next(new_queue for old_queue, new_queue in pairs if new_queue is not old_queue)
-        body, live_body = cluster_queue(changed_queue, settings.stack), self.queues[changed_queue.name]
+        body, live_body = cluster_queue(changed_queue, settings.stack), self.queue_bodies[changed_queue.name]
         spec = {**live_body["spec"], **body["spec"]}
-        return self.with_queue(read_cluster_queue({**live_body, "spec": spec}, self.model))
+        return self.simulator_with_queue(read_cluster_queue({**live_body, "spec": spec}, self.model))

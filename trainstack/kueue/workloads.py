@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.fields import unmodelled_fields
-from trainstack.kueue.managed_jobs import adopting_queue
-from trainstack.kueue.model import Admitted, FlavorResource, Model, PodSet, Usage, Workload
+from trainstack.kueue.fields import unmodeled_fields
+from trainstack.kueue.managed_jobs import default_local_queue
+from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Model, PodSet, Usage, Workload
 from trainstack.kueue.pod_requests import pod_set
-from trainstack.kueue.quantities import value
+from trainstack.kueue.quantities import resource_value
 from trainstack.kueue.topology_requests import requested_levels
 from trainstack.objects.labels import MIN_PARALLELISM, PRIORITY, QUEUE
 from trainstack.runs.errors import WorkloadError
@@ -23,25 +23,25 @@ from trainstack.settings.sections.workloads import Workload as Run
 Body = Mapping[str, Any]
 
 
-def declared_workloads(declared: Declared, model: Model, *, queued: bool = True) -> tuple[Workload, ...]:
+def run_workloads(stack_objects: Declared, model: Model, *, is_queued: bool = True) -> tuple[Workload, ...]:
     """Return the runs, and one trial or the Job of each sweep; runs whose manifests cannot be built are left out.
 
     `is_queued`: the runs with a queue, also one that Kueue sets; otherwise the runs that it does not manage.
     """
     workloads = []
-    for path, run in runs_of(declared.settings):
-        if bool(_queue_of(run, model)) != queued:
+    for path, run in runs_of(stack_objects.settings):
+        if bool(_queue_of(run, model)) != is_queued:
             continue
-        workload = declared_workload(declared, model, path, run)
+        workload = run_workload(stack_objects, model, path, run)
         if workload is not None:
             workloads.append(workload)
     return tuple(workloads)
 
 
-def declared_workload(declared: Declared, model: Model, path: str, run: Run) -> Workload | None:
+def run_workload(stack_objects: Declared, model: Model, path: str, run: Run) -> Workload | None:
     """Return the run at a path of the settings; None if its manifest cannot be built."""
     try:
-        objects = declared.queued(run)
+        objects = stack_objects.queued(run)
     except WorkloadError:
         return None
     paths = [(pods.path, pods.resources_path) for pods in pod_sets(path, run)]
@@ -49,12 +49,12 @@ def declared_workload(declared: Declared, model: Model, path: str, run: Run) -> 
 
 
 def _queue_of(run: Run, model: Model) -> str:
-    return run.queue or adopting_queue(model, run.namespace, framework_of(run))
+    return run.queue or default_local_queue(model, run.namespace, framework_of(run))
 
 
 def read_workload(
     launch: Body,
-    others: Iterable[Body],
+    related_objects: Iterable[Body],
     model: Model,
     *,
     name: str = "",
@@ -70,7 +70,7 @@ def read_workload(
     metadata = launch["metadata"]
     namespace = metadata["namespace"]
     labels = metadata.get("labels") or {}
-    launched = launched_pods(launch, others)
+    launched = launched_pods(launch, related_objects)
     return Workload(
         name=name or metadata["name"],
         namespace=namespace,
@@ -89,13 +89,13 @@ def read_workload(
             for pods, (pods_path, resources_path) in zip(launched, paths or [("", "")] * len(launched), strict=True)
         ),
         priority=(model.priorities or {}).get(labels[PRIORITY], 0) if PRIORITY in labels else model.default_priority,
-        created=seconds(metadata.get("creationTimestamp")),
+        created=epoch_seconds(metadata.get("creationTimestamp")),
         path=path,
         uid=metadata.get("uid", ""),
     )
 
 
-def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
+def read_kueue_workload(body: Body, model: Model) -> Workload | AdmittedWorkload | None:
     """Return a Workload of Kueue, admitted if its quota is reserved; None if it is finished or deactivated.
 
     An evicted workload holds its quota, with the condition QuotaReserved, until its pods have ended.
@@ -110,7 +110,7 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
     namespace = metadata["namespace"]
     counts = {_pod_set_name(pods): pods["count"] for pods in spec.get("podSets") or ()}
     reclaimed = {pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or ()}
-    if not model.gates.on("ReclaimablePods"):
+    if not model.gates.is_enabled("ReclaimablePods"):
         reclaimed = {}
     workload = Workload(
         name=metadata["name"],
@@ -120,8 +120,8 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
         priority=spec.get("priority") or 0,
         created=_queue_order_time(body, conditions, model),
         uid=metadata.get("uid", ""),
-        held_until=_requeue_at(status),
-        unmodelled=tuple(unmodelled_fields("Workload", body, model.release.fields)),
+        requeue_at=_requeue_at(status),
+        unmodeled_fields=tuple(unmodeled_fields("Workload", body, model.release.fields)),
         failed_checks={
             check["name"]: check["state"]
             for check in status.get("admissionChecks") or ()
@@ -131,13 +131,13 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
     admission = status.get("admission")
     if not admission or "QuotaReserved" not in conditions:
         return workload
-    return Admitted(
+    return AdmittedWorkload(
         workload=workload,
         cluster_queue=admission["clusterQueue"],
         usage=_usage(admission["podSetAssignments"], counts, reclaimed),
-        reserved=seconds(conditions["QuotaReserved"].get("lastTransitionTime")),
-        evicted="Evicted" in conditions,
-        ready="PodsReady" in conditions,
+        reserved_at=epoch_seconds(conditions["QuotaReserved"].get("lastTransitionTime")),
+        is_evicted="Evicted" in conditions,
+        is_ready="PodsReady" in conditions,
     )
 
 
@@ -152,13 +152,13 @@ def _live_pod_set(body: Body, namespace: str, model: Model, reclaimed: Mapping[s
     live_pods = pod_set(
         name, body["count"] - reclaimed_count, body["template"], namespace, model, min_count=body.get("minCount")
     )
-    topology = model.gates.on("TopologyAwareScheduling") and not _TOPOLOGY_KEYS.isdisjoint(request)
+    topology = model.gates.is_enabled("TopologyAwareScheduling") and not _TOPOLOGY_KEYS.isdisjoint(request)
     return replace(
         live_pods,
-        topology=topology,
+        requests_topology=topology,
         levels=requested_levels(request),
         group=request.get("podSetGroupName") or "",
-        reclaimed=reclaimed_count,
+        reclaimed_count=reclaimed_count,
     )
 
 
@@ -169,12 +169,15 @@ def _pod_set_name(body: Body) -> str:
 def _queue_order_time(body: Body, conditions: Mapping[str, Body], model: Model) -> float:
     """Source: GetQueueOrderTimestamp in Kueue's pkg/workload/workload.go."""
     evicted, preempted = conditions.get("Evicted", {}), conditions.get("Preempted", {})
-    reasons_to_move = {"AdmissionCheck"} if model.requeued_by_creation else {"AdmissionCheck", "PodsReadyTimeout"}
+    reasons_to_move = {"AdmissionCheck"} if model.requeues_by_creation else {"AdmissionCheck", "PodsReadyTimeout"}
     if evicted.get("reason") in reasons_to_move:
-        return seconds(evicted.get("lastTransitionTime"))
-    if not model.gates.on("PrioritySortingWithinCohort") and preempted.get("reason") == "InCohortReclaimWhileBorrowing":
-        return seconds(preempted.get("lastTransitionTime")) + 0.001
-    return seconds(body["metadata"].get("creationTimestamp"))
+        return epoch_seconds(evicted.get("lastTransitionTime"))
+    if (
+        not model.gates.is_enabled("PrioritySortingWithinCohort")
+        and preempted.get("reason") == "InCohortReclaimWhileBorrowing"
+    ):
+        return epoch_seconds(preempted.get("lastTransitionTime")) + 0.001
+    return epoch_seconds(body["metadata"].get("creationTimestamp"))
 
 
 def _requeue_at(status: Body) -> float | None:
@@ -183,7 +186,7 @@ def _requeue_at(status: Body) -> float | None:
     Source: backoffWaitingTimeExpired in Kueue's pkg/cache/queue/cluster_queue.go.
     """
     requeue_at = (status.get("requeueState") or {}).get("requeueAt")
-    return None if requeue_at is None else seconds(requeue_at)
+    return None if requeue_at is None else epoch_seconds(requeue_at)
 
 
 def _usage(assignments: Iterable[Body], counts: Mapping[str, int], reclaimed: Mapping[str, int]) -> Usage:
@@ -198,7 +201,7 @@ def _usage(assignments: Iterable[Body], counts: Mapping[str, int], reclaimed: Ma
         remaining = min(count, counts[name] - reclaimed.get(name, 0))
         # Resources without a flavor use no quota.
         for resource, flavor in (assignment.get("flavors") or {}).items():
-            number = value(resource, assignment["resourceUsage"][resource])
+            number = resource_value(resource, assignment["resourceUsage"][resource])
             if remaining < count:
                 number = number // count * remaining
             usage[flavor, resource] = usage.get((flavor, resource), 0) + number
@@ -211,6 +214,6 @@ def _min_count(launch: Body) -> int | None:
     return int(text) if launch["kind"] == "Job" and text.removeprefix("-").isdecimal() else None
 
 
-def seconds(timestamp: str | None) -> float:
+def epoch_seconds(timestamp: str | None) -> float:
     """Return a timestamp of the API server in seconds since 1970; 0 for None."""
     return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0

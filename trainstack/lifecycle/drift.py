@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainstack.lifecycle.recovery.state import Recorded, State
+from trainstack.lifecycle.recovery.state import EngineState, RecordedObject
 from trainstack.objects.launch_kinds import LAUNCHES
 from trainstack.objects.ownership import Identity
 
@@ -15,20 +15,22 @@ anything but status and metadata. PriorityClasses, for example, have a generatio
 _DECLARED_METADATA = ("generation", "labels", "annotations", "finalizers", "ownerReferences")
 
 
-def has_drifted(state: State, live: Mapping[Identity, Mapping[str, Any]]) -> bool:
+def has_drifted(state: EngineState, live_metadata: Mapping[Identity, Mapping[str, Any]]) -> bool:
     """Return whether a refresh might find a difference.
 
     `live_metadata` is the metadata of the objects of `state` that exist. Also true after an
     interruption, which a refresh may have to resolve, and for resources of other providers.
     """
-    if state.pending or state.replaced or state.others:
+    if state.pending_operations or state.replaced_objects or state.foreign_resource_urns:
         return True
     return any(
-        _has_changed(recorded, live.get(recorded.identity)) for recorded in state.objects if not recorded.in_release
+        _has_changed(recorded, live_metadata.get(recorded.identity))
+        for recorded in state.objects
+        if not recorded.is_in_release
     )
 
 
-def _has_changed(recorded: Recorded, live: Mapping[str, Any] | None) -> bool:
+def _has_changed(recorded: RecordedObject, live: Mapping[str, Any] | None) -> bool:
     if live is None or "deletionTimestamp" in live or live["uid"] != recorded.uid or recorded.errors:
         return True
     if recorded.is_launch and recorded.kind in LAUNCHES:

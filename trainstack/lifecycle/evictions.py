@@ -10,8 +10,8 @@ another worker, while the first one still executes it (`reconcileGroup` in multi
 
 from collections.abc import Collection, Iterator, Sequence
 
-from trainstack.lifecycle.teardown.context import Body, LiveStack, finished
-from trainstack.lifecycle.teardown.users import admitted_by, root
+from trainstack.lifecycle.teardown.context import Body, LiveStack, is_finished
+from trainstack.lifecycle.teardown.users import admitted_by, owner_identity
 from trainstack.objects.ownership import Identity, identity, shown
 from trainstack.settings.model import Settings
 
@@ -26,7 +26,9 @@ def draining_queues(settings: Settings) -> frozenset[Identity]:
     return frozenset(draining)
 
 
-def evicted_runs(live: LiveStack, draining: Collection[Identity]) -> Iterator[tuple[Identity, Identity, str]]:
+def find_evicted_runs(
+    live: LiveStack, queues_to_drain: Collection[Identity]
+) -> Iterator[tuple[Identity, Identity, str]]:
     """Yield the admitted object, the queue that will evict it, and its name in `workloads.stop`.
 
     A queue that drains already evicts nothing more because of this change.
@@ -34,22 +36,22 @@ def evicted_runs(live: LiveStack, draining: Collection[Identity]) -> Iterator[tu
     stopped_queues = {
         identity(queue) for queue in _queues(live) if (queue.get("spec") or {}).get("stopPolicy") == DRAIN
     }
-    for workload in live.all("Workload"):
-        namespace, owner = str(workload["metadata"]["namespace"]), root(workload)
+    for workload in live.objects_of_kind("Workload"):
+        namespace, owner = str(workload["metadata"]["namespace"]), owner_identity(workload)
         local_queue: Identity = ("LocalQueue", namespace, str((workload.get("spec") or {}).get("queueName")))
         for queue in (("ClusterQueue", None, str(admitted_by(workload))), local_queue):
-            is_admitted = admitted_by(workload) is not None and not finished(workload)
-            if is_admitted and queue in draining and queue not in stopped_queues:
+            is_admitted = admitted_by(workload) is not None and not is_finished(workload)
+            if is_admitted and queue in queues_to_drain and queue not in stopped_queues:
                 yield owner, queue, _stop_name(live, owner)
 
 
-def eviction_refusals(live: LiveStack, draining: Collection[Identity], stop: Collection[str]) -> tuple[str, ...]:
+def eviction_refusals(live: LiveStack, queues_to_drain: Collection[Identity], stop: Collection[str]) -> tuple[str, ...]:
     """Return a refusal for each evicted run that `stop` does not name."""
     return tuple(
         f"{shown(queue)} has stopPolicy {DRAIN}, which would evict {shown(run)} (running, admitted by it). Use "
         "`stopPolicy: Hold`, which lets admitted runs end, wait for the run, or name it in this change: "
         f"trainstack:workloads: stop: [{name}]"
-        for run, queue, name in sorted(evicted_runs(live, draining), key=str)
+        for run, queue, name in sorted(find_evicted_runs(live, queues_to_drain), key=str)
         if name not in stop
     )
 
@@ -58,24 +60,24 @@ def runs_on_removed_workers(live: LiveStack, settings: Settings) -> Iterator[tup
     """Yield the dispatched object, its MultiKueueCluster that leaves a MultiKueueConfig, and its name as above."""
     declared_workers = {config.name: {*config.clusters} for config in settings.queues.multi_kueue_configs}
     removed_workers: dict[str, set[str]] = {}
-    for config in live.all("MultiKueueConfig"):
+    for config in live.objects_of_kind("MultiKueueConfig"):
         if (name := str(config["metadata"]["name"])) in declared_workers:
             removed_workers[name] = {*(config.get("spec") or {}).get("clusters", ())} - declared_workers[name]
     removed_workers_by_check: dict[str, set[str]] = {}
-    for check in live.all("AdmissionCheck"):
+    for check in live.objects_of_kind("AdmissionCheck"):
         parameters = (check.get("spec") or {}).get("parameters") or {}
         if parameters.get("kind") == "MultiKueueConfig":
             removed_workers_by_check[str(check["metadata"]["name"])] = removed_workers.get(
                 str(parameters.get("name")), set()
             )
-    for workload in live.all("Workload"):
-        status, owner = workload.get("status") or {}, root(workload)
+    for workload in live.objects_of_kind("Workload"):
+        status, owner = workload.get("status") or {}, owner_identity(workload)
         clusters = {
             name
             for check in status.get("admissionChecks") or ()
             for name in removed_workers_by_check.get(check["name"], ())
         }
-        if (cluster := status.get("clusterName")) in clusters and not finished(workload):
+        if (cluster := status.get("clusterName")) in clusters and not is_finished(workload):
             yield owner, ("MultiKueueCluster", None, str(cluster)), _stop_name(live, owner)
 
 
@@ -98,4 +100,4 @@ def _stop_name(live: LiveStack, owner: Identity) -> str:
 
 
 def _queues(live: LiveStack) -> Sequence[Body]:
-    return (*live.all("ClusterQueue"), *live.all("LocalQueue"))
+    return (*live.objects_of_kind("ClusterQueue"), *live.objects_of_kind("LocalQueue"))

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import yaml
 
-from trainstack.kueue.feature_gates import from_arguments
+from trainstack.kueue.feature_gates import parse_gate_arguments
 from trainstack.live import paths
 from trainstack.live.admission import grows, read_lists, read_topologies
 from trainstack.live.client import NOT_FOUND, Answer, Api, ClusterError, connect, get_all, run
@@ -133,7 +133,7 @@ async def read_configuration(api: Api, found: Controllers | None) -> Body | None
         return None
     configuration: Body = yaml.load(text, Loader=yaml.CSafeLoader) or {}
     container = controller.container
-    gates = from_arguments((*(container.get("command") or ()), *(container.get("args") or ())))
+    gates = parse_gate_arguments((*(container.get("command") or ()), *(container.get("args") or ())))
     return {**configuration, "featureGates": {**(configuration.get("featureGates") or {}), **gates}}
 
 

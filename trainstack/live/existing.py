@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from trainstack.live import paths
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, Answer, read
 from trainstack.live.controllers import LISTS, Controllers, controllers, split_image
-from trainstack.onboarding.adopt.found import Body, Found, Operator
+from trainstack.onboarding.adopt.namespace_objects import Body, InstalledOperator, NamespaceObjects
 from trainstack.preflight.operator_facts import OPERATORS
 
 _KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -30,7 +30,7 @@ _LISTS = {
 """By field: API version, kind, and whether only the namespace is read."""
 
 
-def read_existing(namespace: str, context: str | None, *, cluster_wide: bool) -> Found | None:
+def read_existing(namespace: str, context: str | None, *, cluster_wide: bool) -> NamespaceObjects | None:
     """Return what `trainstack adopt` reads, or None if the namespace does not exist.
 
     Objects that the user may not read are reported in `unreadable`; the claims of other namespaces are then None.
@@ -60,11 +60,11 @@ def read_existing(namespace: str, context: str | None, *, cluster_wide: bool) ->
     all_claims = bodies.pop("all_claims", ())
     others = tuple(claim for claim in all_claims if claim["metadata"]["namespace"] != namespace)
     installed = controllers(answers) if cluster_wide else None
-    return Found(
+    return NamespaceObjects(
         namespace=namespace,
         foreign_claims=others if cluster_wide and answers[by_field["all_claims"]].found else None,
         operators=tuple(_operators(installed)) if installed else (),
-        unreadable=tuple(_unreadable(by_field, answers)),
+        read_failures=tuple(_unreadable(by_field, answers)),
         **bodies,
     )
 
@@ -80,8 +80,8 @@ def _unreadable(by_field: dict[str, str], answers: dict[str, Answer]) -> Iterato
         yield f"Kueue serves {', '.join(served)} and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15"
 
 
-def _operators(installed: Controllers) -> Iterator[Operator]:
+def _operators(installed: Controllers) -> Iterator[InstalledOperator]:
     for facts in OPERATORS.values():
         if controller := installed.find(facts):
             version = split_image(controller.container["image"])[1] or "of an unknown version"
-            yield Operator(name=facts.title, namespace=controller.namespace, version=version)
+            yield InstalledOperator(name=facts.title, namespace=controller.namespace, version=version)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.forecast.live_workloads import owners
+from trainstack.forecast.live_workloads import owners_by_workload
 from trainstack.forecast.tasks import Owner
 from trainstack.live import paths
 from trainstack.live.admission import read_lists
@@ -53,7 +53,7 @@ async def _read(
 async def _owners(api: Api, workloads: tuple[Body, ...]) -> dict[Owner, Body]:
     by_path = {
         f"{paths.collection(KINDS[kind].api_version, kind, namespace)}/{name}": (kind, namespace, name)
-        for kind, namespace, name in owners(workloads).values()
+        for kind, namespace, name in owners_by_workload(workloads).values()
         if kind in KINDS
     }
     answers = await get_all(api, by_path)

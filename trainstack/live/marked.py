@@ -6,8 +6,8 @@ from typing import Any
 from urllib.parse import quote
 
 from trainstack.guards.states import owner_of
-from trainstack.lifecycle.recovery.objects import LiveObject, Seen
-from trainstack.lifecycle.recovery.state import Recorded
+from trainstack.lifecycle.recovery.objects import LiveObject, LiveObjects
+from trainstack.lifecycle.recovery.state import RecordedObject
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, read
 from trainstack.live.snapshot import read_metadata
@@ -54,11 +54,11 @@ _VERSIONS |= {kind: facts.api_version for kind, facts in KINDS.items()}
 
 def read_marked(
     stack: str,
-    recorded: Sequence[Recorded],
+    recorded: Sequence[RecordedObject],
     namespaces: Sequence[str | None],
     context: str | None,
     launched: Sequence[tuple[str, str]] = (),
-) -> Seen:
+) -> LiveObjects:
     """Return the objects with the stack's label, and those of the state, by their metadata.
 
     Kinds that the user may not read, and kinds of the state that this program does not know, are in `unreadable`.
@@ -104,7 +104,7 @@ def read_marked(
             found[others[path]] = _live(answer.body)
         elif answer.status != NOT_FOUND:
             unreadable.add(others[path][0])
-    return Seen(found, frozenset(unreadable))
+    return LiveObjects(found, frozenset(unreadable))
 
 
 def read_held(versions: Mapping[Identity, str], context: str | None) -> dict[Identity, dict[str, Any]]:
@@ -116,7 +116,9 @@ def read_held(versions: Mapping[Identity, str], context: str | None) -> dict[Ide
     return read_metadata(known, context, readable_only=True)
 
 
-def read_recorded(stack: str, recorded: Collection[Recorded], context: str | None) -> dict[Identity, dict[str, Any]]:
+def read_recorded(
+    stack: str, recorded: Collection[RecordedObject], context: str | None
+) -> dict[Identity, dict[str, Any]]:
     """Return the metadata of a state's objects that exist and that the user may read, by identity.
 
     Lists the objects with the stack's label where the state has several of a kind. Raises ClusterError as `client.read`
@@ -144,9 +146,9 @@ def _live(item: Mapping[str, Any]) -> LiveObject:
     return LiveObject(
         uid=str(metadata["uid"]),
         labels=metadata.get("labels") or {},
-        deleted=datetime.fromisoformat(deleted) if deleted else None,
+        deletion_time=datetime.fromisoformat(deleted) if deleted else None,
         finalizers=tuple(metadata.get("finalizers") or ()),
-        owned=bool(metadata.get("ownerReferences")),
+        is_owned=bool(metadata.get("ownerReferences")),
         state=owner_of(metadata),
-        drained=DRAINED in (metadata.get("annotations") or {}),
+        is_drained=DRAINED in (metadata.get("annotations") or {}),
     )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from trainstack.lifecycle.teardown.leftovers import explained
+from trainstack.lifecycle.teardown.leftovers import explain_leftover
 from trainstack.live import paths
 from trainstack.live.client import ClusterError, read
 from trainstack.live.snapshot import exists
@@ -33,8 +33,8 @@ def _wait_for_deletion(
             return metadata
         if time.monotonic() >= end:
             raise ClusterError(
-                f"{explained({**manifest, 'metadata': metadata}, utc_now())}; `up` stopped waiting. Run `up` again "
-                "after its deletion"
+                f"{explain_leftover({**manifest, 'metadata': metadata}, utc_now())}; `up` stopped waiting. Run `up` "
+                "again after its deletion"
             )
         time.sleep(_PAUSE_SECONDS)
 

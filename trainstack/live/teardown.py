@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, launch_name, owners
-from trainstack.lifecycle.teardown.plan import Plan, decide, decide_keeping_platform
+from trainstack.lifecycle.teardown.plan import TeardownPlan, plan_full_teardown, plan_teardown_without_platform
 from trainstack.lifecycle.teardown.users import kinds_of_users
 from trainstack.live import paths
 from trainstack.live.client import Api, connect, get_all, get_available, read, run
@@ -99,7 +99,7 @@ def read_live_stack(
     # Another client may have removed the label of a definition in the state.
     definitions = [name for kind, _, name in held or () if kind == "CustomResourceDefinition"]
     parts = run(_read(settings.stack, namespaces, definitions, context))
-    names = _recorded_names(settings, recorded, parts["own"], parts["lists"])
+    names = _recorded_names(settings, recorded, parts["labeled_objects"], parts["lists"])
     return LiveStack(
         recorded_launches=names,
         stack=settings.stack,
@@ -107,7 +107,7 @@ def read_live_stack(
         retained=frozenset(retained),
         protected=tuple(protected),
         stop=frozenset(stop),
-        known=held,
+        state_identities=held,
         **parts,
     )
 
@@ -121,7 +121,7 @@ def plan_teardown(
     stop: Iterable[str],
     known: Iterable[Identity],
     recorded: Sequence[RecordedLaunch],
-) -> Plan:
+) -> TeardownPlan:
     """Read the cluster, and plan the teardown. `keep_platform`: as far as the user may read it.
 
     The other arguments are those of `read_live_stack`. Raises ClusterError if the cluster cannot be read.
@@ -130,12 +130,12 @@ def plan_teardown(
         live = read_live_stack(
             settings, retained=retained, protected=protected, stop=stop, known=known, recorded=recorded
         )
-        return decide(live, utc_now())
+        return plan_full_teardown(live, utc_now())
     held, kept = frozenset(known), frozenset(retained)
     definitions = {who for who in held if who[0] == "CustomResourceDefinition"}
     users = read_users(settings, (held - kept) | definitions, recorded)
-    live = replace(users, retained=kept, protected=tuple(protected), stop=frozenset(stop), known=held)
-    return decide_keeping_platform(live, utc_now())
+    live = replace(users, retained=kept, protected=tuple(protected), stop=frozenset(stop), state_identities=held)
+    return plan_teardown_without_platform(live, utc_now())
 
 
 def read_users(settings: Settings, deleted: Collection[Identity], recorded: Sequence[RecordedLaunch] = ()) -> LiveStack:
@@ -149,7 +149,7 @@ def read_users(settings: Settings, deleted: Collection[Identity], recorded: Sequ
     return LiveStack(
         recorded_launches=_recorded_names(settings, recorded, bodies, lists),
         stack=settings.stack,
-        own=bodies,
+        labeled_objects=bodies,
         launches=launches,
         lists=lists,
         in_namespaces=in_namespaces,
@@ -276,7 +276,7 @@ async def _read(
         _instances(api, kinds, [*dict.fromkeys((*crds, *definitions))]),
         _whole(api, kinds, namespaces, all_or_error=all_or_error),
     )
-    return {"own": own, "in_namespaces": in_namespaces, "instances": instances, "lists": lists}
+    return {"labeled_objects": own, "in_namespaces": in_namespaces, "instances": instances, "lists": lists}
 
 
 async def served_kinds(api: Api) -> list[ServedKind]:

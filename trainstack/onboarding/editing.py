@@ -24,25 +24,25 @@ _INDENTS = ((4, 2), (2, 0))
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileAddition:
     """One element for one list of a file, or with `whole` the value of one key."""
 
     path: tuple[str, ...]
     """The keys, created if missing; for an environment, the first is the section: `("queues", "localQueues")`."""
     value: object
-    whole: bool = False
+    replaces_value: bool = False
     comment: str = ""
     """A comment for the line above."""
 
 
-def with_entries(text: str, entries: Iterable[Entry]) -> str:
+def add_section_entries(text: str, entries: Iterable[FileAddition]) -> str:
     """Add entries to the text of an environment's file; see `with_added`."""
-    return with_added(
+    return add_entries(
         text, (replace(entry, path=("config", f"trainstack:{entry.path[0]}", *entry.path[1:])) for entry in entries)
     )
 
 
-def with_added(text: str, entries: Iterable[Entry]) -> str:
+def add_entries(text: str, entries: Iterable[FileAddition]) -> str:
     """Add entries to the text of a file.
 
     A file whose maps are not indented by two spaces is rewritten with two spaces. Line endings, a byte order mark and a
@@ -70,7 +70,7 @@ def _with_line_ends(original: str, edited: str) -> str:
     return text if not original or _LINE_ENDS.search(original[-1]) else text.removesuffix(usual_end)
 
 
-def _edit_text(text: str, entries: list[Entry]) -> str:
+def _edit_text(text: str, entries: list[FileAddition]) -> str:
     if text and not text.endswith("\n"):
         text += "\n"
     lines = text.splitlines(keepends=True)
@@ -167,12 +167,12 @@ def _dump(tree: CommentedMap, indent: tuple[int, int]) -> str:
     return stream.getvalue()
 
 
-def _add(tree: CommentedMap, entry: Entry, step: int) -> None:
+def _add(tree: CommentedMap, entry: FileAddition, step: int) -> None:
     parent, path = tree, entry.path
     for key in path[:-1]:
         parent = _child(parent, key, CommentedMap)
     last_key, value, column = path[-1], _with_style(entry.value), 2 * (len(path) - 1)
-    if entry.whole:
+    if entry.replaces_value:
         parent[last_key] = value
         if entry.comment:
             parent.yaml_set_comment_before_after_key(last_key, before=entry.comment, indent=column)

@@ -6,8 +6,8 @@ from itertools import count
 from typing import Any
 
 from trainstack.errors import TrainstackError
-from trainstack.onboarding.editing import Entry, with_entries
-from trainstack.onboarding.team_request import Request, faults, nominal
+from trainstack.onboarding.editing import FileAddition, add_section_entries
+from trainstack.onboarding.team_request import TeamRequest, find_faults, nominal_quotas
 from trainstack.settings.loading.load import SharedNames
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import ClusterQueue
@@ -26,18 +26,20 @@ config:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    entries: tuple[Entry, ...]
+class NewTeamPlan:
+    entries: tuple[FileAddition, ...]
     """Additions to the platform's file."""
-    kept: tuple[str, ...]
+    existing_entries: tuple[str, ...]
     """The paths of entries that exist already."""
-    chosen: Mapping[str, str]
+    choices: Mapping[str, str]
     """Descriptions of what the team gets, by subject."""
-    team: str
+    team_file: str
     """The text of the team's own file."""
 
 
-def plan(platform: Settings, request: Request, project: str, shared: SharedNames = _NO_NAMES) -> Plan:
+def plan_new_team(
+    platform: Settings, request: TeamRequest, project: str, shared: SharedNames = _NO_NAMES
+) -> NewTeamPlan:
     """Return the missing entries of the platform's file, and the team's own file.
 
     `project`: its name in Pulumi.yaml. `shared`: names that the entries of the team's file must not have.
@@ -45,7 +47,7 @@ def plan(platform: Settings, request: Request, project: str, shared: SharedNames
     Raises TrainstackError with all faults: invalid names, unknown flavors or cohorts, bad quantities, and entries that
     differ.
     """
-    if violations := faults(platform, request):
+    if violations := find_faults(platform, request):
         raise TrainstackError("\n".join(violations))
     name, queues = request.name, platform.queues
     namespace = request.namespace or name
@@ -81,27 +83,27 @@ def plan(platform: Settings, request: Request, project: str, shared: SharedNames
         "tenants.teams": {"name": name, "namespace": namespace, **subjects},
     }
     entries = tuple(
-        Entry(tuple(path.split(".")), values[path]) for path, exists in exists_by_path.items() if not exists
+        FileAddition(tuple(path.split(".")), values[path]) for path, exists in exists_by_path.items() if not exists
     )
     names = {"environment.namespaces": namespace}
-    return Plan(
+    return NewTeamPlan(
         entries=entries,
-        kept=tuple(f"{path}[{names.get(path, name)}]" for path, exists in exists_by_path.items() if exists),
-        chosen={
+        existing_entries=tuple(f"{path}[{names.get(path, name)}]" for path, exists in exists_by_path.items() if exists),
+        choices={
             "namespace": namespace,
             **_describe_quota(existing_queue, cohort, flavor or "", quota, request),
             **({} if exists_by_path["tenants.teams"] else {"rights": _describe_subjects(subjects)}),
         },
-        team=_team_file(platform, name, namespace, project, shared),
+        team_file=_team_file(platform, name, namespace, project, shared),
     )
 
 
-def _quota(platform: Settings, request: Request, cohort: str | None, flavor: str) -> dict[str, str]:
+def _quota(platform: Settings, request: TeamRequest, cohort: str | None, flavor: str) -> dict[str, str]:
     borrowed_quota = {
         resource: "0"
         for queue in platform.queues.cluster_queues
         if cohort is not None and queue.cohort == cohort
-        for name, resource in nominal(queue)
+        for name, resource in nominal_quotas(queue)
         if name == flavor and resource not in DEFAULT_QUOTA
     }
     requested_quota = {resource: canonical(text) for resource, text in request.quota.items()}
@@ -136,26 +138,38 @@ def _team_file(platform: Settings, name: str, namespace: str, project: str, shar
     # A stack reads the outputs of another one in the same backend.
     environment = platform.environment.model_dump(by_alias=True, exclude_defaults=True, include={"state": True})
     entries = [
-        *(Entry(("environment", key), value, whole=True) for key, value in environment.items()),
-        Entry(("environment", "profile"), "tenant", whole=True),
-        Entry(("environment", "layers"), ["training"], whole=True),
-        Entry(("environment", "platform"), f"organization/{project}/{platform.stack}", whole=True, comment=reference),
-        Entry(
+        *(FileAddition(("environment", key), value, replaces_value=True) for key, value in environment.items()),
+        FileAddition(("environment", "profile"), "tenant", replaces_value=True),
+        FileAddition(("environment", "layers"), ["training"], replaces_value=True),
+        FileAddition(
+            ("environment", "platform"),
+            f"organization/{project}/{platform.stack}",
+            replaces_value=True,
+            comment=reference,
+        ),
+        FileAddition(
             ("environment", "existing"),
             {"namespaces": [namespace], "storageClasses": [storage_class]},
-            whole=True,
+            replaces_value=True,
             comment="Existing objects of the platform or the cluster that the team uses.",
         ),
-        *(Entry(("cluster", key), value, whole=True) for key, value in cluster.items()),
-        Entry(("storage", "volumes"), {**volume, "accessModes": _access_modes(platform, storage_class)}, comment=size),
-        Entry(("queues", "priorityClasses"), None, whole=True, comment="The platform declares those of defaults.yaml."),
-        Entry(
+        *(FileAddition(("cluster", key), value, replaces_value=True) for key, value in cluster.items()),
+        FileAddition(
+            ("storage", "volumes"), {**volume, "accessModes": _access_modes(platform, storage_class)}, comment=size
+        ),
+        FileAddition(
+            ("queues", "priorityClasses"),
+            None,
+            replaces_value=True,
+            comment="The platform declares those of defaults.yaml.",
+        ),
+        FileAddition(
             ("workloads", "runs"),
             run,
             comment="An example to replace: it shows that queue, volume and rights work.",
         ),
     ]
-    return with_entries(_HEAD.format(name=name, platform=platform.stack, namespace=namespace), entries)
+    return add_section_entries(_HEAD.format(name=name, platform=platform.stack, namespace=namespace), entries)
 
 
 def _unused_name(name: str, taken_names: Collection[str]) -> str:
@@ -181,12 +195,12 @@ def _requested_or_only(requested: str | None, names: list[str]) -> str | None:
 
 
 def _describe_quota(
-    existing_queue: ClusterQueue | None, cohort: str | None, flavor: str, quota: Mapping[str, str], request: Request
+    existing_queue: ClusterQueue | None, cohort: str | None, flavor: str, quota: Mapping[str, str], request: TeamRequest
 ) -> dict[str, str]:
     if existing_queue is not None:
         cohort = existing_queue.cohort
         quotas = ", ".join(
-            f"{name} {value} on flavor {flavor}" for (flavor, name), value in nominal(existing_queue).items()
+            f"{name} {value} on flavor {flavor}" for (flavor, name), value in nominal_quotas(existing_queue).items()
         )
     else:
         quotas = ", ".join(

@@ -13,7 +13,7 @@ from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import Loaded, load_with_places
 
 
-def faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
+def find_faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
     """The errors of an environment if the project had these files, by their names in the root."""
     with _staged_project(root, files) as folder:
         try:
@@ -24,13 +24,13 @@ def faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
     return [str(finding) for finding in findings if finding.stops]
 
 
-def load(root: Path, files: Mapping[str, str], stack: str) -> Loaded:
+def load_changed_project(root: Path, files: Mapping[str, str], stack: str) -> Loaded:
     """Load an environment as if the project had these files. Raises SettingsError."""
     with _staged_project(root, files) as folder:
         return load_with_places(folder, stack)
 
 
-def diff(root: Path, files: Mapping[str, str]) -> str:
+def unified_diff_of(root: Path, files: Mapping[str, str]) -> str:
     """The change as a unified diff; empty if nothing changes. Raises OSError if a file cannot be read."""
     parts: list[str] = []
     for name, text in files.items():

@@ -15,7 +15,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class TeamRequest:
     """A value of None, or an empty one, is chosen."""
 
     name: str
@@ -28,7 +28,7 @@ class Request:
     users: tuple[str, ...] = ()
 
 
-def faults(platform: Settings, request: Request) -> list[str]:
+def find_faults(platform: Settings, request: TeamRequest) -> list[str]:
     if "platform" not in platform.environment.layers or platform.environment.profile != "owner":
         return [f"{platform.stack} is not a platform: name the environment that declares the queues with -s"]
     quota_faults = list(_quota_faults(platform, request.quota))
@@ -38,7 +38,7 @@ def faults(platform: Settings, request: Request) -> list[str]:
     return violations
 
 
-def nominal(queue: ClusterQueue) -> dict[tuple[str, str], str]:
+def nominal_quotas(queue: ClusterQueue) -> dict[tuple[str, str], str]:
     return {
         (flavor.name, quota.name): quota.nominal_quota
         for group in queue.resource_groups
@@ -47,7 +47,7 @@ def nominal(queue: ClusterQueue) -> dict[tuple[str, str], str]:
     }
 
 
-def _name_faults(request: Request) -> Iterator[str]:
+def _name_faults(request: TeamRequest) -> Iterator[str]:
     for name, kind in ((request.name, "team"), (request.namespace or request.name, "namespace")):
         if not _NAME.fullmatch(name):
             yield (
@@ -56,7 +56,7 @@ def _name_faults(request: Request) -> Iterator[str]:
             )
 
 
-def _choice_faults(platform: Settings, request: Request) -> Iterator[str]:
+def _choice_faults(platform: Settings, request: TeamRequest) -> Iterator[str]:
     queues, stack = platform.queues, platform.stack
     exists = request.name in [queue.name for queue in queues.cluster_queues]
     flavors, cohorts = [flavor.name for flavor in queues.flavors], [cohort.name for cohort in queues.cohorts]
@@ -86,7 +86,7 @@ def _quota_faults(platform: Settings, quota: Mapping[str, str]) -> Iterator[str]
             yield f"--quota {resource}={text}: {error}"
 
 
-def _contradiction_faults(platform: Settings, request: Request) -> Iterator[str]:
+def _contradiction_faults(platform: Settings, request: TeamRequest) -> Iterator[str]:
     """Report requested values that differ from existing entries, which are never edited."""
     name, namespace = request.name, request.namespace or request.name
     remedy = f"edit it in Pulumi.{platform.stack}.yaml, or choose another name"
@@ -103,7 +103,7 @@ def _contradiction_faults(platform: Settings, request: Request) -> Iterator[str]
             yield f"local queue {namespace}/{name} already exists for cluster queue {local.cluster_queue}; {remedy}"
 
 
-def _team_differences(request: Request, team: Team) -> Iterator[tuple[str, str]]:
+def _team_differences(request: TeamRequest, team: Team) -> Iterator[tuple[str, str]]:
     # The default of --namespace is the team's name, in every call.
     if (request.namespace or request.name) != team.namespace:
         yield "namespace", team.namespace
@@ -113,10 +113,10 @@ def _team_differences(request: Request, team: Team) -> Iterator[tuple[str, str]]
         yield "users", ", ".join(team.users) or "none"
 
 
-def _queue_differences(request: Request, queue: ClusterQueue) -> Iterator[str]:
+def _queue_differences(request: TeamRequest, queue: ClusterQueue) -> Iterator[str]:
     if request.cohort is not None and request.cohort != queue.cohort:
         yield f"in cohort {queue.cohort or 'none'}"
-    quotas = nominal(queue)
+    quotas = nominal_quotas(queue)
     flavors = sorted({flavor for flavor, _ in quotas})
     if request.flavor is not None and request.flavor not in flavors:
         yield f"on flavor {', '.join(flavors)}"

@@ -8,15 +8,15 @@ from math import inf
 from typing import Any, Literal
 
 from trainstack.kueue.admission_simulator import AdmissionSimulator
-from trainstack.kueue.from_live_objects import Lists, snapshot
-from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.judge_cases import declared_submissions, pending_submissions, without_runs
+from trainstack.kueue.from_live_objects import Lists, queue_state_after_up
+from trainstack.kueue.from_objects import stack_model
+from trainstack.kueue.judge_cases import pending_submissions, pods_without_runs, run_submissions
 from trainstack.kueue.model import Model, QueueState, Workload
-from trainstack.kueue.placement import Judge, Nodes, judged
-from trainstack.kueue.releases import for_release
+from trainstack.kueue.placement import Judge, JudgeInputs, judge_placements
+from trainstack.kueue.releases import verdicts_for_release
 from trainstack.kueue.verdict import Verdict
-from trainstack.kueue.verdicts import with_remedies
-from trainstack.kueue.workloads import declared_workloads
+from trainstack.kueue.verdicts import add_remedies
+from trainstack.kueue.workloads import run_workloads
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rule_context import Context
@@ -171,27 +171,27 @@ class LiveContext(Context):
     def snapshot(self) -> QueueState:
         """The cluster's admission state, with the environment's own objects as declared."""
         live = self.live
-        return snapshot(
+        return queue_state_after_up(
             live.admission,
             self.declared,
-            without=self.launches,
-            grows=live.grows,
-            kueue=live.kueue,
+            ignored_runs=self.launches,
+            has_autoscaler=live.grows,
+            kueue_configuration=live.kueue,
             release=self.kueue_release,
         )
 
     @cached_property
     def submissions(self) -> list[Workload]:
         """The queued runs as the cluster's Kueue would count them, behind all existing workloads."""
-        return [replace(run, created=inf) for run in declared_workloads(self.declared, self.snapshot.model)]
+        return [replace(run, created=inf) for run in run_workloads(self.declared, self.snapshot.model)]
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether each queued run would be admitted now, behind all existing workloads of its priority."""
         state, workloads = self.snapshot, self.submissions
         simulator = AdmissionSimulator(state.model, state.admitted, state.pending, self._placed(workloads))
-        verdicts = for_release(map(simulator.verdict, workloads), self.kueue_release)
-        return list(with_remedies(verdicts, workloads, self.settings, state.model, state.objects))
+        verdicts = verdicts_for_release(map(simulator.verdict, workloads), self.kueue_release)
+        return list(add_remedies(verdicts, workloads, self.settings, state.model, state.objects))
 
     def _placed(self, runs: Sequence[Workload]) -> dict[str, Verdict]:
         """Return the verdicts of Kueue's own code, of runs and of the pending workloads that may hold them up."""
@@ -200,7 +200,7 @@ class LiveContext(Context):
             return {}
         simulator = AdmissionSimulator(state.model, state.admitted)
         of_runs = {run.key: simulator.verdict(run) for run in runs}
-        strict = {name for name, queue in (state.model.cluster_queues or {}).items() if queue.strict}
+        strict = {name for name, queue in (state.model.cluster_queues or {}).items() if queue.is_strict_fifo}
         strict &= {verdict.cluster_queue for verdict in of_runs.values()}
         queues = state.model.local_queues or {}
         behind = {place for place, queue in queues.items() if queue.cluster_queue in strict}
@@ -208,11 +208,11 @@ class LiveContext(Context):
         of_waiting = {one.key: simulator.verdict(one) for one in waiting}
         submissions = {
             **pending_submissions(state, waiting),
-            **declared_submissions(self.declared, state.model, runs),
+            **run_submissions(self.declared, state.model, runs),
         }
-        pods = None if self.live.bound_pods is None else without_runs(self.live.bound_pods, self.launches)
-        nodes = Nodes(self.judge(release), pods, release)
-        return judged({**of_waiting, **of_runs}, submissions, state, nodes)
+        pods = None if self.live.bound_pods is None else pods_without_runs(self.live.bound_pods, self.launches)
+        nodes = JudgeInputs(self.judge(release), pods, release)
+        return judge_placements({**of_waiting, **of_runs}, submissions, state, nodes)
 
     @cached_property
     def kueue_release(self) -> str:
@@ -226,16 +226,16 @@ class LiveContext(Context):
     def verdicts_of_files(self) -> list[Verdict]:
         """The verdicts from the files alone, without remedies."""
         simulator = AdmissionSimulator(self.model_of_files)
-        return [simulator.alone(workload) for workload in self.submissions_of_files]
+        return [simulator.idle_verdict(workload) for workload in self.submissions_of_files]
 
     @cached_property
     def model_of_files(self) -> Model:
-        return declared_model(self.declared)
+        return stack_model(self.declared)
 
     @cached_property
     def submissions_of_files(self) -> tuple[Workload, ...]:
         """The queued runs as the files alone show them."""
-        return declared_workloads(self.declared, self.model_of_files)
+        return run_workloads(self.declared, self.model_of_files)
 
 
 def declared(settings: Settings, operator: str) -> bool:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import Model
 from trainstack.kueue.model import Workload as Submission
 from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.verdicts import idle_verdicts
-from trainstack.kueue.workloads import declared_workloads
+from trainstack.kueue.workloads import run_workloads
 from trainstack.runs.manifests.kind import PodSet
 from trainstack.runs.status.run_pods import pod_sets, queued
 from trainstack.settings.model import Settings
@@ -123,12 +123,12 @@ class RuleContext(Context):
     @cached_property
     def model(self) -> Model:
         """What admission depends on, as far as the files declare it."""
-        return declared_model(self.declared)
+        return stack_model(self.declared)
 
     @cached_property
     def submissions(self) -> tuple[Submission, ...]:
         """The queued runs as Kueue counts them, except those whose manifests cannot be built."""
-        return declared_workloads(self.declared, self.model)
+        return run_workloads(self.declared, self.model)
 
     @cached_property
     def tree(self) -> CohortTree:

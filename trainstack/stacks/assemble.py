@@ -8,49 +8,49 @@ from typing import Any, NoReturn
 import pulumi
 
 from trainstack.components.await_deletion import await_deletion
-from trainstack.components.cluster import mark, prove, remember
-from trainstack.components.definitions import Before
-from trainstack.components.field_transfer import take_fields_over, transfer
-from trainstack.components.launch_claims import Claim
+from trainstack.components.cluster import mark_with_state, prove_cluster, remember_cluster
+from trainstack.components.definitions import PreparationSteps
+from trainstack.components.field_transfer import take_fields_over, transfer_fields
+from trainstack.components.launch_claims import LaunchClaim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.objects import PROVIDER_VERSION
 from trainstack.components.secrets import Secrets
-from trainstack.components.teardown import Guard, attach
+from trainstack.components.teardown import TeardownGuard, attach_hooks
 from trainstack.declared.launches import LaunchGroup
 from trainstack.errors import RefusedError
 from trainstack.guards.definitions import KIND
 from trainstack.guards.platform_queues import unknown_queues
 from trainstack.guards.states import owner_of
-from trainstack.lifecycle.teardown.plan import protected
+from trainstack.lifecycle.teardown.plan import protected_volumes
 from trainstack.live.names import wait_until_replaceable
 from trainstack.objects.labels import LAUNCH, with_state
 from trainstack.objects.ownership import identity, shown
 from trainstack.settings.model import Settings
-from trainstack.stacks.exit_code import report
-from trainstack.stacks.plan_change import Program
-from trainstack.stacks.platform import platform
-from trainstack.stacks.teardown import teardown
-from trainstack.stacks.training import training
+from trainstack.stacks.exit_code import report_exit_code
+from trainstack.stacks.plan_change import LoadedProgram
+from trainstack.stacks.platform import declare_platform
+from trainstack.stacks.teardown import teardown_hooks
+from trainstack.stacks.training import declare_training
 
 
-def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
+def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
     """Declare all resources and return the stack's outputs. `secrets` is the decrypted section, if there is one."""
-    settings, run_decision = program.settings, program.decided
+    settings, run_decision = program.settings, program.run_decision
     layers = settings.environment.layers
     is_expected = settings.cluster.identity is not None
     profile = settings.environment.profile
     # First, so that an `up` that fails later has stored which cluster the state belongs to.
-    cluster_memory = remember(
-        program.cluster, program.state.identity, settings.stack, profile, expected=is_expected, refuse=_refuse
+    cluster_memory = remember_cluster(
+        program.cluster, program.state.identity, settings.stack, profile, is_expected=is_expected, refuse=_refuse
     )
     context = settings.cluster.context
     provider, generating_provider = _provider("cluster", context, cluster_memory), None
     if any("generateName" in ledger.launch["metadata"] for ledger in run_decision.all_launches):
         generating_provider = _provider("cluster-generating", context, cluster_memory, enableServerSideApply="false")
-    proofs = [prove(provider, "cluster", program.cluster, refuse=_refuse)]
+    proofs = [prove_cluster(provider, "cluster", program.cluster, refuse=_refuse)]
     if generating_provider:
-        proofs.append(prove(generating_provider, "cluster-generating", program.cluster, refuse=_refuse))
-    mark(program.state.identity)
+        proofs.append(prove_cluster(generating_provider, "cluster-generating", program.cluster, refuse=_refuse))
+    mark_with_state(program.state.identity)
     gates = [proof for proof in proofs if proof is not None]
     opts = pulumi.ResourceOptions(providers=[provider], depends_on=[cluster_memory, *gates])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
@@ -58,21 +58,23 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     all_resources: tuple[pulumi.Resource, ...] = ()
     # These change or add hooks to all objects that are declared from here on.
     await_deletion(program.replacements, partial(wait_until_replaceable, context=context))
-    take_fields_over(program.taken, program.state.identity, context)
-    stack_objects = program.declared
-    live_launches = run_decision.live.keys() & {ledger.launch_name for ledger in run_decision.all_launches}
+    take_fields_over(program.takeovers, program.state.identity, context)
+    stack_objects = program.stack_objects
+    live_launches = run_decision.live_objects.keys() & {ledger.launch_name for ledger in run_decision.all_launches}
     declared_identities = {
         identity(manifest)
         for manifest in stack_objects.manifests(run_decision.groups)
         if "name" in manifest["metadata"]
     }
-    hooks = teardown(
-        settings, program.state, stack_objects.retained, live_launches, declared_identities, program.recorded
+    hooks = teardown_hooks(
+        settings, program.state, stack_objects.retained, live_launches, declared_identities, program.recorded_launches
     )
-    attach(hooks)
+    attach_hooks(hooks)
     if "platform" in layers:
-        platform_layer = platform(stack_objects, program.definitions, _steps_before_definitions(program), secrets, opts)
-        dependencies, all_resources = platform_layer.last, platform_layer.resources
+        platform_layer = declare_platform(
+            stack_objects, program.definitions, _steps_before_definitions(program), secrets, opts
+        )
+        dependencies, all_resources = platform_layer.dependencies, platform_layer.resources
         outputs.update(platform_layer.outputs)
     elif settings.environment.platform is not None:
         reference = pulumi.StackReference(settings.environment.platform)
@@ -84,13 +86,13 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
         dependencies = (*dependencies, Secrets("secrets", stack_objects, secrets, secret_options))
     if "training" in layers:
         groups = [(group, _launch_options(program, group, generating_provider)) for group in run_decision.groups]
-        training_resources, training_outputs = training(stack_objects.volumes, groups, dependencies, opts)
+        training_resources, training_outputs = declare_training(stack_objects.volumes, groups, dependencies, opts)
         all_resources += training_resources
         outputs.update(training_outputs)
         outputs["waiting"] = {run: list(run_ids) for run, run_ids in run_decision.waiting.items()}
         outputs["waitingTrials"] = {sweep.name: len(sweep.waiting) for sweep in run_decision.sweeps if sweep.waiting}
-        outputs["protected"] = list(protected(settings))
-    Guard("guard", hooks, all_resources)
+        outputs["protected"] = list(protected_volumes(settings))
+    TeardownGuard("guard", hooks, all_resources)
     outputs["retained"] = [f"{shown(retained.identity)}: {retained.reason}" for retained in stack_objects.retained]
     outputs["commands"] = {
         "status": f"trainstack status -s {settings.stack}",
@@ -103,38 +105,43 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     return outputs
 
 
-def _steps_before_definitions(program: Program) -> Before:
+def _steps_before_definitions(program: LoadedProgram) -> PreparationSteps:
     """Return the steps before definitions are applied: the end of a terminating one, or the transfer of its fields."""
     context, state = program.settings.cluster.context, program.state.identity
     steps: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
     for manifest in program.replacements.values():
         if manifest["kind"] == KIND:
             steps[manifest["metadata"]["name"]].append(partial(wait_until_replaceable, manifest, context))
-    for manifest, metadata in program.taken:
+    for manifest, metadata in program.takeovers:
         if manifest["kind"] == KIND:
             owner = owner_of(metadata)
-            steps[manifest["metadata"]["name"]].append(partial(transfer, manifest, owner, state, context))
+            steps[manifest["metadata"]["name"]].append(partial(transfer_fields, manifest, owner, state, context))
     return steps
 
 
-def _launch_options(program: Program, group: LaunchGroup, generating: pulumi.ProviderResource | None) -> LaunchOptions:
-    run_decision, state_identity = program.decided, program.state.identity
-    recorded_names = {launch_name.labels.get(LAUNCH) for launch_name in program.recorded}
+def _launch_options(
+    program: LoadedProgram, group: LaunchGroup, generating: pulumi.ProviderResource | None
+) -> LaunchOptions:
+    run_decision, state_identity = program.run_decision, program.state.identity
+    recorded_names = {launch_name.labels.get(LAUNCH) for launch_name in program.recorded_launches}
     claims = {}
     for ledger in group.launches:
         launch_name = ledger.launch_name
         if (config_map := group.config_maps.get(launch_name)) is not None:
-            claims[launch_name] = Claim(
+            claims[launch_name] = LaunchClaim(
                 launch=ledger.launch,
                 # The claim is written before the engine declares the ledger, which adds the identity of the state.
                 ledger={**config_map, "metadata": with_state(config_map["metadata"], state_identity)},
-                version=run_decision.config_map_versions.get(identity(config_map)),
-                earlier=run_decision.claims_of(ledger),
-                is_live=launch_name in run_decision.live,
+                ledger_version=run_decision.config_map_versions.get(identity(config_map)),
+                unconfirmed_claims=run_decision.claims_of(ledger),
+                is_live=launch_name in run_decision.live_objects,
                 is_recorded=launch_name in recorded_names,
             )
     return LaunchOptions(
-        context=program.settings.cluster.context, live=run_decision.live, claims=claims, generating=generating
+        context=program.settings.cluster.context,
+        live_objects=run_decision.live_objects,
+        claims=claims,
+        generating_provider=generating,
     )
 
 
@@ -169,5 +176,5 @@ def _refuse_unknown_queues(
 
 def _refuse(message: str) -> NoReturn:
     # The engine runs what an output is applied to after the program, whose error handling does not see it.
-    report(RefusedError(message))
+    report_exit_code(RefusedError(message))
     raise pulumi.RunError(message)

@@ -19,7 +19,7 @@ _VARIABLES = ("PULUMI_OPTION_DEBUG", "PULUMI_OPTION_VERBOSE")
 """The variables with the same effect."""
 
 
-def drop_undisplayed() -> None:
+def drop_undisplayed_messages() -> None:
     """Drop the SDK's debug messages from here on if the engine, an ancestor of this process, discards them."""
     arguments = engine_arguments(os.getppid())
     if arguments is not None and not any(map(os.environ.get, _VARIABLES)) and not any(map(_OPTION.match, arguments)):

@@ -13,10 +13,10 @@ from trainstack.runs.recorded import recorded_launches
 from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
 from trainstack.stacks.engine_state import own_state, read_engine_state
-from trainstack.stacks.exit_code import report
-from trainstack.stacks.left_out import refuse_dependents
-from trainstack.stacks.plan_change import Program, check_files, decide
-from trainstack.stacks.teardown import end
+from trainstack.stacks.excluded_resources import refuse_dependents
+from trainstack.stacks.exit_code import report_exit_code
+from trainstack.stacks.plan_change import LoadedProgram, check_files, plan_change
+from trainstack.stacks.teardown import declare_teardown
 from trainstack.stacks.teardown_mode import teardown_permission
 
 
@@ -35,18 +35,18 @@ def declare_stack(root: Path, response: "Future[Struct]") -> None:
     try:
         if permission := teardown_permission(root, stack):
             with shared_clients():
-                end(root, permission, read_engine_state(response.result()))
+                declare_teardown(root, permission, read_engine_state(response.result()))
             return
         files = check_files(root, stack, engine_values)
         state = read_engine_state(response.result())
         with shared_clients():
-            program = decide(files, own_state(state), recorded_launches(stack, state))
+            program = plan_change(files, own_state(state), recorded_launches(stack, state))
     except (TrainstackError, OSError) as error:
         message = expected_message(error)
         if message is None:
             raise
         if isinstance(error, TrainstackError):
-            report(error)
+            report_exit_code(error)
         raise pulumi.RunError(clean(message)) from error
     refuse_dependents(state)
     _declare_program(program, config)
@@ -67,7 +67,7 @@ def _engine_sections(config: pulumi.Config) -> dict[str, str]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _declare_program(program: Program, config: pulumi.Config) -> None:
+def _declare_program(program: LoadedProgram, config: pulumi.Config) -> None:
     if program.settings.secrets.secrets and not pulumi.runtime.is_config_secret(config.full_key(SECRETS)):
         raise pulumi.RunError(
             f"{config.full_key(SECRETS)}: the engine's values differ from the stack's file and are in plain text; "
@@ -77,8 +77,8 @@ def _declare_program(program: Program, config: pulumi.Config) -> None:
     for note in program.notes:
         pulumi.log.warn(clean(note))
 
-    if program.verdicts and pulumi.runtime.is_dry_run():
-        pulumi.log.info(clean("\n".join(["admission of the runs on an idle cluster:", *program.verdicts])))
+    if program.admission_lines and pulumi.runtime.is_dry_run():
+        pulumi.log.info(clean("\n".join(["admission of the runs on an idle cluster:", *program.admission_lines])))
 
     for name, value in assemble(program, config.get_secret_object(SECRETS)).items():
         pulumi.export(name, value)

@@ -39,9 +39,9 @@ class DeletionGuard:
         state: str,
         *,
         stop: Collection[str],
-        kept: Collection[str] = (),
-        declared: Collection[Identity] = (),
-        confirmed: Collection[Identity] | None = None,
+        declared_launches: Collection[str] = (),
+        declared_objects: Collection[Identity] = (),
+        confirmed_objects: Collection[Identity] | None = None,
     ) -> None:
         """Set what may be deleted.
 
@@ -56,12 +56,12 @@ class DeletionGuard:
         """
         self._settings, self._state = settings, state
         self._stop = frozenset(stop)
-        self._declared_launches = frozenset(kept)
-        self._declared_objects = frozenset(declared)
-        self._confirmed_objects = None if confirmed is None else frozenset(confirmed)
-        self._is_destroy = confirmed is not None
+        self._declared_launches = frozenset(declared_launches)
+        self._declared_objects = frozenset(declared_objects)
+        self._confirmed_objects = None if confirmed_objects is None else frozenset(confirmed_objects)
+        self._is_destroy = confirmed_objects is not None
 
-    def destroy(self) -> None:
+    def expect_destroy(self) -> None:
         """Expect the deletion of the whole stack, whose users and volumes have been checked."""
         self._is_destroy = True
 

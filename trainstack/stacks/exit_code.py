@@ -22,7 +22,7 @@ def exit_code_file() -> Iterator[Path]:
         yield file
 
 
-def report(error: TrainstackError) -> None:
+def report_exit_code(error: TrainstackError) -> None:
     """Write the exit code of an error that ends the program, if a command waits for it."""
     if path := os.environ.get(EXIT_CODE_VARIABLE):
         # `r+` does not create a file: a plain engine may inherit the variable of a command that has ended.
@@ -30,7 +30,7 @@ def report(error: TrainstackError) -> None:
             file.write(str(int(error.exit_code)))
 
 
-def reported(file: Path) -> ExitCode:
+def read_exit_code(file: Path) -> ExitCode:
     """Return the exit code that the program wrote; FAILED if it wrote none."""
     try:
         return ExitCode(int(file.read_text(encoding="ascii")))

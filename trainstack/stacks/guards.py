@@ -13,8 +13,8 @@ from trainstack.guards.deletions import owner_refusals
 from trainstack.guards.states import OwnState, Verdict, judge, of_others, renamed
 from trainstack.lifecycle.evictions import (
     draining_queues,
-    evicted_runs,
     eviction_refusals,
+    find_evicted_runs,
     runs_on_removed_workers,
     worker_refusals,
 )
@@ -36,7 +36,7 @@ from trainstack.settings.model import Settings
 from trainstack.settings.values.paths import nearest_place
 
 
-def namespaces_to_prepare(settings: Settings, manifests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def missing_namespace_refusals(settings: Settings, manifests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return refusals about declared namespaces that do not exist and that the user may not create.
 
     A deployer has roles only in its namespaces, so it can read nothing in a missing one. Raises ClusterError.
@@ -49,7 +49,7 @@ def namespaces_to_prepare(settings: Settings, manifests: Sequence[Mapping[str, A
     return uncreatable((name for *_, name in missing_namespaces), settings.stack, context)
 
 
-def volumes_with_data(
+def check_data_loss(
     settings: Settings, state: OwnState, places: Mapping[str, Place]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return refusals and notes about the volumes that the change would delete or replace. Raises ClusterError."""
@@ -70,11 +70,11 @@ def volumes_with_data(
     return volumes.judge(dangers, discard, read_mounts(discard_namespaces, settings.cluster.context))
 
 
-def fields_of_others(
+def check_foreign_fields(
     settings: Settings,
     manifests: Sequence[Mapping[str, Any]],
-    live: Mapping[Identity, Mapping[str, Any]],
-    adopted: Collection[Identity],
+    live_metadata: Mapping[Identity, Mapping[str, Any]],
+    adopted_objects: Collection[Identity],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return refusals and notes about values that other field managers have set in this stack's objects.
 
@@ -83,7 +83,7 @@ def fields_of_others(
     """
     complete_manifests = [_with_secret_keys(settings, manifest) for manifest in manifests]
     manifests_and_fields = [
-        (manifest, managers.held(manifest, live[identity(manifest)])) for manifest in complete_manifests
+        (manifest, managers.held(manifest, live_metadata[identity(manifest)])) for manifest in complete_manifests
     ]
     fields_by_path = {
         paths.location(manifest): (manifest, fields) for manifest, fields in manifests_and_fields if fields
@@ -93,7 +93,7 @@ def fields_of_others(
         if exists(path, response):
             manifest, fields = fields_by_path[path]
             for difference in managers.overwritten(manifest, response.body, fields):
-                if identity(manifest) in adopted:
+                if identity(manifest) in adopted_objects:
                     notes.append(f"{difference}, which wins (adopt: true)")
                 elif manifest["kind"] == "Secret":
                     notes.append(f"{difference}, which wins if they differ (only the engine can decrypt it)")
@@ -105,8 +105,8 @@ def fields_of_others(
     return tuple(sorted(refusals)), tuple(sorted(notes))
 
 
-def immutable_edits(
-    environment: Declared, state: OwnState, written: Collection[Identity], places: Mapping[str, Place]
+def immutable_edit_refusals(
+    stack_objects: Declared, state: OwnState, editable_objects: Collection[Identity], places: Mapping[str, Place]
 ) -> tuple[str, ...]:
     """Return refusals of edits of immutable fields.
 
@@ -115,12 +115,15 @@ def immutable_edits(
     """
     manifests_by_location = {
         paths.location(manifest): (settings_path, manifest)
-        for settings_path, manifest in with_immutable_fields(environment)
-        if (key := identity(manifest)) in written and immutable.may_be_refused(key[0], in_state=key in state.objects)
+        for settings_path, manifest in with_immutable_fields(stack_objects)
+        if (key := identity(manifest)) in editable_objects
+        and immutable.may_be_refused(key[0], in_state=key in state.objects)
     }
     refusals: list[str] = []
     for location, response in (
-        read(list(manifests_by_location), environment.settings.cluster.context).items() if manifests_by_location else ()
+        read(list(manifests_by_location), stack_objects.settings.cluster.context).items()
+        if manifests_by_location
+        else ()
     ):
         settings_path, manifest = manifests_by_location[location]
         if exists(location, response):
@@ -138,7 +141,7 @@ def _with_secret_keys(settings: Settings, manifest: Mapping[str, Any]) -> Mappin
     return {**manifest, "data": {key: "" for secret in secrets for key in secret.values}} if secrets else manifest
 
 
-def renamed_stack(settings: Settings, state: OwnState) -> str:
+def renamed_stack_refusal(settings: Settings, state: OwnState) -> str:
     """Return the refusal of a change of a stack that was renamed, or an empty string. Raises ClusterError."""
     if state.stack in ("", settings.stack):
         return ""
@@ -146,31 +149,31 @@ def renamed_stack(settings: Settings, state: OwnState) -> str:
     return renamed(read_held(versions, settings.cluster.context), state, settings.stack)
 
 
-def objects_of_other_states(
+def check_other_states(
     settings: Settings,
     state: OwnState,
-    live: Mapping[Identity, Mapping[str, Any]],
-    adopted: Collection[Identity],
-    kept: Iterable[Retained],
+    live_metadata: Mapping[Identity, Mapping[str, Any]],
+    adopted_objects: Collection[Identity],
+    retained_objects: Iterable[Retained],
 ) -> Verdict:
     """Decide about live objects that belong to another state: declared ones, those of runs, and those to be deleted.
 
     `live_metadata` is the metadata of the live objects that are declared or in the state, and of all objects of runs;
     `retained_objects` are the objects that `destroy` leaves in the cluster.
     """
-    foreign_objects = of_others(live, state, settings.stack)
+    foreign_objects = of_others(live_metadata, state, settings.stack)
     return judge(
         foreign_objects,
         state,
         settings.stack,
         take_over=settings.cluster.take_over,
-        adopted=adopted,
-        retained={retained_object.identity for retained_object in kept},
+        adopted=adopted_objects,
+        retained={retained_object.identity for retained_object in retained_objects},
     )
 
 
-def read_removed(
-    state: OwnState, declared: Collection[Identity], context: str | None
+def read_removed_objects(
+    state: OwnState, declared_objects: Collection[Identity], context: str | None
 ) -> dict[Identity, dict[str, Any]]:
     """Return the live metadata of the state's objects that are no longer declared, without those of launches.
 
@@ -179,7 +182,7 @@ def read_removed(
     versions = {
         key: state_object.api_version
         for key, state_object in state.objects.items()
-        if key not in declared and not state_object.of_launch
+        if key not in declared_objects and not state_object.of_launch
     }
     return read_held(versions, context) if versions else {}
 
@@ -187,10 +190,10 @@ def read_removed(
 def deletion_refusals(
     settings: Settings,
     state: OwnState,
-    removed: Mapping[Identity, Mapping[str, Any]],
-    declared: Collection[Identity],
-    kept: Collection[Identity],
-    recorded: Sequence[RecordedLaunch],
+    removed_metadata: Mapping[Identity, Mapping[str, Any]],
+    declared_objects: Collection[Identity],
+    active_launches: Collection[Identity],
+    recorded_launches: Sequence[RecordedLaunch],
 ) -> tuple[str, ...]:
     """Return refusals to delete the objects that are no longer declared: of other owners, or in use.
 
@@ -207,31 +210,35 @@ def deletion_refusals(
     """
     deleted_objects = {
         key: metadata
-        for key, metadata in removed.items()
+        for key, metadata in removed_metadata.items()
         if "deletionTimestamp" not in metadata and not state.objects[key].retained
     }
-    refusals = owner_refusals(removed, state, settings.stack, settings.cluster.take_over)
+    refusals = owner_refusals(removed_metadata, state, settings.stack, settings.cluster.take_over)
     # An operator is deleted, and its definitions remain.
-    operator_definitions = {key for key in state.held if key[0] == DEFINITION and key not in declared}
+    operator_definitions = {key for key in state.held if key[0] == DEFINITION and key not in declared_objects}
     if operator_definitions or any(may_be_used(key[0], metadata) for key, metadata in deleted_objects.items()):
         used_objects = {
             key for key, metadata in deleted_objects.items() if may_be_used(key[0], metadata)
         } | operator_definitions
-        live = read_users(settings, used_objects, recorded)
-        refusals += user_refusals(live, frozenset(deleted_objects) | operator_definitions, kept)
+        live = read_users(settings, used_objects, recorded_launches)
+        refusals += user_refusals(live, frozenset(deleted_objects) | operator_definitions, active_launches)
     return tuple(refusals)
 
 
-def user_refusals(live: LiveStack, deleted: frozenset[Identity], kept: Collection[Identity]) -> list[str]:
+def user_refusals(
+    live: LiveStack, deleted_objects: frozenset[Identity], active_launches: Collection[Identity]
+) -> list[str]:
     """Return a refusal for each object that uses a deleted one; the arguments are those of `foreign_users`."""
     return [
         f"{user}, which this change would delete. Undo the edit, wait until the user has ended, or ask its owner to "
         "move it"
-        for user in foreign_users(live, deleted, kept)
+        for user in foreign_users(live, deleted_objects, active_launches)
     ]
 
 
-def evictions(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[tuple[str, ...], frozenset[str]]:
+def check_evictions(
+    settings: Settings, recorded_launches: Sequence[RecordedLaunch]
+) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return refusals to evict runs, and the names of the runs that are evicted, as `workloads.stop` has them.
 
     Raises ClusterError.
@@ -242,16 +249,16 @@ def evictions(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[t
     kinds = ("AdmissionCheck", "ClusterQueue", "LocalQueue", "MultiKueueConfig", "Workload")
     live = LiveStack(
         stack=settings.stack,
-        own=(),
-        launches=read_own_launches(settings, recorded),
-        lists=read_kinds(settings, dict.fromkeys(kinds, (None,)), recorded),
+        labeled_objects=(),
+        launches=read_own_launches(settings, recorded_launches),
+        lists=read_kinds(settings, dict.fromkeys(kinds, (None,)), recorded_launches),
     )
     refusals = (*eviction_refusals(live, queues_to_drain, settings.workloads.stop), *worker_refusals(live, settings))
-    evicted_objects = (*evicted_runs(live, queues_to_drain), *runs_on_removed_workers(live, settings))
+    evicted_objects = (*find_evicted_runs(live, queues_to_drain), *runs_on_removed_workers(live, settings))
     return refusals, frozenset(name for *_, name in evicted_objects)
 
 
-def drained_queues(live: Mapping[Identity, Mapping[str, Any]]) -> tuple[str, ...]:
+def drained_queue_notes(live_metadata: Mapping[Identity, Mapping[str, Any]]) -> tuple[str, ...]:
     """Return a note on each declared queue that a teardown has stopped, by the metadata of live objects.
 
     The engine does not know it without a refresh.
@@ -259,6 +266,6 @@ def drained_queues(live: Mapping[Identity, Mapping[str, Any]]) -> tuple[str, ...
     return tuple(
         f"{shown(queue)} admits no run: a teardown that did not end has stopped it; `pulumi up --refresh` (or "
         "`trainstack up`) applies its declared stopPolicy again"
-        for queue in sorted(live, key=shown)
-        if DRAINED in (live[queue].get("annotations") or {})
+        for queue in sorted(live_metadata, key=shown)
+        if DRAINED in (live_metadata[queue].get("annotations") or {})
     )

@@ -14,7 +14,7 @@ from trainstack.errors import RefusedError
 from trainstack.guards import cluster_identity, definitions
 from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
-from trainstack.kueue.format import lines
+from trainstack.kueue.format import verdict_lines
 from trainstack.live import kubeconfig
 from trainstack.live.identity import read_cluster
 from trainstack.live.releases import with_downloads
@@ -32,44 +32,44 @@ from trainstack.runs.recorded import RecordedLaunch
 from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import (
+    check_data_loss,
+    check_evictions,
+    check_foreign_fields,
+    check_other_states,
     deletion_refusals,
-    drained_queues,
-    evictions,
-    fields_of_others,
-    immutable_edits,
-    namespaces_to_prepare,
-    objects_of_other_states,
-    read_removed,
-    renamed_stack,
-    volumes_with_data,
+    drained_queue_notes,
+    immutable_edit_refusals,
+    missing_namespace_refusals,
+    read_removed_objects,
+    renamed_stack_refusal,
 )
-from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
+from trainstack.stacks.run_decision import RunDecision, decide_runs_and_sweeps
 
 
 @dataclass(frozen=True)
-class Program:
+class LoadedProgram:
     """A change that no guard refuses: what the engine may declare."""
 
     cluster: cluster_identity.Cluster
     state: OwnState
     """The engine's state of the stack."""
-    declared: Declared
+    stack_objects: Declared
     definitions: Mapping[str, definitions.Release]
     """The definitions by operator."""
-    decided: RunDecision
-    recorded: tuple[RecordedLaunch, ...]
+    run_decision: RunDecision
+    recorded_launches: tuple[RecordedLaunch, ...]
     """The launches in the engine's state."""
     replacements: Mapping[str, Mapping[str, Any]]
     """Manifests waiting for a terminating object of the same name, by that object's UID."""
-    taken: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
+    takeovers: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
     """The manifests of live objects that have fields of other states, each with the live metadata."""
     notes: tuple[str, ...]
-    verdicts: tuple[str, ...]
+    admission_lines: tuple[str, ...]
     """The admission of the runs on an idle cluster with the quota of the files."""
 
     @property
     def settings(self) -> Settings:
-        return self.declared.settings
+        return self.stack_objects.settings
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,19 @@ class CheckedFiles:
     """The files of an environment, in which the rules found no error."""
 
     loaded: Loaded
-    declared: Declared
+    stack_objects: Declared
     findings: tuple[Finding, ...]
-    verdicts: tuple[str, ...]
+    admission_lines: tuple[str, ...]
     """As in `Program`."""
 
 
-def check_files(root: Path, stack: str, engine: Mapping[str, str] | None) -> CheckedFiles:
+def check_files(root: Path, stack: str, engine_values: Mapping[str, str] | None) -> CheckedFiles:
     """Load and check the files.
 
     Raises RefusedError because of a rule or of an unintended kubeconfig; and SettingsError, ReleaseError, InputsError,
     WorkloadError or OperatorError if files are not valid.
     """
-    loaded = load_with_places(root, stack, engine)
+    loaded = load_with_places(root, stack, engine_values)
     settings = loaded.settings
     stack_objects, input_error = _build_stack_objects(settings, root)
     examination = examine(stack_objects, root, loaded.places)
@@ -97,25 +97,27 @@ def check_files(root: Path, stack: str, engine: Mapping[str, str] | None) -> Che
     if input_error is not None:
         raise input_error
     _refuse([_local_kubeconfig_refusal(root, stack) if settings.cluster.local else kubeconfig.unintended(settings)])
-    return CheckedFiles(loaded, stack_objects, tuple(examination.findings), tuple(lines(examination.verdicts)))
+    return CheckedFiles(loaded, stack_objects, tuple(examination.findings), tuple(verdict_lines(examination.verdicts)))
 
 
-def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaunch] = ()) -> Program:
+def plan_change(
+    files: CheckedFiles, state: OwnState, recorded_launches: Sequence[RecordedLaunch] = ()
+) -> LoadedProgram:
     """Decide about the change from the files and the live cluster.
 
     `recorded_launches` are the launches in the engine's state.
 
     Raises RefusedError, WorkloadError if a run cannot be launched, and ClusterError if the cluster cannot be read.
     """
-    loaded, stack_objects, findings = files.loaded, files.declared, files.findings
+    loaded, stack_objects, findings = files.loaded, files.stack_objects, files.findings
     settings, stack = loaded.settings, loaded.settings.stack
     # A wrong cluster, or a stack of another name, would make every later refusal misleading.
     cluster, identity_place = read_cluster(settings), loaded.where("cluster.identity")
     _refuse([cluster_identity.unexpected(cluster, stack, settings.cluster.identity, identity_place)])
-    _refuse([renamed_stack(settings, state)])
-    live_runs = read_runs(settings, recorded)
-    refused_evictions, evicted_names = evictions(settings, recorded)
-    run_decision = runs_and_sweeps(stack_objects, live_runs, evicted_names)
+    _refuse([renamed_stack_refusal(settings, state)])
+    live_runs = read_runs(settings, recorded_launches)
+    refused_evictions, evicted_names = check_evictions(settings, recorded_launches)
+    run_decision = decide_runs_and_sweeps(stack_objects, live_runs, evicted_names)
     all_manifests = stack_objects.manifests(run_decision.groups)
     if settings.environment.profile == "tenant":
         _refuse(lacking(all_manifests, settings.cluster.context))
@@ -123,30 +125,35 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
     manifests_by_identity = {ownership.identity(m): m for m in all_manifests if "name" in m["metadata"]}
     named_manifests = [*manifests_by_identity.values()]
     # In a namespace that does not exist, a deployer has no role, and the reads below would fail.
-    _refuse(namespaces_to_prepare(settings, named_manifests))
+    _refuse(missing_namespace_refusals(settings, named_manifests))
     # The role of an owner's deployer allows to list every declared kind but Secrets.
     stack_to_list = stack if settings.environment.profile == "owner" else None
     live_metadata = read_metadata(named_manifests, settings.cluster.context, listed_of=stack_to_list)
     adopted_objects = ownership.adoptions(settings)
-    removed_metadata = read_removed(state, manifests_by_identity, settings.cluster.context)
+    removed_metadata = read_removed_objects(state, manifests_by_identity, settings.cluster.context)
     observed_metadata = {**live_runs.metadata, **removed_metadata, **live_metadata}
-    other_states = objects_of_other_states(settings, state, observed_metadata, adopted_objects, stack_objects.retained)
+    other_states = check_other_states(settings, state, observed_metadata, adopted_objects, stack_objects.retained)
     _refuse([other_states.refusal])
     terminating_uids = {identity: m["uid"] for identity, m in live_metadata.items() if "deletionTimestamp" in m}
     lasting_manifests = {i: m for i, m in manifests_by_identity.items() if i not in terminating_uids}
     replacements = {terminating_uids[i]: m for i, m in manifests_by_identity.items() if i in terminating_uids}
     live_labels = {identity: metadata.get("labels") or {} for identity, metadata in live_metadata.items()}
     # The decision refuses launches without labels itself.
-    labeled_manifests = [m for i, m in manifests_by_identity.items() if i not in run_decision.unlabelled]
+    labeled_manifests = [m for i, m in manifests_by_identity.items() if i not in run_decision.unlabeled_launches]
     refused_foreign_objects = ownership.refusals(labeled_manifests, live_labels, adopted_objects, stack)
-    refused_volumes, volume_notes = volumes_with_data(settings, state, loaded.places)
+    refused_volumes, volume_notes = check_data_loss(settings, state, loaded.places)
     refused_deletions = deletion_refusals(
-        settings, state, removed_metadata, manifests_by_identity, run_decision.active(live_runs.live), recorded
+        settings,
+        state,
+        removed_metadata,
+        manifests_by_identity,
+        run_decision.active_launches(live_runs.live),
+        recorded_launches,
     )
     writable_objects = {i for i in live_labels if ownership.owner(live_labels[i]) == stack or i in adopted_objects}
     written_manifests = [m for i, m in lasting_manifests.items() if i in writable_objects]
-    refused_fields, field_notes = fields_of_others(settings, written_manifests, live_metadata, adopted_objects)
-    refused_edits = immutable_edits(
+    refused_fields, field_notes = check_foreign_fields(settings, written_manifests, live_metadata, adopted_objects)
+    refused_edits = immutable_edit_refusals(
         stack_objects, state, {*map(ownership.identity, written_manifests)} & live_metadata.keys(), loaded.places
     )
     refused_downgrades = downgrades.refusals(stack_objects.operators, live_labels)
@@ -166,15 +173,15 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
     releases = definitions.planned(stack_objects, live_metadata, state.revisions, state.identity)
     # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
     ids_checked_later = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
-    return Program(
+    return LoadedProgram(
         cluster=cluster,
         state=state,
-        declared=stack_objects,
+        stack_objects=stack_objects,
         definitions=releases,
-        decided=run_decision,
-        recorded=tuple(recorded),
+        run_decision=run_decision,
+        recorded_launches=tuple(recorded_launches),
         replacements=replacements,
-        taken=tuple(
+        takeovers=tuple(
             (m, live_metadata[i])
             for i, m in manifests_by_identity.items()
             if i in live_metadata and managers.of_other_states(live_metadata[i], field_manager(state.identity))
@@ -187,7 +194,7 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
             *field_notes,
             *definitions.moved(state),
             *definitions.drifted(releases, live_metadata, state.revisions),
-            *drained_queues(live_metadata),
+            *drained_queue_notes(live_metadata),
             *ownership.taken_over(lasting_manifests.values(), live_labels, adopted_objects, stack),
             *(
                 f"{ownership.shown(ownership.identity(manifest))} is being deleted; its replacement is created "
@@ -195,7 +202,7 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
                 for manifest in replacements.values()
             ),
         ),
-        verdicts=files.verdicts,
+        admission_lines=files.admission_lines,
     )
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.definitions import Before, Definitions
+from trainstack.components.definitions import Definitions, PreparationSteps
 from trainstack.components.namespaces import Namespaces
-from trainstack.components.operators import install
+from trainstack.components.operators import install_operators
 from trainstack.components.queues import Queues
 from trainstack.components.secrets import Secrets
 from trainstack.components.storage import StorageClasses
@@ -20,15 +20,15 @@ from trainstack.guards.definitions import Release
 @dataclass(frozen=True)
 class Platform:
     resources: tuple[pulumi.Resource, ...]
-    last: tuple[pulumi.Input[pulumi.Resource], ...]
+    dependencies: tuple[pulumi.Input[pulumi.Resource], ...]
     """The dependencies of volumes, runs and sweeps, which follow all others but the rights of teams."""
     outputs: Mapping[str, pulumi.Input[object]]
 
 
-def platform(
-    declared: Declared,
+def declare_platform(
+    stack_objects: Declared,
     definitions: Mapping[str, Release],
-    before: Before,
+    preparations: PreparationSteps,
     secrets: pulumi.Output[Any] | None,
     opts: pulumi.ResourceOptions,
 ) -> Platform:
@@ -42,27 +42,31 @@ def platform(
     def options_after(*resources: pulumi.Input[pulumi.Resource]) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*resources]))
 
-    namespaces = Namespaces("namespaces", declared.namespaces, opts)
-    tenants = [Tenants("tenants", declared.tenants, options_after(namespaces))] if declared.tenants.objects else []
-    classes = StorageClasses("storage", declared.storage_classes, options_after(namespaces))
+    namespaces = Namespaces("namespaces", stack_objects.namespaces, opts)
+    tenants = (
+        [Tenants("tenants", stack_objects.tenants, options_after(namespaces))] if stack_objects.tenants.objects else []
+    )
+    classes = StorageClasses("storage", stack_objects.storage_classes, options_after(namespaces))
     components: list[pulumi.Resource] = [namespaces, classes]
     if secrets is not None:
-        components.append(Secrets("secrets", declared, secrets, options_after(namespaces)))
+        components.append(Secrets("secrets", stack_objects, secrets, options_after(namespaces)))
     if definitions:
         # The dependency makes a destroy delete the definitions before the namespaces.
-        context = declared.settings.cluster.context
+        context = stack_objects.settings.cluster.context
         components.append(
-            Definitions("definitions", definitions, options_after(namespaces), context=context, before=before)
+            Definitions(
+                "definitions", definitions, options_after(namespaces), context=context, preparations=preparations
+            )
         )
-    operators = install(declared, opts, components)
+    operators = install_operators(stack_objects, opts, components)
     # Dependencies are transitive: a list of all resources before would be a tenth of the engine's state.
-    dependencies = [resource for operator in operators.values() for resource in operator.last] or [*components]
+    dependencies = [resource for operator in operators.values() for resource in operator.dependencies] or [*components]
     versions = {name: operator.version for name, operator in operators.items()}
-    queues = Queues("queues", declared.queues, options_after(*dependencies), kueue=versions.get("kueue"))
+    queues = Queues("queues", stack_objects.queues, options_after(*dependencies), kueue=versions.get("kueue"))
     return Platform(
         resources=(*tenants, *components, *operators.values(), queues),
         # The SDK replaces a component by its objects, so one without objects is no dependency.
-        last=(queues,) if declared.queues.objects else tuple(dependencies),
+        dependencies=(queues,) if stack_objects.queues.objects else tuple(dependencies),
         outputs={
             "namespaces": namespaces.names,
             "storageClasses": classes.classes,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from trainstack.garbage import suspend_collection
-from trainstack.stacks.debug_messages import drop_undisplayed
+from trainstack.stacks.debug_messages import drop_undisplayed_messages
 from trainstack.stacks.engine_state_request import request_engine_state
 from trainstack.stacks.event_loop import serve_hooks
 
@@ -13,7 +13,7 @@ def run(root: Path) -> None:
 
     Raises RunError, with every reason and its remedy, before the first resource is declared.
     """
-    drop_undisplayed()
+    drop_undisplayed_messages()
     response = request_engine_state()
     serve_hooks()
     # These modules load slowly, and the engine reads its state meanwhile.

@@ -64,10 +64,10 @@ class Rights:
         return (*self.namespaces, *self.policies, *self.roles)
 
 
-def rights_of(environment: Declared) -> Rights:
+def rights_of(stack_objects: Declared) -> Rights:
     """Return the rights of an environment. Raises OperatorError if a release lacks an object that its install needs."""
-    settings = environment.settings
-    components = environment.platform or (environment.secrets,)
+    settings = stack_objects.settings
+    components = stack_objects.platform or (stack_objects.secrets,)
     manifests = [manifest for component in components for manifest in component.manifests]
     namespaces = [manifest for manifest in manifests if manifest["kind"] == "Namespace"]
     admission_policies = policies.policies(settings.stack, manifests, {*map(_resource_of, _probes(settings))})
@@ -75,8 +75,8 @@ def rights_of(environment: Declared) -> Rights:
         _name(namespace): namespace["metadata"]["labels"].get(f"{POD_SECURITY}enforce", "") for namespace in namespaces
     }
     grants_by_role = {
-        role_name(settings.stack, DEPLOYER): deployer(settings, manifests),
-        role_name(settings.stack, RESEARCHER): researcher(settings, manifests),
+        role_name(settings.stack, DEPLOYER): deployer_rights(settings, manifests),
+        role_name(settings.stack, RESEARCHER): researcher_rights(settings, manifests),
     }
     optional = optional_kinds(settings)
     grants_by_team = {f"{TENANT}{team.name}": for_a_team(team.namespace, optional) for team in settings.tenants.teams}
@@ -95,13 +95,13 @@ def rights_of(environment: Declared) -> Rights:
     )
 
 
-def role_name(stack: str, who: str) -> str:
-    return f"trainstack-{stack}-{who}"
+def role_name(stack: str, role: str) -> str:
+    return f"trainstack-{stack}-{role}"
 
 
-def deployer(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
+def deployer_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Grant]:
     """Return the rights of the engine and the program, in the objects' namespaces, which an administrator creates."""
-    objects = list(declared)
+    objects = list(manifests)
     retained_identities = {retained_object.identity for retained_object in retained(settings, objects)}
     rights: set[Grant] = set()
     for manifest in objects:
@@ -122,7 +122,7 @@ def deployer(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     return rights
 
 
-def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
+def researcher_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Grant]:
     """Return the rights of the day's commands: in the namespaces of runs and volumes, and for cluster-wide lists."""
     rights = _discovery_rights(settings)
     for namespace, kinds in _launch_kinds_by_namespace(settings).items():
@@ -138,7 +138,7 @@ def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     # The installed operators, and the configuration of this stack's Kueue.
     rights |= grants("apps", "deployments", ("list",)) | grants("", "pods", ("list",))
     rights |= grants(_KUEUE, "clusterqueues", ("get",))
-    for manifest in declared:
+    for manifest in manifests:
         if manifest["kind"] == "ConfigMap" and CONFIG_KEY in manifest["data"]:
             rights |= grants("", "configmaps", ("get",), manifest["metadata"]["namespace"], [_name(manifest)])
     return rights | _probe_rights(settings)

@@ -26,13 +26,13 @@ class RunDecision:
     sweeps: tuple[SweepDecision, ...]
     waiting: Mapping[str, tuple[str, ...]]
     """The dependencies, as run ids, of runs (by run id) and sweeps (by name) that are not launched yet."""
-    live: Mapping[str, str]
+    live_objects: Mapping[str, str]
     """The live objects of launches as `<namespace>/<name>`, by launch name."""
     config_map_versions: Mapping[Identity, str]
     """The resource versions of the live ConfigMaps of runs, including ledgers and claims."""
     claims: tuple[Claim, ...]
     """The claims whose launches neither the cluster nor the engine's state has."""
-    unlabelled: frozenset[Identity]
+    unlabeled_launches: frozenset[Identity]
     """The live launches without the labels of this stack."""
     refusals: tuple[str, ...]
     notes: tuple[str, ...]
@@ -67,73 +67,75 @@ class RunDecision:
     def all_launches(self) -> tuple[Ledger, ...]:
         return (*self.runs.launches, *(launch for sweep in self.sweeps for launch in sweep.launches))
 
-    def active(self, live: Iterable[LiveLaunch]) -> frozenset[Identity]:
+    def active_launches(self, live_launches: Iterable[LiveLaunch]) -> frozenset[Identity]:
         """Return the active launches that the change does not delete."""
         declared_names = {ledger.launch_name for ledger in self.all_launches}
         return frozenset(
             (launch.kind, launch.namespace, launch.name)
-            for launch in live
+            for launch in live_launches
             if launch.active and launch.launch in declared_names
         )
 
 
-def runs_and_sweeps(declared: Declared, live: Runs, evicted: Collection[str] = ()) -> RunDecision:
+def decide_runs_and_sweeps(
+    stack_objects: Declared, live_runs: Runs, evicted_names: Collection[str] = ()
+) -> RunDecision:
     """Decide which runs and trials are launched. Raises WorkloadError if a run cannot be launched.
 
     `evicted_names`: names in `workloads.stop` of runs that the change evicts, also of other stacks.
     """
-    settings = declared.settings
+    settings = stack_objects.settings
     # Without the training layer, no run is declared, and an active one would be deleted.
     has_training = "training" in settings.environment.layers
-    runs = declared.runs if has_training else ()
-    planned_sweeps = declared.sweeps if has_training else ()
+    runs = stack_objects.runs if has_training else ()
+    planned_sweeps = stack_objects.sweeps if has_training else ()
     loader_ids = {run.launch.run_id for run in runs if run.workload.kind == "DataLoader"}
-    waiting = dependencies.waiting(_dependency_ids(runs, planned_sweeps), loader_ids, live.live, live.ledgers)
+    waiting = dependencies.waiting(_dependency_ids(runs, planned_sweeps), loader_ids, live_runs.live, live_runs.ledgers)
     stop, now = settings.workloads.stop, launches.utc_now()
     decision = launches.decide(
         [run.ledger for run in runs if run.launch.run_id not in waiting],
-        [launch for launch in live.live if launch.sweep is None],
-        [ledger for ledger in live.ledgers if not ledger.sweep],
+        [launch for launch in live_runs.live if launch.sweep is None],
+        [ledger for ledger in live_runs.ledgers if not ledger.sweep],
         stop,
         now,
-        [claim for claim in live.claims if not claim.ledger.sweep],
-        _ledgers_of_excluded_runs(settings, live.ledgers) if has_training else (),
+        [claim for claim in live_runs.claims if not claim.ledger.sweep],
+        _ledgers_of_excluded_runs(settings, live_runs.ledgers) if has_training else (),
     )
-    sweep_decisions = _decide_sweeps(planned_sweeps, live, stop, now, waiting)
+    sweep_decisions = _decide_sweeps(planned_sweeps, live_runs, stop, now, waiting)
     # Dependencies do not hold a sweep that was launched before.
     launched_sweeps = {sweep.name for sweep in sweep_decisions if not sweep.held}
     waiting = {key: run_ids for key, run_ids in waiting.items() if key not in launched_sweeps}
-    stoppable_names = {launch.run_id for launch in live.live} | sweeps.stoppable(live.live, live.files)
+    stoppable_names = {launch.run_id for launch in live_runs.live} | sweeps.stoppable(live_runs.live, live_runs.files)
     all_launches = [*decision.launches, *(launch for sweep in sweep_decisions for launch in sweep.launches)]
     return RunDecision(
         runs=LaunchGroup(
             stack=settings.stack,
-            files=tuple(_wrappers(settings, all_launches, live.wrappers, declared.inputs.wrapper)),
+            files=tuple(_wrappers(settings, all_launches, live_runs.wrappers, stack_objects.inputs.wrapper)),
             launches=decision.launches,
             ledgers=decision.ledgers,
         ),
         sweeps=tuple(sweep_decisions),
         waiting=waiting,
-        live={launch.launch: f"{launch.namespace}/{launch.name}" for launch in live.live},
+        live_objects={launch.launch: f"{launch.namespace}/{launch.name}" for launch in live_runs.live},
         config_map_versions={
             identity: str(metadata["resourceVersion"])
-            for identity, metadata in live.metadata.items()
+            for identity, metadata in live_runs.metadata.items()
             if identity[0] == "ConfigMap"
         },
-        claims=live.claims,
-        unlabelled=frozenset(
-            (launch.kind, launch.namespace, launch.name) for launch in live.live if launch.lost_labels
+        claims=live_runs.claims,
+        unlabeled_launches=frozenset(
+            (launch.kind, launch.namespace, launch.name) for launch in live_runs.live if launch.lost_labels
         ),
         refusals=(
             *decision.refusals,
             *(refusal for sweep in sweep_decisions for refusal in sweep.refusals),
-            *(launches.without_labels(launch, now) for launch in live.live if launch.lost_labels),
+            *(launches.without_labels(launch, now) for launch in live_runs.live if launch.lost_labels),
         ),
         notes=(
             *decision.notes,
             *(note for sweep in sweep_decisions for note in sweep.notes),
-            *launches.idle_stops(stop, {*stoppable_names, *evicted}),
-            *(dependencies.note(run, run_ids, live.live, live.ledgers) for run, run_ids in waiting.items()),
+            *launches.idle_stops(stop, {*stoppable_names, *evicted_names}),
+            *(dependencies.note(run, run_ids, live_runs.live, live_runs.ledgers) for run, run_ids in waiting.items()),
         ),
     )
 

@@ -19,15 +19,20 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.removal import delete, hold_and_drain, read_metadata, until
-from trainstack.components.teardown import HOOKS, Guard, Hooks, Work, register
+from trainstack.components.removal import delete_and_wait, hold_and_drain, read_metadata, wait_until
+from trainstack.components.teardown import HOOKS, Hooks, TeardownGuard, Work, register_hooks
 from trainstack.errors import RefusedError
 from trainstack.guards.definitions import recorded_manifests
 from trainstack.guards.deletions import owner_refusals
 from trainstack.guards.states import NO_ID, OwnState, owner_of
 from trainstack.lifecycle.teardown.context import has_label_of, owners
-from trainstack.lifecycle.teardown.plan import decide, protected
-from trainstack.lifecycle.teardown.users import holders, ownerless, queue_users, strangers
+from trainstack.lifecycle.teardown.plan import plan_full_teardown, protected_volumes
+from trainstack.lifecycle.teardown.users import (
+    objects_of_others,
+    queue_users,
+    workloads_holding_quota,
+    workloads_without_owner,
+)
 from trainstack.live import paths
 from trainstack.live.client import ClusterError
 from trainstack.live.marked import read_held
@@ -43,7 +48,7 @@ from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.deletion_guard import DeletionGuard
 from trainstack.stacks.engine_state import own_state
-from trainstack.stacks.exit_code import report
+from trainstack.stacks.exit_code import report_exit_code
 from trainstack.stacks.teardown_mode import Permission
 
 DEADLINE_SECONDS = 120
@@ -52,7 +57,7 @@ _CONCURRENCY = 8
 """The number of definitions that are deleted at the same time."""
 
 
-def end(root: Path, permission: Permission, resources: Sequence[StateResource]) -> None:
+def declare_teardown(root: Path, permission: Permission, resources: Sequence[StateResource]) -> None:
     """Declare only the hooks of the `resources` in the state, after deciding again about what the user confirmed.
 
     The program runs under the engine's lock, so no other `up` of the stack launches a run after this. Raises
@@ -81,20 +86,20 @@ def end(root: Path, permission: Permission, resources: Sequence[StateResource]) 
         raise RefusedError(
             "nothing was deleted, because the stack has changed since its plan was shown:\n" + "\n".join(refusals)
         )
-    deletion_guard = DeletionGuard(settings, state.identity, stop=permission.stop, confirmed=permission.deleted)
+    deletion_guard = DeletionGuard(settings, state.identity, stop=permission.stop, confirmed_objects=permission.deleted)
     work_by_hook = (
         dict.fromkeys(HOOKS, _do_nothing) if keep_platform else _hook_work(settings, _do_nothing, deletion_guard, None)
     )
-    Guard("guard", register({**work_by_hook, "deletion": deletion_guard.check}), [])
+    TeardownGuard("guard", register_hooks({**work_by_hook, "deletion": deletion_guard.check}), [])
 
 
-def teardown(
+def teardown_hooks(
     settings: Settings,
     state: OwnState,
-    retained: Collection[Retained],
-    kept: Collection[str] = (),
-    declared: Collection[Identity] = (),
-    recorded: Sequence[RecordedLaunch] = (),
+    retained_objects: Collection[Retained],
+    declared_launches: Collection[str] = (),
+    declared_objects: Collection[Identity] = (),
+    state_launches: Sequence[RecordedLaunch] = (),
 ) -> Hooks:
     """Return the hooks of a stack with this engine's state, which declares objects.
 
@@ -102,10 +107,16 @@ def teardown(
     engine's state. If the engine removes a declared object of `retained_objects` from the state, it destroys the stack;
     an `up` removes only objects that are no longer declared, and they remain in the cluster.
     """
-    retained_identities = frozenset(kept.identity for kept in retained)
-    deletion_guard = DeletionGuard(settings, state.identity, stop=settings.workloads.stop, kept=kept, declared=declared)
-    guard = partial(_refuse_teardown, settings, retained_identities, state.held, recorded)
-    return register(_hook_work(settings, guard, deletion_guard, retained_identities))
+    retained_identities = frozenset(kept.identity for kept in retained_objects)
+    deletion_guard = DeletionGuard(
+        settings,
+        state.identity,
+        stop=settings.workloads.stop,
+        declared_launches=declared_launches,
+        declared_objects=declared_objects,
+    )
+    guard = partial(_refuse_teardown, settings, retained_identities, state.held, state_launches)
+    return register_hooks(_hook_work(settings, guard, deletion_guard, retained_identities))
 
 
 def _hook_work(
@@ -122,7 +133,7 @@ def _hook_work(
 
     def start_destroy() -> None:
         guard()
-        deletion_guard.destroy()
+        deletion_guard.expect_destroy()
         destroy_has_started.set()
 
     def work_in_a_destroy(work: Callable[[Settings, Mapping[str, Any]], None], manifest: Mapping[str, Any]) -> None:
@@ -163,18 +174,18 @@ def _refuse_teardown(
 ) -> None:
     stop = settings.workloads.stop
     live = read_live_stack(
-        settings, retained=retained_identities, protected=protected(settings), stop=stop, recorded=launches
+        settings, retained=retained_identities, protected=protected_volumes(settings), stop=stop, recorded=launches
     )
     # The engine does not delete the volumes that an earlier `up` has retained.
     forgotten_volumes = {
-        identity(body) for body in live.of("PersistentVolumeClaim", "PersistentVolume")
+        identity(body) for body in live.labeled_objects_of("PersistentVolumeClaim", "PersistentVolume")
     } - state_identities
-    plan = decide(replace(live, retained=live.retained | forgotten_volumes), utc_now())
+    plan = plan_full_teardown(replace(live, retained=live.retained | forgotten_volumes), utc_now())
     if plan.refusals:
         error = RefusedError("nothing is deleted:\n" + "\n".join(plan.refusals))
-        report(error)
+        report_exit_code(error)
         raise error
-    for object_identity, reason in sorted(plan.stays.items(), key=str):
+    for object_identity, reason in sorted(plan.retention_reasons.items(), key=str):
         pulumi.log.info(clean(f"stays: {shown(object_identity)}: {reason}"))
 
 
@@ -187,7 +198,7 @@ def _drain_queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     version = manifest["apiVersion"]
 
     def read_holders() -> list[Mapping[str, Any]]:
-        return holders(name, read_kind(version, "Workload", context))
+        return workloads_holding_quota(name, read_kind(version, "Workload", context))
 
     def holder_names() -> str:
         return ", ".join(shown(identity(workload)) for workload in read_holders())
@@ -195,7 +206,9 @@ def _drain_queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     local_queues, holding_workloads = read_kind(version, "LocalQueue", context), read_holders()
     # The garbage collector discovers new kinds every 30 s: Workloads of a new Kueue may outlive their Jobs.
     kinds = sorted({*LAUNCH_KINDS, *declared_kinds(settings)})
-    orphans = ownerless(holding_workloads, [kind for _, kind in kinds], _owner_uids(holding_workloads, kinds, context))
+    orphans = workloads_without_owner(
+        holding_workloads, [kind for _, kind in kinds], _owner_uids(holding_workloads, kinds, context)
+    )
     workloads = [workload for workload in holding_workloads if workload not in orphans]
     # The engine has deleted the stack's launches before, unless it replaces the queue.
     if users := queue_users(name, settings.stack, local_queues, workloads):
@@ -204,7 +217,7 @@ def _drain_queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
             "owners to end, move or delete them"
         )
     hold_and_drain(manifest, context)
-    until(f"ClusterQueue {name} holds no quota", holder_names, DEADLINE_SECONDS)
+    wait_until(f"ClusterQueue {name} holds no quota", holder_names, DEADLINE_SECONDS)
 
 
 def _owner_uids(
@@ -232,7 +245,7 @@ def _wait_for_terminating_launches(settings: Settings) -> None:
             if "deletionTimestamp" in body["metadata"]
         )
 
-    until("all terminating runs are deleted", terminating_launches, DEADLINE_SECONDS)
+    wait_until("all terminating runs are deleted", terminating_launches, DEADLINE_SECONDS)
 
 
 def _delete_unless_used(
@@ -254,7 +267,7 @@ def _delete_unless_used(
     if reason := usage_reason(object_identity[2], context):
         pulumi.log.info(clean(f"stays: {shown(object_identity)}: {reason}"))
         return
-    delete(path, metadata["uid"], context, DEADLINE_SECONDS)
+    delete_and_wait(path, metadata["uid"], context, DEADLINE_SECONDS)
 
 
 def _delete_definition(settings: Settings, manifest: Mapping[str, Any]) -> None:
@@ -271,7 +284,7 @@ def _delete_definition(settings: Settings, manifest: Mapping[str, Any]) -> None:
 def _delete_namespace(settings: Settings, manifest: Mapping[str, Any]) -> None:
     def remaining_contents(name: str, context: str | None) -> str:
         bodies = [body for body in read_namespace(name, context) if "deletionTimestamp" not in body["metadata"]]
-        names = ", ".join(shown(identity(body)) for body in strangers(bodies, {name}))
+        names = ", ".join(shown(identity(body)) for body in objects_of_others(bodies, {name}))
         return names and f"it holds {names}"
 
     _delete_unless_used(settings, manifest, remaining_contents)

@@ -12,7 +12,7 @@ import pulumi
 from pydantic import TypeAdapter
 
 from trainstack.errors import RefusedError
-from trainstack.lifecycle.teardown.permission_files import permission_file, use_up
+from trainstack.lifecycle.teardown.permission_files import consume_permission, write_permission_file
 from trainstack.objects.ownership import Identity
 
 PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
@@ -39,7 +39,7 @@ class Permission:
 @contextmanager
 def permit(root: Path, permission: Permission) -> Iterator[Mapping[str, str]]:
     """Permit one run of the program at `root` to delete a stack. Yield the variables for its engine."""
-    with permission_file(root, json.dumps(asdict(permission))) as name:
+    with write_permission_file(root, json.dumps(asdict(permission))) as name:
         yield {PERMISSION_VARIABLE: name}
 
 
@@ -51,7 +51,7 @@ def teardown_permission(root: Path, stack: str) -> Permission | None:
     name = os.environ.get(PERMISSION_VARIABLE)
     if not name:
         return None
-    text = None if pulumi.runtime.is_dry_run() else use_up(root, name)
+    text = None if pulumi.runtime.is_dry_run() else consume_permission(root, name)
     permission = None if text is None else TypeAdapter(Permission).validate_json(text)
     if permission is not None and permission.stack == stack:
         return permission

@@ -13,10 +13,10 @@ from trainstack.declared.component import Component
 from trainstack.declared.launches import LaunchGroup
 
 
-def training(
+def declare_training(
     claims: Component,
     groups: Sequence[tuple[LaunchGroup, LaunchOptions]],
-    after: Sequence[pulumi.Input[pulumi.Resource]],
+    dependencies: Sequence[pulumi.Input[pulumi.Resource]],
     opts: pulumi.ResourceOptions,
 ) -> tuple[tuple[pulumi.Resource, ...], Mapping[str, pulumi.Input[Any]]]:
     """Declare volumes, runs and sweeps; return their resources and outputs.
@@ -26,14 +26,14 @@ def training(
     """
 
     def options_after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
-        return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after, *resources]))
+        return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*dependencies, *resources]))
 
     volumes = Volumes("volumes", claims, options_after())
     (run_group, launch_options), *sweep_groups = groups
     runs = Runs("runs", run_group, launch_options, options_after(volumes))
     sweeps = {
         str(group.sweep): Sweep(
-            f"sweep-{group.sweep}", group, options_after(volumes, *runs.wrappers), launching=launch_options
+            f"sweep-{group.sweep}", group, options_after(volumes, *runs.wrappers), launch_options=launch_options
         )
         for group, launch_options in sweep_groups
     }

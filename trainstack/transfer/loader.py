@@ -203,7 +203,7 @@ def _delete_abandoned(settings: Settings, namespace: str, progress: Progress) ->
     now = utc_now()
     for loader in waiting_loaders(jobs):
         deletion = ("delete", "job", loader.name, "-n", namespace, "--wait=false", "--ignore-not-found")
-        if loader.abandoned(now) and not kubectl(*deletion, context=context).returncode:
+        if loader.is_abandoned(now) and not kubectl(*deletion, context=context).returncode:
             progress.info(f"deleted data loader {namespace}/{loader.name}, which a killed command left behind")
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trainstack.kueue.from_objects import read_snapshot
-from trainstack.kueue.model import Admitted, FlavorResource, Model, QueueState, Usage, Workload
+from trainstack.kueue.from_objects import read_queue_state
+from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Model, QueueState, Usage, Workload
 from trainstack.kueue.workloads import read_kueue_workload
 
 Body = dict[str, Any]
@@ -31,7 +31,7 @@ class Case:
     """The answer of a cycle."""
 
     def state(self, others: Iterable[Body] = ()) -> QueueState:
-        return read_snapshot([*self.objects, *others], kueue=self.configuration, release=self.release)
+        return read_queue_state([*self.objects, *others], kueue_configuration=self.configuration, release=self.release)
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ def _without_empty_groups(body: Body) -> Body:
     return {**body, "spec": {**body["spec"], "resourceGroups": kept}}
 
 
-def workload_of(body: Mapping[str, Any], model: Model) -> Workload | Admitted | None:
+def workload_of(body: Mapping[str, Any], model: Model) -> Workload | AdmittedWorkload | None:
     return read_kueue_workload(named(body, "Workload"), model)
 
 

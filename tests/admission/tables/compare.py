@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.admission.tables.cases import Body, Case, amounts, named, workload_of
-from trainstack.kueue.cycle import Head, process_heads
-from trainstack.kueue.diagnosis import inadmissible
-from trainstack.kueue.flavor_assigner import Assignment, Mode, assign
-from trainstack.kueue.model import Admitted, FlavorResource, Model, Workload
-from trainstack.kueue.nomination import attempt
+from trainstack.kueue.cycle import QueueHead, process_heads
+from trainstack.kueue.diagnosis import inadmissibility_reasons
+from trainstack.kueue.flavor_assigner import Assignment, Mode, assign_flavors
+from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Model, Workload
+from trainstack.kueue.nomination import attempt_admission
 from trainstack.kueue.pending_queue import PendingQueue
 from trainstack.kueue.preemption import preemption_targets
-from trainstack.kueue.preemption_context import Context
+from trainstack.kueue.preemption_context import PreemptionContext
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
-from trainstack.kueue.unmodelled import unmodelled_features
+from trainstack.kueue.unmodeled_features import unmodeled_features
 
 _MODES = {Mode.NO_FIT: "NoFit", Mode.FIT: "Fit"}
 
@@ -57,7 +57,7 @@ def _assignment(case: Case) -> Answer:
             return answers.get((*fr, number), (missing, 0))
 
         tried = tuple(one or {} for one in value.get("tried") or ())
-        found = assign(workload, cq, oracle, counts=value["counts"], tried=tried)
+        found = assign_flavors(workload, cq, oracle, counts=value["counts"], tried_flavors=tried)
         different = _unequal(_described(found), _expected(value["result"]))
         if different:
             return Answer(different, unknown)
@@ -65,7 +65,7 @@ def _assignment(case: Case) -> Answer:
 
 
 def _unknown(model: Model, workload: Workload, cq: QueueSnapshot) -> frozenset[str]:
-    return frozenset(reason.message for reason in unmodelled_features(model, workload, cq))
+    return frozenset(reason.message for reason in unmodeled_features(model, workload, cq))
 
 
 def _described(found: Assignment) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _described(found: Assignment) -> dict[str, Any]:
                 "name": pods.name,
                 "count": pods.count,
                 "flavors": {
-                    resource: (choice.flavor, _MODES.get(choice.mode, "Preempt"), pods.tried.get(resource))
+                    resource: (choice.flavor, _MODES.get(choice.mode, "Preempt"), pods.tried_flavors.get(resource))
                     for resource, choice in pods.flavors.items()
                 },
             }
@@ -112,14 +112,14 @@ def _targets(case: Case) -> Answer:
     if len(state.admitted) != len(value["admitted"]):
         return Answer("not all admitted workloads are read")
     workload = workload_of(value["workload"], state.model)
-    if isinstance(workload, Admitted):
+    if isinstance(workload, AdmittedWorkload):
         workload = workload.workload
     if workload is None:
         return Answer("the workload is not read")
     snapshot = Snapshot(state.model, state.admitted)
     contested = {(one["flavor"], one["resource"]) for one in value["contested"]}
     cq = snapshot.cluster_queues[value["queue"]]
-    found = preemption_targets(snapshot, Context(workload, cq, contested, amounts(value["usage"])))
+    found = preemption_targets(snapshot, PreemptionContext(workload, cq, contested, amounts(value["usage"])))
     different = _unequal(
         {"targets": sorted(target.workload.key for target in found)},
         {"targets": sorted(target["name"] for target in value["targets"])},
@@ -160,7 +160,7 @@ def _cycle(case: Case) -> Answer:
     if len(state.admitted) != len(value["admitted"]):
         return Answer("not all admitted workloads are read")
     model, snapshot = state.model, Snapshot(state.model, state.admitted)
-    heads: list[Head] = []
+    heads: list[QueueHead] = []
     found: dict[str, tuple[str, tuple[Any, ...]]] = {}
     unknown: frozenset[str] = frozenset()
     for name, bodies in (value["pending"] or {}).items():
@@ -176,12 +176,12 @@ def _cycle(case: Case) -> Answer:
         if item is None:
             continue
         unknown |= _unknown(model, item.workload, pending.cq)
-        closed = any(inadmissible(model, item.workload, pending.cq.spec, snapshot))
+        closed = any(inadmissibility_reasons(model, item.workload, pending.cq.spec, snapshot))
         found[item.workload.key] = "inadmissible" if closed else "", ()
         if not closed:
-            heads.append(Head(item, pending, attempt(snapshot, pending.cq, item.workload)))
+            heads.append(QueueHead(item, pending, attempt_admission(snapshot, pending.cq, item.workload)))
     result = process_heads(snapshot, heads)
-    for head in result.admitted:
+    for head in result.admitted_heads:
         found[head.entry.workload.key] = (
             "admitted",
             tuple(
@@ -189,7 +189,7 @@ def _cycle(case: Case) -> Answer:
                 for pods in head.attempt.assignment.pod_sets
             ),
         )
-    for head in result.preempting:
+    for head in result.preempting_heads:
         targets = sorted(target.workload.key for target in head.attempt.targets)
         found[head.entry.workload.key] = "preempts", tuple(targets)
     return Answer(_unequal(found, {head["name"]: _decided(head) for head in case.heads}), unknown)

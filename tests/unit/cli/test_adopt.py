@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from trainstack.cli.app import app
 from trainstack.cli.commands import adopt
-from trainstack.onboarding.adopt.found import Found, Operator
+from trainstack.onboarding.adopt.namespace_objects import InstalledOperator, NamespaceObjects
 from trainstack.settings.loading.load import load
 
 LAB = """\
@@ -53,7 +53,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(monkeypatch: pytest.MonkeyPatch, found: Found | None, *words: str) -> Result:
+def run(monkeypatch: pytest.MonkeyPatch, found: NamespaceObjects | None, *words: str) -> Result:
     """Run the command on a cluster that holds these objects."""
     monkeypatch.setattr(adopt, "read_existing", lambda *_, **__: found)
     return CliRunner().invoke(app, ["adopt", "vision", *words], env={"COLUMNS": "200"})
@@ -61,22 +61,24 @@ def run(monkeypatch: pytest.MonkeyPatch, found: Found | None, *words: str) -> Re
 
 def test_an_environment_that_is_there_is_added_to(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Comments keep their place; the class of the claim is declared already."""
-    result = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
+    result = run(monkeypatch, NamespaceObjects(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
     assert result.exit_code == 0, result.output
     text = (root / "Pulumi.lab.yaml").read_text()
     assert [line for line in text.splitlines() if line in LAB.splitlines()] == LAB.splitlines()
     old, new = load(root, "lab").storage.volumes
     assert (old.adopt, new.adopt, new.name, new.storage_class) == (False, True, "data", "fast")
     assert load(root, "lab").environment.existing.namespaces == ("vision",)
-    result = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
+    result = run(monkeypatch, NamespaceObjects(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
     assert "not adopted: PersistentVolumeClaim vision/data: is declared by lab already" in result.output
     assert (root / "Pulumi.lab.yaml").read_text() == text
 
 
 def test_an_environment_that_is_not_there_is_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment omits the priorities of defaults.yaml; operators are listed without a source to install."""
-    kueue = Operator(name="Kueue", namespace="kueue-system", version="v0.15.2")
-    result = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),), operators=(kueue,)), "-s", "new")
+    kueue = InstalledOperator(name="Kueue", namespace="kueue-system", version="v0.15.2")
+    result = run(
+        monkeypatch, NamespaceObjects(namespace="vision", claims=(make_claim("data"),), operators=(kueue,)), "-s", "new"
+    )
     assert result.exit_code == 0, result.output
     environment_settings = load(root, "new")
     assert (environment_settings.queues.priority_classes, environment_settings.operators.kueue) == ((), None)
@@ -91,7 +93,7 @@ def test_the_stack_of_a_new_environment_is_created_by_its_user(
     root: Path, monkeypatch: pytest.MonkeyPatch, stack: str, *, creates: bool
 ) -> None:
     """A new environment is not embedded, so `pulumi preview` needs a login and its stack; an existing one has both."""
-    result = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", stack)
+    result = run(monkeypatch, NamespaceObjects(namespace="vision", claims=(make_claim("data"),)), "-s", stack)
     steps = [line.strip() for line in result.stderr.partition("Next:\n")[2].splitlines()]
     creation = ["pulumi login (unless you are logged in)", f"pulumi stack init {stack}"] if creates else []
     assert steps == [
@@ -116,9 +118,9 @@ def test_a_tenant_reads_its_namespace_alone(
     (root / "Pulumi.lab.yaml").write_text(f"config:\n  {environment}\n  {queues}\n")
     requested: list[bool] = []
 
-    def read(namespace: str, _: str | None, *, cluster_wide: bool) -> Found:
+    def read(namespace: str, _: str | None, *, cluster_wide: bool) -> NamespaceObjects:
         requested.append(cluster_wide)
-        return Found(namespace=namespace, claims=(make_claim("data"),), foreign_claims=None)
+        return NamespaceObjects(namespace=namespace, claims=(make_claim("data"),), foreign_claims=None)
 
     monkeypatch.setattr(adopt, "read_existing", read)
     result = CliRunner().invoke(app, ["adopt", "vision", "-s", "lab"], env={"COLUMNS": "200"})
@@ -129,7 +131,7 @@ def test_a_tenant_reads_its_namespace_alone(
 
 def test_a_shared_priority_that_is_live_is_taken_as_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry has the live value, and no description because the live object has none."""
-    found = Found(namespace="vision", priority_classes=(make_priority("low"),))
+    found = NamespaceObjects(namespace="vision", priority_classes=(make_priority("low"),))
     assert run(monkeypatch, found, "-s", "lab").exit_code == 0
     (low,) = load(root, "lab").queues.priority_classes
     assert (low.value, low.description, low.adopt) == (7, "", True)
@@ -138,7 +140,7 @@ def test_a_shared_priority_that_is_live_is_taken_as_it_is(root: Path, monkeypatc
 def test_a_dry_run_reports_all_and_writes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The JSON lists what is adopted, and what is not with the reason."""
     claims = (make_claim("data"), make_claim("odd", dataSource={"name": "snapshot"}))
-    result = run(monkeypatch, Found(namespace="vision", claims=claims), "-s", "lab", "--dry-run", "--json")
+    result = run(monkeypatch, NamespaceObjects(namespace="vision", claims=claims), "-s", "lab", "--dry-run", "--json")
     output = json.loads(result.stdout)
     assert output["taken"] == ["PersistentVolumeClaim vision/data"]
     assert output["left"] == {
@@ -152,7 +154,7 @@ def test_a_dry_run_reports_all_and_writes_nothing(root: Path, monkeypatch: pytes
 
 def test_nothing_to_adopt_and_no_namespace_are_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No file is created."""
-    result = run(monkeypatch, Found(namespace="vision"), "-s", "new")
+    result = run(monkeypatch, NamespaceObjects(namespace="vision"), "-s", "new")
     assert (result.exit_code, result.stdout) == (
         0,
         "no object of namespace vision can be adopted; no file was changed\n",

@@ -21,7 +21,7 @@ from trainstack.guards.states import OwnState
 from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError, PermanentError, reach
 from trainstack.settings.model import Cluster
-from trainstack.stacks.plan_change import check_files, decide
+from trainstack.stacks.plan_change import check_files, plan_change
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_the_program_needs_the_variable_for_the_local_cluster(root: Path, monkey
     spaced.rename(root)
     (root / "Pulumi.lab.yaml").write_text("config:\n  trainstack:cluster: {local: false}\n")
     with pytest.raises(PermanentError, match=r"home/.kube/config"):
-        decide(check_files(root, "lab", None), OwnState("a" * 32, frozenset()))
+        plan_change(check_files(root, "lab", None), OwnState("a" * 32, frozenset()))
 
 
 @pytest.mark.parametrize("content", ['users: [{name: u, user: {token: "secret" ]', "token: secret\n\t- x"])

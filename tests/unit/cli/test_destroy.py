@@ -78,20 +78,21 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
     environment, settings = Environment(), make_settings()
 
     def read_live_stack(_: object, **options: Any) -> LiveStack:
-        sets: dict[str, Any] = {name: frozenset(options[name]) for name in ("retained", "stop", "known")}
+        sets: dict[str, Any] = {name: frozenset(options[name]) for name in ("retained", "stop")}
         own = (QUEUE, CLUSTER_QUEUE, CLAIM) if environment.state else ()
         launches = environment.launches
         return LiveStack(
             stack="test",
-            own=own,
+            labeled_objects=own,
             launches=launches,
             lists=environment.lists,
             protected=tuple(options["protected"]),
+            state_identities=frozenset(options["known"]),
             **sets,
         )
 
     def read_users(*_: object) -> LiveStack:
-        return LiveStack(stack="test", own=(), launches=environment.launches, lists=environment.lists)
+        return LiveStack(stack="test", labeled_objects=(), launches=environment.launches, lists=environment.lists)
 
     def engine(session: Session, *words: str, variables: dict[str, str], **options: bool) -> ExitCode | None:
         monkeypatch.setenv(PERMISSION_VARIABLE, variables[PERMISSION_VARIABLE])

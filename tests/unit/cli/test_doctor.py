@@ -21,8 +21,8 @@ from trainstack.cli.app import app
 from trainstack.cli.commands import doctor as command
 from trainstack.cli.engine import StateRefusedError
 from trainstack.guards.cluster_identity import MEMORY, Cluster, memory_name
-from trainstack.lifecycle.recovery.locks import Lock
-from trainstack.lifecycle.recovery.objects import LiveObject, Seen
+from trainstack.lifecycle.recovery.locks import StateLock
+from trainstack.lifecycle.recovery.objects import LiveObject, LiveObjects
 from trainstack.lifecycle.recovery.state_files import read_deployment, read_state_files, state_folder
 from trainstack.live.client import ClusterError
 from trainstack.objects.labels import QUEUE, STACK
@@ -99,9 +99,9 @@ def test_a_state_with_invalid_json(tmp_path: Path) -> None:
     root = make_folder(tmp_path, state='{"versi')
     file = root / ".pulumi" / "stacks" / "trainstack" / "lab.json"
     files = read_state_files(root, "trainstack", "lab")
-    assert (files.checkpoint, files.backup) == (str(file), True)
+    assert (files.checkpoint, files.has_usable_backup) == (str(file), True)
     file.with_name("lab.json.bak").write_text("")
-    assert not read_state_files(root, "trainstack", "lab").backup
+    assert not read_state_files(root, "trainstack", "lab").has_usable_backup
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_the_lock_of_an_engine_that_runs(tmp_path: Path, engine: "subprocess.Pop
     """The finding includes what the lock states about itself."""
     file = make_lock(tmp_path, pid=engine.pid)
     assert read_state_files(tmp_path, "trainstack", "lab").locks == (
-        Lock(str(file), engine.pid, "ann", socket.gethostname(), NOW, alive=True),
+        StateLock(str(file), engine.pid, "ann", socket.gethostname(), NOW, is_alive=True),
     )
 
 
@@ -131,28 +131,28 @@ def test_the_lock_of_an_engine_that_was_killed(tmp_path: Path, engine: "subproce
     make_lock(tmp_path, pid=engine.pid)
     engine.kill()
     os.waitid(os.P_PID, engine.pid, os.WEXITED | os.WNOWAIT)
-    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is False
+    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].is_alive is False
     engine.wait()
-    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is False
+    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].is_alive is False
 
 
 def test_a_program_that_got_the_engines_number_does_not_hold_the_lock(tmp_path: Path) -> None:
     """The test's own process is such a program."""
     make_lock(tmp_path)
-    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is False
+    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].is_alive is False
 
 
 def test_the_lock_of_another_host(tmp_path: Path) -> None:
     """A lock of another host cannot be checked from here."""
     make_lock(tmp_path, hostname="elsewhere")
-    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is None
+    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].is_alive is None
 
 
 def test_an_incomplete_lock(tmp_path: Path) -> None:
     """The engine takes it for a lock; it ignores the sidecar of the lock."""
     file = make_lock(tmp_path, "fileblob123", text="")
     make_lock(tmp_path, "fileblob123.attrs", text="")
-    assert read_state_files(tmp_path, "trainstack", "lab").locks == (Lock(str(file)),)
+    assert read_state_files(tmp_path, "trainstack", "lab").locks == (StateLock(str(file)),)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
     monkeypatch.setattr(command, "export", lambda _: None)
-    monkeypatch.setattr(command, "read_marked", lambda *_: Seen({}))
+    monkeypatch.setattr(command, "read_marked", lambda *_: LiveObjects({}))
     monkeypatch.setattr(command, "read_loaders", lambda *_: [])
     monkeypatch.setattr(same_cluster, "read_cluster", lambda _: Cluster({"kube-system": "1"}, "lab", "https://lab"))
     return make_folder(tmp_path)
@@ -216,7 +216,7 @@ def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     make_lock(folder, hostname=socket.gethostname(), pid=2**22 + 1)
     live = LiveObject("1", {STACK: "lab"}, state=OWN)
     monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": {"resources": [make_identity(OWN)]}}))
-    live_objects = Seen({("Namespace", None, "lab"): live, ("Secret", "lab", "old"): live}, frozenset({"Role"}))
+    live_objects = LiveObjects({("Namespace", None, "lab"): live, ("Secret", "lab", "old"): live}, frozenset({"Role"}))
     monkeypatch.setattr(command, "read_marked", lambda *_: live_objects)
     code, out = run("--json")
     output = json.loads(out)
@@ -267,7 +267,7 @@ def test_a_stack_during_an_update_is_not_examined(
 def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The unreachable cluster is a finding."""
 
-    def unreachable(*_: object) -> Seen:
+    def unreachable(*_: object) -> LiveObjects:
         raise ClusterError("cannot reach it; is it up?")
 
     monkeypatch.setattr(command, "read_marked", unreachable)
@@ -322,7 +322,7 @@ def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: 
     (folder / "Pulumi.lab.yaml").write_text(json.dumps({"config": config}))
     monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": {"resources": [make_identity(OWN)]}}))
     live = LiveObject("1", {STACK: "lab"}, state=OWN)
-    live_objects = Seen({("Deployment", "kueue-system", "kueue-controller-manager"): live})
+    live_objects = LiveObjects({("Deployment", "kueue-system", "kueue-controller-manager"): live})
     monkeypatch.setattr(command, "read_marked", lambda *_: live_objects)
     code, out = run("--json")
     output = json.loads(out)
@@ -366,4 +366,4 @@ def test_a_backup_that_the_engine_would_refuse_is_not_used(tmp_path: Path, text:
     """It would be refused like the state."""
     root = make_folder(tmp_path, state="")
     (root / ".pulumi" / "stacks" / "trainstack" / "lab.json.bak").write_text(text)
-    assert not read_state_files(root, "trainstack", "lab").backup
+    assert not read_state_files(root, "trainstack", "lab").has_usable_backup

@@ -15,7 +15,7 @@ from trainstack.errors import ExitCode, RefusedError, TrainstackError
 from trainstack.live import private_kubeconfig
 from trainstack.live.client import ClusterError
 from trainstack.settings.loading.load import Placement
-from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, report, reported
+from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, read_exit_code, report_exit_code
 from trainstack.toolchain import tools
 from trainstack.toolchain.engine import Engine
 
@@ -49,7 +49,7 @@ def test_the_command_ends_with_the_code_of_the_programs_error(
     """The program writes it to the file that the command names; the engine's own code is 255."""
     with exit_code_file() as file:
         monkeypatch.setenv(EXIT_CODE_VARIABLE, str(file))
-        report(error)
+        report_exit_code(error)
         assert file.read_text(encoding="ascii") == str(code)
     write_engine(session, f'printf {code} >"${EXIT_CODE_VARIABLE}"')
     with pytest.raises(typer.Exit) as ended:
@@ -106,11 +106,11 @@ def test_the_code_of_a_failed_destroy(session: Session, script: str, code: ExitC
 def test_without_a_waiting_command_the_program_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain `pulumi` may inherit the variable of a command that has ended."""
     monkeypatch.setenv(EXIT_CODE_VARIABLE, str(tmp_path / "gone"))
-    report(RefusedError("x"))
+    report_exit_code(RefusedError("x"))
     monkeypatch.delenv(EXIT_CODE_VARIABLE)
-    report(RefusedError("x"))
+    report_exit_code(RefusedError("x"))
     assert list(tmp_path.iterdir()) == []
-    assert reported(tmp_path / "gone") == ExitCode.FAILED
+    assert read_exit_code(tmp_path / "gone") == ExitCode.FAILED
 
 
 @pytest.mark.parametrize(

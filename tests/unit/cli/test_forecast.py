@@ -14,7 +14,7 @@ from trainstack.cli.commands import forecast as command
 from trainstack.cli.output import console
 from trainstack.declared.declared import Declared
 from trainstack.forecast.live_workloads import LiveWorkloads
-from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import QueueState
 from trainstack.live.client import ClusterError
 from trainstack.settings.loading.load import load
@@ -227,10 +227,10 @@ def test_a_forecast_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.Mo
         read.append(1)
 
         def held(settings: Settings) -> LiveWorkloads:
-            model = declared_model(Declared(settings))
-            other = make_admitted("other", "lab", "a100", reserved=940.0, cpu=8)
+            model = stack_model(Declared(settings))
+            other = make_admitted("other", "lab", "a100", reserved_at=940.0, cpu=8)
             return LiveWorkloads(
-                snapshot=QueueState(model=model, admitted=(other,)), now=1000.0, limits={"ns/other": 100.0}
+                snapshot=QueueState(model=model, admitted=(other,)), now=1000.0, deadlines={"ns/other": 100.0}
             )
 
         return held
@@ -255,7 +255,7 @@ def test_a_tenants_priority_must_be_a_class_of_the_cluster(
     tenant += "    runs: [{name: first, from: base, priority: urgent}]\n"
     (root / "Pulumi.lab.yaml").write_text(tenant)
     (root / "Pulumi.owner.yaml").write_text(ENVIRONMENT)
-    model = replace(declared_model(Declared(load(root, "owner"))), priorities=classes)
+    model = replace(stack_model(Declared(load(root, "owner"))), priorities=classes)
     held = LiveWorkloads(snapshot=QueueState(model=model, admitted=()), now=1000.0)
     monkeypatch.setattr(command, "live_workloads_reader", lambda _: lambda _: held)
     result = forecast("--cluster", "--json")

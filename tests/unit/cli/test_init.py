@@ -14,14 +14,14 @@ from typer.testing import CliRunner, Result
 from tests.unit.review.test_workflows import PINNED
 from trainstack.cli.app import app
 from trainstack.errors import TrainstackError
-from trainstack.onboarding.new_project.files import OWNED, new_files, owned_files, renewed
-from trainstack.onboarding.new_project.request import PROFILES, Request
+from trainstack.onboarding.new_project.files import OWNED_FILES, build_new_files, build_owned_files, renew_owned_files
+from trainstack.onboarding.new_project.request import PROFILES, ProjectRequest
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.loading.load import load, placement
 from trainstack.settings.loading.source import read
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = {*OWNED, "Pulumi.dev.yaml", "workloads/hello/workload.yaml"}
+FILES = {*OWNED_FILES, "Pulumi.dev.yaml", "workloads/hello/workload.yaml"}
 TENANTS = FILES - {"Pulumi.dev.yaml"} | {"Pulumi.vision.yaml"}
 CASES = sorted(product(PROFILES, SERVICES))
 NAMES = ("--namespace", "vision", "--queue", "gpu")
@@ -48,9 +48,9 @@ def files(root: Path) -> dict[str, str]:
     return {name: path.read_text() for name, path in names.items() if not name.startswith((".git/", ".trainstack/"))}
 
 
-def make_request(**changes: Any) -> Request:
+def make_request(**changes: Any) -> ProjectRequest:
     """Return the request for an owner's project on kind."""
-    return Request(**{"name": "lab", "profile": "owner", "cluster": "kind", **changes})
+    return ProjectRequest(**{"name": "lab", "profile": "owner", "cluster": "kind", **changes})
 
 
 @pytest.mark.parametrize(("profile", "cluster"), CASES)
@@ -170,7 +170,7 @@ def test_missing_options_are_named(folder: Path, words: list[str], message: str)
 def test_a_name_that_pulumi_refuses(name: str) -> None:
     """The remedy names the option."""
     with pytest.raises(TrainstackError, match=r"is not a valid name for a Pulumi project; use --name with at most 100"):
-        new_files(make_request(name=name), "1", virtualenv=False)
+        build_new_files(make_request(name=name), "1", virtualenv=False)
 
 
 def test_all_faults_of_a_request_are_listed() -> None:
@@ -179,7 +179,7 @@ def test_all_faults_of_a_request_are_listed() -> None:
         name="a b", environment="Dev", profile="tenant", cluster="gce", namespace="A", queue="x" * 64
     )
     with pytest.raises(TrainstackError) as caught:
-        new_files(request, "1", virtualenv=False)
+        build_new_files(request, "1", virtualenv=False)
     lines = str(caught.value).splitlines()
     assert [line for line in lines if ";" not in line] == []
     assert [
@@ -187,13 +187,15 @@ def test_all_faults_of_a_request_are_listed() -> None:
         for word, line in zip(("'a b'", "'Dev'", "--namespace 'A'", "--queue", "--cluster 'gce'"), lines, strict=True)
     ] == [True] * 5
     with pytest.raises(TrainstackError, match=r"name them with --namespace and --queue \(`kubectl get localqueues"):
-        new_files(make_request(profile="tenant"), "1", virtualenv=False)
+        build_new_files(make_request(profile="tenant"), "1", virtualenv=False)
 
 
 @pytest.mark.parametrize("word", ["null", "true", "1e5", "0x1f", "007", "12", "on", "2024-01-01", "0o17", "1-2"])
 def test_a_name_that_yaml_reads_as_something_else(folder: Path, word: str) -> None:
     """The name is quoted: our loader and the engine's read a string."""
-    texts = new_files(make_request(name=word, environment=word, namespace=word, queue=word), "1", virtualenv=False)
+    texts = build_new_files(
+        make_request(name=word, environment=word, namespace=word, queue=word), "1", virtualenv=False
+    )
     for path, text in texts.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
@@ -212,12 +214,12 @@ def test_the_engine_uses_the_projects_environment_if_there_is_one(folder: Path) 
     assert runtime == {"name": "python", "options": {"virtualenv": ".venv"}}
     shutil.rmtree(folder / ".venv")
     assert "Pulumi.yaml: unchanged" in trainstack("init", "--upgrade").stderr
-    assert "options" not in yaml.safe_load(owned_files("lab", "1", virtualenv=False)["Pulumi.yaml"])["runtime"]
+    assert "options" not in yaml.safe_load(build_owned_files("lab", "1", virtualenv=False)["Pulumi.yaml"])["runtime"]
 
 
 def test_the_program_has_three_lines() -> None:
     """The program is the same as that of this repository."""
-    text = owned_files("lab", "1", virtualenv=False)["__main__.py"]
+    text = build_owned_files("lab", "1", virtualenv=False)["__main__.py"]
     stamp, _, program = text.partition("\n")
     assert stamp.startswith("# Written by")
     assert program == (ROOT / "__main__.py").read_text()
@@ -227,7 +229,7 @@ def test_the_program_has_three_lines() -> None:
 def test_an_upgrade_renews_unedited_files(folder: Path) -> None:
     """It shows the difference, and leaves the user's files alone. A second one changes nothing."""
     trainstack("init", "--profile", "owner", "--cluster", "kind")
-    for path, text in owned_files("lab", "0.0.1", virtualenv=False).items():
+    for path, text in build_owned_files("lab", "0.0.1", virtualenv=False).items():
         (folder / path).write_text(text, newline="\r\n" if path == ".github/workflows/trainstack.yml" else "")
     (folder / "Pulumi.dev.yaml").write_text("config: {}\n")
     before = files(folder)
@@ -237,7 +239,7 @@ def test_an_upgrade_renews_unedited_files(folder: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, planned.stdout)
     assert f"+  PACKAGE: trainstack=={version('trainstack')}" in result.stdout
     assert ".github/workflows/trainstack.yml: renewed" in result.stderr
-    fresh = owned_files("lab", version("trainstack"), virtualenv=False)
+    fresh = build_owned_files("lab", version("trainstack"), virtualenv=False)
     assert files(folder) == {**before, **fresh}
     result = trainstack("init", "--upgrade")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -246,7 +248,7 @@ def test_an_upgrade_renews_unedited_files(folder: Path) -> None:
 def test_an_upgrade_keeps_edited_files(folder: Path) -> None:
     """It shows what to apply; with the first line applied, the file counts as upgraded. Deleted files stay away."""
     trainstack("init", "--profile", "owner", "--cluster", "kind")
-    old = owned_files("lab", "0.0.1", virtualenv=False)
+    old = build_owned_files("lab", "0.0.1", virtualenv=False)
     workflow = folder / ".github" / "workflows" / "trainstack.yml"
     workflow.write_text(old[".github/workflows/trainstack.yml"] + "# mine\n")
     with (folder / "Pulumi.yaml").open("a") as file:
@@ -262,15 +264,15 @@ def test_an_upgrade_keeps_edited_files(folder: Path) -> None:
     assert ".gitignore: missing" in result.stderr
     assert not (folder / ".gitignore").exists()
     assert workflow.read_text().endswith("# mine\n")
-    fresh = owned_files("lab", version("trainstack"), virtualenv=False)[".github/workflows/trainstack.yml"]
+    fresh = build_owned_files("lab", version("trainstack"), virtualenv=False)[".github/workflows/trainstack.yml"]
     workflow.write_text(fresh + "# mine\n")
     assert trainstack("init", "--upgrade").exit_code == 0
 
 
 def test_a_file_of_others_is_edited() -> None:
     """A file without the first line of trainstack is never renewed."""
-    fresh = owned_files("lab", "1", virtualenv=False)
-    assert {owned.outcome for owned in renewed(dict.fromkeys(fresh, "mine\n"), fresh).values()} == {"edited"}
+    fresh = build_owned_files("lab", "1", virtualenv=False)
+    assert {owned.outcome for owned in renew_owned_files(dict.fromkeys(fresh, "mine\n"), fresh).values()} == {"edited"}
 
 
 def test_there_is_nothing_to_upgrade(folder: Path) -> None:
@@ -305,7 +307,7 @@ def test_editors_find_the_schemas(folder: Path) -> None:
 
 def test_the_workflow_is_safe() -> None:
     """Actions are pinned by commit, foreign text never becomes a command, and one job may write comments."""
-    text = owned_files("lab", "1.2.3", virtualenv=False)[".github/workflows/trainstack.yml"]
+    text = build_owned_files("lab", "1.2.3", virtualenv=False)[".github/workflows/trainstack.yml"]
     workflow: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)
     assert [line for line in text.splitlines() if "uses:" in line and not PINNED.search(line)] == []
     jobs = workflow["jobs"]

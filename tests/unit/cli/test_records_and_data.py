@@ -55,8 +55,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         loaders.append((namespace, volume))
         yield LOADER
 
-    monkeypatch.setattr(files, "data_loader", start)
-    monkeypatch.setattr(up, "data_loader", start)
+    for module in (files, run_records, up):
+        monkeypatch.setattr(module, "data_loader", start)
     return loaders
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 import pulumi
 
 from tests.registrations.recorder import Registration, record
-from trainstack.components.teardown import HOOKS, Hooks, attach, register
+from trainstack.components.teardown import HOOKS, Hooks, attach_hooks, register_hooks
 
 PROVIDER = "urn:pulumi:dev::trainstack::pulumi:providers:kubernetes"
 
@@ -28,7 +28,7 @@ def declare(
     def program() -> None:
         provider = pulumi.ProviderResource("kubernetes", "cluster", {})
         if with_teardown:
-            attach(hooks())
+            attach_hooks(hooks())
         component(pulumi.ResourceOptions(providers=[provider]))
 
     registrations = [entry for entry in record(program, "dev") if not entry.type.startswith("pulumi:")]
@@ -43,4 +43,4 @@ def hooks() -> Hooks:
     def nothing(_: pulumi.ResourceHookArgs) -> None:
         """Delete nothing."""
 
-    return register(dict.fromkeys(HOOKS, nothing))
+    return register_hooks(dict.fromkeys(HOOKS, nothing))

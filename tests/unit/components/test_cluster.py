@@ -7,7 +7,7 @@ import pytest
 
 from tests.registrations.recorder import Echo, RecordingMonitor, Registration, engine
 from tests.unit.environments import HERE, OWN
-from trainstack.components.cluster import mark, prove, remember
+from trainstack.components.cluster import mark_with_state, prove_cluster, remember_cluster
 from trainstack.components.objects import Object
 from trainstack.guards.cluster_identity import CA, Cluster
 from trainstack.objects.labels import FIELD_MANAGER, STATE
@@ -36,11 +36,11 @@ def declare(monitor: RecordingMonitor, cluster: Cluster = HERE) -> None:
     """Run a program with one object and the definitions of one release."""
 
     def program() -> None:
-        known = remember(cluster, OWN, "lab", "owner", expected=False, refuse=refuse)
+        known = remember_cluster(cluster, OWN, "lab", "owner", is_expected=False, refuse=refuse)
         opts = pulumi.ResourceOptions(depends_on=[known])
         provider = pulumi.ProviderResource("kubernetes", "cluster", {}, opts)
-        proof = prove(provider, "cluster", cluster, refuse=refuse)
-        mark(OWN)
+        proof = prove_cluster(provider, "cluster", cluster, refuse=refuse)
+        mark_with_state(OWN)
         gates = [known, *([proof] if proof else [])]
         layer = pulumi.ComponentResource("trainstack:test:Layer", "layer", {}, pulumi.ResourceOptions(depends_on=gates))
         manifest = {

@@ -15,8 +15,8 @@ from tests.registrations.recorder import record
 from tests.unit.components.declare import hooks
 from tests.unit.live_objects import make_condition, write_kubeconfig
 from trainstack.components import definitions
-from trainstack.components.definitions import Before, Definitions
-from trainstack.components.teardown import attach
+from trainstack.components.definitions import Definitions, PreparationSteps
+from trainstack.components.teardown import attach_hooks
 from trainstack.guards.definitions import RESOURCE, Release
 from trainstack.live.client import ClusterError
 from trainstack.objects.labels import REVISION, field_manager
@@ -45,7 +45,7 @@ def test_a_release_is_one_value_in_the_state() -> None:
     release = make_release("a.example.org", "b.example.org")
 
     def program() -> None:
-        attach(hooks())
+        attach_hooks(hooks())
         component = Definitions("definitions", {"kueue": release, "jobset": make_release("c.example.org")})
         pulumi.ComponentResource("test:Operator", "after", {}, pulumi.ResourceOptions(depends_on=[component]))
 
@@ -136,7 +136,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def apply(monkeypatch: pytest.MonkeyPatch, release: Release, *, preview: bool = False, **before: Any) -> None:
     """Run the hook of a release, as the engine does before it writes the release's resource."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
-    prepared: Before = {name.replace("_", "."): work for name, work in before.items()}
+    prepared: PreparationSteps = {name.replace("_", "."): work for name, work in before.items()}
     definitions.apply_release(release, None, prepared)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from trainstack.components import launch_claims
 from trainstack.components.await_deletion import await_deletion
-from trainstack.components.launch_claims import Claim, claim_hooks
+from trainstack.components.launch_claims import LaunchClaim, claim_hooks
 from trainstack.live.client import Answer, ClusterError, SharedClients
 from trainstack.objects.labels import CLAIM, LAUNCH, LEDGER, STACK, with_state
 from trainstack.runs import ledgers
@@ -101,7 +101,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 class Hooks:
     """The hooks of one launch, to be called as the engine does."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: LaunchClaim) -> None:
         self.claim = claim
         self.made: Any = claim_hooks("runs", [claim], SharedClients(), None)
 
@@ -138,9 +138,9 @@ def hooks(
     return made.take, made.failed
 
 
-def make_claim(launch: Mapping[str, Any] = NAMED, version: str | None = None, **changes: Any) -> Claim:
+def make_claim(launch: Mapping[str, Any] = NAMED, version: str | None = None, **changes: Any) -> LaunchClaim:
     """Return the claim of the launch `a-1-0`."""
-    return Claim(launch=launch, ledger=RECORD, version=version, **changes)
+    return LaunchClaim(launch=launch, ledger=RECORD, ledger_version=version, **changes)
 
 
 def make_earlier(age_seconds: float | None, ttl_seconds: int | None = None) -> ledgers.Claim:
@@ -153,7 +153,7 @@ def make_earlier(age_seconds: float | None, ttl_seconds: int | None = None) -> l
     return ledgers.Claim(ledger, NOW, read)
 
 
-def made_hooks(name: str, claims: list[Claim]) -> Any:
+def made_hooks(name: str, claims: list[LaunchClaim]) -> Any:
     """Return the hooks of launches."""
     return claim_hooks(name, claims, SharedClients(), None).launch
 
@@ -195,7 +195,7 @@ def test_launches_that_share_their_hooks_have_claims_of_their_own(cluster: Clust
     """The engine passes the name of the launch that it creates."""
     metadata = {"name": "b-1-0", "namespace": "lab", "labels": {LAUNCH: "b-1-0"}}
     record = {**RECORD, "metadata": {**RECORD["metadata"], "name": "run-b-1"}}
-    other = Claim(launch={**NAMED, "metadata": metadata}, ledger=record, version=None)
+    other = LaunchClaim(launch={**NAMED, "metadata": metadata}, ledger=record, ledger_version=None)
     binding: Any = made_hooks("runs", [make_claim(), other])
     (take,), (release,) = binding.before_create, binding.on_error
 
@@ -259,7 +259,7 @@ def test_an_earlier_claim_is_taken_over_once_its_request_can_no_longer_take_effe
     cluster: Cluster, age_seconds: float | None
 ) -> None:
     """The age is by the API server's clock. If it is unknown or impossible, the whole time is waited for."""
-    Hooks(make_claim(version="5", earlier=(make_earlier(age_seconds),))).take()
+    Hooks(make_claim(version="5", unconfirmed_claims=(make_earlier(age_seconds),))).take()
     wanted = max(LATE_SECONDS - max(age_seconds or 0, 0), 0)
     assert sum(cluster.waits) == pytest.approx(wanted, abs=1)
     assert [verb for verb, _, _ in cluster.writes] == ["PATCH"]
@@ -267,7 +267,7 @@ def test_an_earlier_claim_is_taken_over_once_its_request_can_no_longer_take_effe
 
 def test_of_several_earlier_claims_the_latest_counts(cluster: Cluster) -> None:
     """Trials of a batch may have been claimed one by one."""
-    Hooks(make_claim(version="5", earlier=(make_earlier(10**6), make_earlier(30)))).take()
+    Hooks(make_claim(version="5", unconfirmed_claims=(make_earlier(10**6), make_earlier(30)))).take()
     assert cluster.waits == [pytest.approx(LATE_SECONDS - 30, abs=1)]
 
 
@@ -275,7 +275,7 @@ def test_a_launch_that_appears_late_is_not_launched_again(cluster: Cluster) -> N
     """The decision did not see it."""
     cluster.launches = ["a-1-0"]
     with pytest.raises(ClusterError, match="a-1-0 of a-1, which an earlier `up` requested, has appeared"):
-        Hooks(make_claim(version="5", earlier=(make_earlier(30),))).take()
+        Hooks(make_claim(version="5", unconfirmed_claims=(make_earlier(30),))).take()
     assert cluster.writes == []
 
 
@@ -289,7 +289,7 @@ def test_a_ttl_that_the_cluster_adds_may_have_removed_a_launch(
 ) -> None:
     """Some clusters set one on every Job. Only what they would store shows it."""
     cluster.stored = stored
-    made = Hooks(make_claim(version="5", earlier=(make_earlier(10**4),)))
+    made = Hooks(make_claim(version="5", unconfirmed_claims=(make_earlier(10**4),)))
     if launched:
         made.take()
     else:
@@ -305,7 +305,7 @@ def test_a_launch_may_have_ended_while_its_claim_was_waited_for(
     ticks = iter([0.0, *[100.0] * 9])
     monkeypatch.setattr(launch_claims, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     with pytest.raises(ClusterError, match="may have been launched, ended and removed"):
-        Hooks(make_claim(version="5", earlier=(make_earlier(30, ttl_seconds=120),))).take()
+        Hooks(make_claim(version="5", unconfirmed_claims=(make_earlier(30, ttl_seconds=120),))).take()
 
 
 def test_a_live_launch_is_not_created_again(cluster: Cluster) -> None:
@@ -347,7 +347,7 @@ def test_a_refused_launch_leaves_the_earlier_ledger(cluster: Cluster, earlier: t
     before = {**data, **({} if earlier else {"launched": "true"})}
     cluster.ledger = {"metadata": {"annotations": {CLAIM: "before"}}, "data": before}
     cluster.status = 200
-    made = Hooks(make_claim(version="5", earlier=earlier))
+    made = Hooks(make_claim(version="5", unconfirmed_claims=earlier))
     made.take()
     (_, _, claimed) = cluster.writes[0]
     assert claimed["data"] == {"run": "a-1", "launchName": None, "companions": None} | (

@@ -12,7 +12,7 @@ from tests.unit.components.declare import declare
 from tests.unit.make import make_kueue, make_manifest, make_training_operator
 from trainstack.components import operators
 from trainstack.components.definitions import Definitions
-from trainstack.components.operators import Operator, Operators, install
+from trainstack.components.operators import Operator, Operators, install_operators
 from trainstack.declared.declared import Declared
 from trainstack.declared.operators import operator as component_of
 from trainstack.live import kubeconfig
@@ -57,7 +57,7 @@ def operator(
         declared.installs = {"training-operator": component_of(manifests, retained)}
         declared_operator = Operator("training-operator", declared, opts)
         if last is not None:
-            last.append(len(declared_operator.last) - 1)
+            last.append(len(declared_operator.dependencies) - 1)
         return declared_operator
 
     with pytest.MonkeyPatch.context() as patch:
@@ -112,7 +112,7 @@ def install_both(*frameworks: str, events: list[str] | None = None) -> dict[str,
         )
         declared = Declared(Settings(stack="dev", operators=settings))
         declared.installs = {"kueue": component_of(KUEUE), "training-operator": component_of(MANIFESTS)}
-        installed = install(declared, opts, ())
+        installed = install_operators(declared, opts, ())
         after = pulumi.ResourceOptions(depends_on=[operator.available for operator in installed.values()])
         follower = pulumi.ComponentResource("test:Follower", "follower", {}, after)
         follower.urn.apply(lambda _: (events or []).append("follower"))
@@ -186,16 +186,16 @@ def test_a_preview_dry_runs_the_definitions_unless_the_program_creates_the_clust
 
     class Recorded(Definitions):
         def __init__(self, *args: Any, **options: Any) -> None:
-            preparations.append(options["before"])
+            preparations.append(options["preparations"])
             super().__init__(*args, **options)
 
     monkeypatch.setattr(kubeconfig, "forget", lambda: forgotten.append(True))
     monkeypatch.setattr(operators, "fetch", lambda installs, _: (installs, ()))
     monkeypatch.setattr(operators, "release_path", lambda *_: None)
     monkeypatch.setattr(operators, "read_release", lambda *_: ())
-    monkeypatch.setattr(operators, "declared", lambda *_, **__: environment)
+    monkeypatch.setattr(operators, "build_stack_objects", lambda *_, **__: environment)
     monkeypatch.setattr(operators, "read_metadata", read_metadata)
-    monkeypatch.setattr(operators, "install", lambda *_: {})
+    monkeypatch.setattr(operators, "install_operators", lambda *_: {})
     monkeypatch.setattr(operators, "Definitions", Recorded)
     record(lambda: Operators("operators", environment.settings.operators, stack="dev"), "dev")
     assert preparations == [{} if exists else {"pytorchjobs.kubeflow.org": ()}]

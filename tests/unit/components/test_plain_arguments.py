@@ -8,7 +8,7 @@ import pytest
 from tests.unit.components.declare import declare
 from trainstack.components.queues import Queues
 from trainstack.components.runs import TrainingRun
-from trainstack.components.sections import validated
+from trainstack.components.sections import validate_section
 from trainstack.components.sweeps import Sweep
 from trainstack.settings.sections.sweeps import Sweep as SweepSettings
 
@@ -137,7 +137,7 @@ def test_the_parameter_file_of_a_sweep_is_retained_after_a_change_of_its_sets() 
 
 def test_a_sweep_of_typed_models_declares_the_same() -> None:
     """A dict is validated as the model."""
-    typed = validated(SweepSettings, {**SWEEP, "run": RUN | {"name": "search"}})
+    typed = validate_section(SweepSettings, {**SWEEP, "run": RUN | {"name": "search"}})
     assert declare(lambda opts: Sweep("search", typed, opts)) == declare(lambda opts: Sweep("search", SWEEP, opts))
 
 

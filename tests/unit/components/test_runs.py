@@ -8,7 +8,7 @@ import pulumi
 
 from tests.unit.components.declare import declare
 from tests.unit.make import make_secret
-from trainstack.components.launch_claims import Claim
+from trainstack.components.launch_claims import LaunchClaim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.runs import Runs
 from trainstack.components.secrets import Secrets
@@ -55,7 +55,7 @@ def claimed(group: LaunchGroup, **options: Any) -> LaunchOptions:
     """Return the options of the training stack: each launch is claimed."""
     ledgers = group.config_maps
     claims = {
-        launch.launch_name: Claim(launch=launch.launch, ledger=ledgers[launch.launch_name], version=None)
+        launch.launch_name: LaunchClaim(launch=launch.launch, ledger=ledgers[launch.launch_name], ledger_version=None)
         for launch in group.launches
     }
     return LaunchOptions(claims=claims, **options)
@@ -86,7 +86,7 @@ def test_a_launch_follows_the_wrapper_and_precedes_its_ledger() -> None:
 
 def test_a_live_launch_is_never_edited() -> None:
     """Its manifest may differ, for example in its recorded commit."""
-    found = runs(make_launch("digits-1-a"), live={"digits-1-a": "research/digits-1-a"})
+    found = runs(make_launch("digits-1-a"), live_objects={"digits-1-a": "research/digits-1-a"})
     assert found["Job research/digits-1-a"].options["ignoreChanges"] == ["metadata", "spec"]
 
 
@@ -109,7 +109,7 @@ def test_a_launch_with_a_generated_name_has_a_separate_provider() -> None:
         providers.append(pulumi.ProviderResource("kubernetes", "generating", {}))
         live = {"digits-1-a": "research/digits-x7k2p"}
         group = make_group(body)
-        return Runs("runs", group, claimed(group, generating=providers[0], live=live), opts)
+        return Runs("runs", group, claimed(group, generating_provider=providers[0], live_objects=live), opts)
 
     found = declare(component, providers=("cluster", "generating"))
     launch = found["Job research/digits-1-a"]
@@ -129,7 +129,7 @@ def test_a_sweep_mounts_its_parameter_files() -> None:
     first, second = group.launches
     with_companion = replace(first, companions=(make_object("TrainingRuntime", "search-1-a"),))
     group = replace(group, launches=(with_companion, second))
-    found = declare(lambda opts: Sweep("sweep-search", group, opts, launching=claimed(group)))
+    found = declare(lambda opts: Sweep("sweep-search", group, opts, launch_options=claimed(group)))
     assert found["Sweep sweep-search"].type == "trainstack:training:Sweep"
     assert found["Sweep sweep-search"].outputs == {"launches": ["research/search-1-a", "research/search-2-a"]}
     assert found["Job research/search-1-a"].dependencies == ["research/search-1-a", "research/sweep-search"]

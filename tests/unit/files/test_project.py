@@ -34,8 +34,8 @@ def test_faults_of_the_result_are_reported_and_nothing_is_written(tmp_path: Path
     """The errors have file and line in the new file; the other files are those of the project."""
     root = make_project(tmp_path)
     files = {"Pulumi.team.yaml": "config:\n  trainstack:cluster: {contxt: new}\n"}
-    assert staging.faults(root, files, "lab") == []
-    assert staging.faults(root, files, "team") == [
+    assert staging.find_faults(root, files, "lab") == []
+    assert staging.find_faults(root, files, "team") == [
         "Pulumi.team.yaml:2: cluster: unknown key contxt; did you mean context?"
     ]
     assert sorted(path.name for path in root.iterdir()) == ["Pulumi.lab.yaml"]
@@ -46,7 +46,7 @@ def test_both_files_are_written_with_their_modes(tmp_path: Path) -> None:
     root = make_project(tmp_path)
     (root / "Pulumi.lab.yaml").chmod(0o600)
     files = {"Pulumi.lab.yaml": "config: {}\n", "Pulumi.team.yaml": "config:\n"}
-    assert staging.diff(root, files) == (
+    assert staging.unified_diff_of(root, files) == (
         "--- a/Pulumi.lab.yaml\n+++ b/Pulumi.lab.yaml\n@@ -1,2 +1 @@\n-config:\n"
         "-  trainstack:cluster: {context: old}\n+config: {}\n"
         "--- /dev/null\n+++ b/Pulumi.team.yaml\n@@ -0,0 +1 @@\n+config:\n"
@@ -56,7 +56,7 @@ def test_both_files_are_written_with_their_modes(tmp_path: Path) -> None:
         "Pulumi.lab.yaml": ("config: {}\n", 0o600),
         "Pulumi.team.yaml": ("config:\n", 0o644),
     }
-    assert staging.diff(root, files) == ""
+    assert staging.unified_diff_of(root, files) == ""
 
 
 def test_a_new_file_has_the_mode_of_the_users_umask(tmp_path: Path) -> None:

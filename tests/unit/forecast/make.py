@@ -6,7 +6,7 @@ from tests.unit.kueue.make import make_model, make_pods, make_queue, make_worklo
 from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.tasks import Duration, Task
-from trainstack.kueue.model import Model, Node
+from trainstack.kueue.model import ClusterNode, Model
 
 
 def make_task(name: str, seconds: float | None = 10.0, cpu: int = 1, **changes: Any) -> Task:
@@ -22,9 +22,9 @@ def make_plan(*tasks: Task, model: Model | None = None, **changes: Any) -> Sched
     return simulate(tasks, model or make_model(make_queue()), **changes)
 
 
-def make_node(name: str = "node", labels: dict[str, str] | None = None, **allocatable: int) -> Node:
+def make_node(name: str = "node", labels: dict[str, str] | None = None, **allocatable: int) -> ClusterNode:
     """Return a node, by default with 4 cpu (in thousandths) and capacity for 110 pods."""
-    return Node(name, labels or {}, (), {"cpu": 4000, "pods": 110, **allocatable})
+    return ClusterNode(name, labels or {}, (), {"cpu": 4000, "pods": 110, **allocatable})
 
 
 def times(schedule: Schedule) -> dict[str, tuple[float | None, float | None]]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.forecast.make import make_plan, make_task
 from tests.unit.kueue.make import make_model, make_pods, make_queue
-from trainstack.forecast.costs import cost, gpu_hours, gpus, in_units, uses
+from trainstack.forecast.costs import flavor_usages, gpu_hours, gpus_of, in_units, run_cost
 from trainstack.kueue.model import Flavor, Model, Preemption
 from trainstack.preflight.gpu_resources import PRODUCT
 from trainstack.settings.sections.forecast import Plan, Prices
@@ -42,7 +42,7 @@ def test_gpu_hours_count_slices_by_their_share() -> None:
         make_task("free", 1800, queue="", pods=make_pods(count=2, gpu=1)),
         model=model,
     )
-    assert [gpus(timeline, model) for timeline in schedule.timelines] == pytest.approx([4, 3 / 7, 8 / 7, 12 / 7, 2])
+    assert [gpus_of(timeline, model) for timeline in schedule.timelines] == pytest.approx([4, 3 / 7, 8 / 7, 12 / 7, 2])
     assert [gpu_hours(timeline, model) for timeline in schedule.timelines] == pytest.approx([2, 3 / 7, 8 / 7, 6 / 7, 1])
 
 
@@ -51,7 +51,7 @@ def test_repeated_work_counts_twice_and_runs_without_an_end_are_unbounded() -> N
     model = make_gpus()
     schedule = make_plan(
         make_task("low", 3600, queue="r", pods=make_pods(gpu=7)),
-        make_task("urgent", 3600, queue="r", pods=make_pods(gpu=7), priority=5, after=("ns/before",)),
+        make_task("urgent", 3600, queue="r", pods=make_pods(gpu=7), priority=5, dependencies=("ns/before",)),
         make_task("before", 1800, pods=make_pods(cpu=1)),
         make_task("endless", None, pods=make_pods(gpu=1)),
         make_task("never", 60, pods=make_pods(gpu=9)),
@@ -60,8 +60,8 @@ def test_repeated_work_counts_twice_and_runs_without_an_end_are_unbounded() -> N
     low, urgent, before, endless, never = schedule.timelines
     assert [gpu_hours(timeline, model) for timeline in (low, urgent, before)] == pytest.approx([1.5, 1, 0], abs=1e-4)
     assert (gpu_hours(endless, model), gpu_hours(never, model)) == (None, None)
-    assert (cost(endless, PLAN), cost(never, PLAN)) == (None, None)
-    assert gpus(never, model) == 9
+    assert (run_cost(endless, PLAN), run_cost(never, PLAN)) == (None, None)
+    assert gpus_of(never, model) == 9
 
 
 def test_cost_is_by_flavor_and_resource() -> None:
@@ -73,9 +73,11 @@ def test_cost_is_by_flavor_and_resource() -> None:
         make_task("free", 60, queue="", pods=make_pods(gpu=1)),
         model=model,
     )
-    assert [cost(timeline, PLAN) for timeline in schedule.timelines[:2]] == pytest.approx([0.5 * (4 + 0.4 + 0.08), 1.5])
-    assert cost(schedule.timelines[2], PLAN) is None
-    assert [cost(timeline, Plan()) for timeline in schedule.timelines] == [None, None, None]
+    assert [run_cost(timeline, PLAN) for timeline in schedule.timelines[:2]] == pytest.approx(
+        [0.5 * (4 + 0.4 + 0.08), 1.5]
+    )
+    assert run_cost(schedule.timelines[2], PLAN) is None
+    assert [run_cost(timeline, Plan()) for timeline in schedule.timelines] == [None, None, None]
 
 
 def test_the_use_over_time_is_the_sum_of_the_runs() -> None:
@@ -84,11 +86,11 @@ def test_the_use_over_time_is_the_sum_of_the_runs() -> None:
     schedule = make_plan(
         make_task("one", 10, cpu=2),
         make_task("two", 20, cpu=1),
-        make_task("swap", 10, cpu=1, after=("ns/two",)),
+        make_task("swap", 10, cpu=1, dependencies=("ns/two",)),
         make_task("endless", None, queue="r"),
         model=model,
     )
-    (use,) = uses(schedule, model)
+    (use,) = flavor_usages(schedule, model)
     steps = [(round(at), used) for at, used in use.steps]
     assert (use.flavor, use.resource, use.quota, use.peak) == ("cpu", "cpu", 6, 4)
     assert steps == [(0, 4), (10, 2), (30, 1)]

@@ -11,8 +11,8 @@ from trainstack.declared.declared import Declared
 from trainstack.errors import TrainstackError
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.live_workloads import LiveWorkloads
-from trainstack.forecast.report import Report, report
-from trainstack.kueue.from_objects import declared_model
+from trainstack.forecast.report import ForecastReport, build_report
+from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import QueueState
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
@@ -22,7 +22,7 @@ from trainstack.settings.sections.workloads import Resources
 
 def notes(found: Forecast) -> dict[str, str]:
     """Return the notes by run."""
-    return {row.name: row.note for row in report(found).rows}
+    return {row.name: row.note for row in build_report(found).rows}
 
 
 def test_runs_of_an_environment_are_planned_from_its_files() -> None:
@@ -32,7 +32,7 @@ def test_runs_of_an_environment_are_planned_from_its_files() -> None:
         make_distributed(name="b", workers=2, active_deadline_seconds=50),
         make_run(name="c", queue=None, managed=False),
     )
-    found = report(forecast(settings, measured={"research/c": 5.0}))
+    found = build_report(forecast(settings, measured_seconds={"research/c": 5.0}))
     assert [(row.name, round(row.start or 0), round(row.end or 0), row.source, row.pods) for row in found.rows] == [
         ("a", 0, 100, "declared", 1),
         ("c", 0, 5, "measured", 1),
@@ -95,24 +95,24 @@ def test_the_nodes_of_a_forecast_limit_the_runs() -> None:
     found = forecast(settings, nodes=["cpu=2:cpu=500m,memory=1Gi"])
     assert notes(found) == {"train": "admitted, but no node has room for its pods"}
     assert found.notes == ()
-    assert report(forecast(settings, nodes=["cpu=1:cpu=2,memory=8Gi"])).endless == 0
+    assert build_report(forecast(settings, nodes=["cpu=1:cpu=2,memory=8Gi"])).endless == 0
     with pytest.raises(TrainstackError, match="--nodes gpu=1: unknown flavor gpu"):
         forecast(settings, nodes=["gpu=1"])
 
 
 def make_held(settings: Settings) -> LiveWorkloads:
     """Return a cluster of the environment on which another run uses half of the cpu."""
-    other = make_admitted("other", "research", reserved=990.0)
+    other = make_admitted("other", "research", reserved_at=990.0)
     other = replace(other, workload=replace(other.workload, namespace="research", queue="research"))
-    snapshot = QueueState(model=replace(declared_model(Declared(settings)), declared=False), admitted=(other,))
-    return LiveWorkloads(snapshot=snapshot, now=1000.0, limits={"research/other": 40.0}, ended={"research/done"})
+    snapshot = QueueState(model=replace(stack_model(Declared(settings)), is_declared=False), admitted=(other,))
+    return LiveWorkloads(snapshot=snapshot, now=1000.0, deadlines={"research/other": 40.0}, ended={"research/done"})
 
 
 def test_a_plan_starts_with_the_workloads_of_the_cluster() -> None:
     """Runs of others use their quota until their limit; a note names ended runs."""
     resources = Resources(requests={"cpu": "2", "memory": "1Gi"})
     settings = make_settings(make_run(resources=resources, expected_duration_seconds=5), make_run(name="done"))
-    found = report(forecast(settings, live=make_held(settings)))
+    found = build_report(forecast(settings, live=make_held(settings)))
     assert [(row.name, row.declared, round(row.start or 0), round(row.end or 0)) for row in found.rows] == [
         ("other", False, -10, 30),
         ("train", True, 30, 35),
@@ -124,11 +124,11 @@ def test_prices_give_a_cost_and_mismatched_ones_are_reported() -> None:
     """Notes report prices of unknown flavors, and used flavors without a price."""
     run = make_run(expected_duration_seconds=3600)
     priced = Plan(currency="EUR", prices=(Prices(name="cpu", per_hour={"cpu": 0.5}), Prices(name="gpu", per_hour={})))
-    found = report(forecast(make_settings(run, plan=priced)))
+    found = build_report(forecast(make_settings(run, plan=priced)))
     assert (found.cost, found.currency, found.rows[0].cost) == (0.5, "EUR", 0.5)
     assert "plan.prices[gpu]: the environment has no flavor gpu" in found.notes
     other = Plan(prices=(Prices(name="gpu", per_hour={}),))
-    other_notes = report(forecast(make_settings(run, plan=other))).notes
+    other_notes = build_report(forecast(make_settings(run, plan=other))).notes
     assert "flavor cpu has no price in trainstack:plan: prices, and is counted as free" in other_notes
 
 
@@ -141,7 +141,7 @@ def test_the_plan_of_a_tenant_is_unknown() -> None:
 
 def test_a_report_is_json() -> None:
     """The keys are the names of the fields."""
-    found: Report = report(forecast(make_settings(make_run(expected_duration_seconds=5))))
+    found: ForecastReport = build_report(forecast(make_settings(make_run(expected_duration_seconds=5))))
     data = json.loads(json.dumps(found.as_json()))
     assert data["runs"][0]["name"] == "train"
     assert data["runs"][0]["stretches"][0]["ended"] == 5.0

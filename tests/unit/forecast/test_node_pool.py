@@ -8,10 +8,10 @@ import pytest
 from tests.unit.forecast.make import make_node
 from tests.unit.kueue.make import make_pods, make_workload
 from trainstack.errors import TrainstackError
-from trainstack.forecast.node_changes import named_flavors, planned_nodes
+from trainstack.forecast.node_changes import apply_node_changes, flavors_of_changes
 from trainstack.forecast.node_pool import NodePool
-from trainstack.kueue.model import Flavor, Node, Requirement, Taint, Toleration
-from trainstack.kueue.verdict import Assigned
+from trainstack.kueue.model import ClusterNode, Flavor, Requirement, Taint, Toleration
+from trainstack.kueue.verdict import PodSetAdmission
 
 GPU = "nvidia.com/gpu"
 FLAVORS = {
@@ -24,7 +24,7 @@ def placed(pool: NodePool, count: int, flavor: str = "cpu", name: str = "w", **r
     """Return whether a run with `count` pods on a flavor is placed."""
     amounts: dict[str, Any] = {**requests}
     pods = make_pods(count=count, **amounts)
-    assigned = Assigned("main", count, dict.fromkeys(pods.requests, flavor))
+    assigned = PodSetAdmission("main", count, dict.fromkeys(pods.requests, flavor))
     return pool.place(make_workload(pods, name=name), (assigned,))
 
 
@@ -61,7 +61,7 @@ def test_labels_and_tolerations_of_a_flavor_select_nodes() -> None:
 
 def test_selectors_and_affinities_of_pods_select_nodes() -> None:
     pool = NodePool([make_node("one", {"disk": "ssd"})], FLAVORS)
-    pods, assigned = make_pods(cpu=1), (Assigned("main", 1, {"cpu": "cpu"}),)
+    pods, assigned = make_pods(cpu=1), (PodSetAdmission("main", 1, {"cpu": "cpu"}),)
     for disk, fits in (("ssd", True), ("hdd", False)):
         selects = replace(pods, selector={"disk": disk})
         affine = replace(pods, affinity=((Requirement("disk", "In", (disk,)),),))
@@ -81,15 +81,15 @@ def test_nodes_of_a_flavor_are_replaced_by_copies_of_the_largest() -> None:
     old = make_node("old", {"kind": "a100"}, **{GPU: 4})
     big = make_node("big", {"kind": "a100", "zone": "b"}, **{GPU: 8})
     other = make_node("other")
-    found = planned_nodes([old, big, other], ["a100=3"], FLAVORS)
-    assert found == (other, *(Node(f"a100-{n}", big.labels, (), big.allocatable) for n in range(3)))
-    described = planned_nodes([], ["a100=1:cpu=64,memory=1Gi,nvidia.com/gpu=8"], FLAVORS)
+    found = apply_node_changes([old, big, other], ["a100=3"], FLAVORS)
+    assert found == (other, *(ClusterNode(f"a100-{n}", big.labels, (), big.allocatable) for n in range(3)))
+    described = apply_node_changes([], ["a100=1:cpu=64,memory=1Gi,nvidia.com/gpu=8"], FLAVORS)
     allocatable = {"pods": 110, "cpu": 64000, "memory": 2**30, GPU: 8}
-    assert described == (Node("a100-0", {"kind": "a100"}, (), allocatable),)
-    assert planned_nodes([old, other], ["a100=0"], FLAVORS) == (other,)
+    assert described == (ClusterNode("a100-0", {"kind": "a100"}, (), allocatable),)
+    assert apply_node_changes([old, other], ["a100=0"], FLAVORS) == (other,)
     # A flavor without labels has every node that no other flavor selects.
-    assert planned_nodes([old, other], ["cpu=0"], FLAVORS) == (old,)
-    assert named_flavors(["a100=1:cpu=1", "cpu=2"]) == {"a100", "cpu"}
+    assert apply_node_changes([old, other], ["cpu=0"], FLAVORS) == (old,)
+    assert flavors_of_changes(["a100=1:cpu=1", "cpu=2"]) == {"a100", "cpu"}
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_nodes_of_a_flavor_are_replaced_by_copies_of_the_largest() -> None:
 def test_an_invalid_value_of_nodes_is_an_error(change: str, message: str) -> None:
     """The message has the remedy."""
     with pytest.raises(TrainstackError, match="--nodes") as error:
-        planned_nodes([], [change], FLAVORS)
+        apply_node_changes([], [change], FLAVORS)
     assert message in str(error.value)

@@ -19,7 +19,7 @@ def test_runs_wait_for_quota_and_get_it_when_others_end() -> None:
     )
     assert times(schedule) == {"first": (0, 30), "large": (30, 50), "small": (0, 5), "last": (5, 15)}
     assert [round(timeline.wait or 0) for timeline in schedule.timelines] == [0, 30, 0, 5]
-    assert (round(schedule.makespan), schedule.open) == (50, ())
+    assert (round(schedule.makespan), schedule.open_timelines) == (50, ())
 
 
 def test_waiting_runs_are_ordered_by_priority_first() -> None:
@@ -30,8 +30,8 @@ def test_waiting_runs_are_ordered_by_priority_first() -> None:
 @pytest.mark.parametrize(("resumes", "end"), [(True, 30), (False, 38)])
 def test_an_evicted_run_resumes_or_restarts(*, resumes: bool, end: int) -> None:
     """A run with checkpoints resumes: only the unfinished part remains."""
-    low = make_task("low", 20, cpu=4, resumes=resumes)
-    urgent = make_task("urgent", 10, cpu=4, priority=5, after=("ns/before",))
+    low = make_task("low", 20, cpu=4, is_resumable=resumes)
+    urgent = make_task("urgent", 10, cpu=4, priority=5, dependencies=("ns/before",))
     before = make_task("before", 8, queue="r")
     model = make_model(make_queue(preemption=LOWER), make_queue("r"))
     schedule = make_plan(low, urgent, before, model=model)
@@ -49,9 +49,9 @@ def test_a_run_is_submitted_when_its_dependencies_have_ended() -> None:
     schedule = make_plan(
         make_task("data", 10),
         make_task("more", 15),
-        make_task("train", 5, after=("ns/data", "ns/more", "ns/elsewhere")),
+        make_task("train", 5, dependencies=("ns/data", "ns/more", "ns/elsewhere")),
         make_task("loader", None),
-        make_task("never", 5, after=("ns/loader", "ns/data")),
+        make_task("never", 5, dependencies=("ns/loader", "ns/data")),
     )
     assert times(schedule) == {
         "data": (0, 10),
@@ -68,13 +68,15 @@ def test_a_run_without_an_end_never_releases_its_quota() -> None:
     schedule = make_plan(make_task("endless", None, cpu=2), make_task("large", 5, cpu=4), make_task("small", 5))
     assert times(schedule) == {"endless": (0, None), "large": (None, None), "small": (0, 5)}
     assert round(schedule.makespan) == 5
-    assert [timeline.task.workload.name for timeline in schedule.open] == ["endless", "large"]
+    assert [timeline.task.workload.name for timeline in schedule.open_timelines] == ["endless", "large"]
 
 
 def test_a_run_without_a_queue_starts_at_once() -> None:
     """It uses no quota, and others may wait for its end."""
     schedule = make_plan(
-        make_task("all", 20, cpu=4), make_task("free", 5, cpu=4, queue=""), make_task("after", 1, after=("ns/free",))
+        make_task("all", 20, cpu=4),
+        make_task("free", 5, cpu=4, queue=""),
+        make_task("after", 1, dependencies=("ns/free",)),
     )
     assert times(schedule) == {"all": (0, 20), "free": (0, 5), "after": (20, 21)}
     assert schedule.timelines[1].spans[0].usage == {}
@@ -91,7 +93,7 @@ def test_the_elapsed_time_of_a_live_workload_counts() -> None:
     )
     assert times(schedule) == {"running": (-20, 10), "overdue": (-40, 0), "waits": (10, 15)}
     assert [round(timeline.wait or 0) for timeline in schedule.timelines] == [0, 0, 10]
-    assert schedule.timelines[0].spans[0].assigned[0].flavors == {"cpu": "cpu"}
+    assert schedule.timelines[0].spans[0].assignments[0].flavors == {"cpu": "cpu"}
 
 
 def test_a_run_with_quota_waits_for_nodes() -> None:
@@ -116,8 +118,8 @@ def test_an_evicted_run_without_a_node_loses_nothing() -> None:
     nodes = NodePool([make_node("one")], model.flavors or {})
     schedule = make_plan(
         make_task("first", 10, cpu=4, priority=1),
-        make_task("second", 10, cpu=4, resumes=True),
-        make_task("urgent", 5, cpu=4, priority=5, after=("ns/free",)),
+        make_task("second", 10, cpu=4, is_resumable=True),
+        make_task("urgent", 5, cpu=4, priority=5, dependencies=("ns/free",)),
         make_task("free", 3, cpu=0, queue=""),
         model=model,
         nodes=nodes,

@@ -11,31 +11,31 @@ from tests.unit.kueue.make import make_admitted, make_model, make_queue, make_wo
 from tests.unit.make import make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
-from trainstack.forecast.live_workloads import LiveWorkloads, with_live
-from trainstack.forecast.report import report
+from trainstack.forecast.live_workloads import LiveWorkloads, add_live_workloads
+from trainstack.forecast.report import build_report
 from trainstack.kueue.differences import release_of
-from trainstack.kueue.from_objects import declared_model, read_model
+from trainstack.kueue.from_objects import read_model, stack_model
 from trainstack.kueue.model import Cohort, Flavor, Model, QueueState
 
 
 def test_a_run_in_backoff_is_submitted_when_it_ends() -> None:
     """Source: backoffWaitingTimeExpired, cluster_queue.go; meanwhile a later workload is admitted."""
-    held = make_workload(name="held", created=1.0, held_until=1050.0)
+    held = make_workload(name="held", created=1.0, requeue_at=1050.0)
     live = LiveWorkloads(snapshot=QueueState(model=make_model(make_queue()), pending=(held,)), now=1000.0)
-    tasks, _ = with_live([make_task("new", 5, cpu=4)], live)
-    assert [(task.workload.name, task.starts, task.workload.held_until) for task in tasks] == [
+    tasks, _ = add_live_workloads([make_task("new", 5, cpu=4)], live)
+    assert [(task.workload.name, task.earliest_start, task.workload.requeue_at) for task in tasks] == [
         ("held", 50.0, None),
         ("new", 0.0, None),
     ]
     (waiting, new) = make_plan(*tasks).timelines
     assert (waiting.submitted, round(waiting.start or 0), new.start) == (50.0, 50, 0.0)
-    assert make_plan(replace(tasks[0], starts=0.0)).timelines[0].start == 0.0
+    assert make_plan(replace(tasks[0], earliest_start=0.0)).timelines[0].start == 0.0
 
 
 def test_an_evicted_workload_releases_its_quota_and_waits_again() -> None:
     """Source: Update, workload_controller.go: once its pods have ended."""
-    evicted = make_task("evicted", 100, cpu=3, elapsed=60.0, resumes=True)
-    admitted = (make_admitted("evicted", cpu=3, evicted=True, reserved=-60.0),)
+    evicted = make_task("evicted", 100, cpu=3, elapsed=60.0, is_resumable=True)
+    admitted = (make_admitted("evicted", cpu=3, is_evicted=True, reserved_at=-60.0),)
     urgent = make_task("urgent", 10, cpu=3, priority=9)
     found = make_plan(evicted, urgent, admitted=admitted)
     assert times(found)["urgent"] == (0, 10)
@@ -49,7 +49,7 @@ def test_an_evicted_workload_releases_its_quota_and_waits_again() -> None:
 def notes_of(model: Model) -> list[str]:
     """Return the notes on a plan with this model of the cluster, after a conversion to JSON."""
     settings = make_settings(make_run(expected_duration_seconds=5))
-    own = declared_model(Declared(settings))
+    own = stack_model(Declared(settings))
     changed = replace(
         own,
         cluster_queues={**(own.cluster_queues or {}), **(model.cluster_queues or {})},
@@ -59,9 +59,9 @@ def notes_of(model: Model) -> list[str]:
         admission_fair_sharing=model.admission_fair_sharing,
         gates=model.gates,
         release=model.release,
-        declared=False,
+        is_declared=False,
     )
-    found = report(forecast(settings, live=LiveWorkloads(snapshot=QueueState(model=changed), now=0.0)))
+    found = build_report(forecast(settings, live=LiveWorkloads(snapshot=QueueState(model=changed), now=0.0)))
     notes: list[str] = json.loads(json.dumps(found.as_json()))["notes"]
     return [note for note in notes if not note.startswith("the nodes are unknown")]
 
@@ -87,7 +87,7 @@ def notes_of(model: Model) -> list[str]:
 )
 def test_a_plan_lists_what_it_does_not_simulate(changes: dict[str, Any], note: str) -> None:
     """Only features that are in use have a note."""
-    gates = read_model((), kueue={"featureGates": changes.pop("gates", {})}).gates
+    gates = read_model((), kueue_configuration={"featureGates": changes.pop("gates", {})}).gates
     queue = make_queue("q", {"cpu": {"cpu": 4}, "f": {"cpu": 4}}, usage_based=True)
     flavors = changes.pop("flavors", {"cpu": Flavor("cpu"), "f": Flavor("f")})
     found = notes_of(make_model(queue, **changes, flavors=flavors, gates=gates))

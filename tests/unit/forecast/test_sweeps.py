@@ -12,10 +12,10 @@ from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
 from trainstack.forecast.live_workloads import LiveWorkloads
-from trainstack.forecast.report import Row, report
-from trainstack.forecast.sweeps import IndexedJob, LiveTrials, indexed_duration, live_trials
+from trainstack.forecast.report import ForecastRow, build_report
+from trainstack.forecast.sweeps import IndexedJob, LiveTrials, indexed_duration, match_trials
 from trainstack.forecast.tasks import UNBOUNDED, Duration
-from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import QueueState
 from trainstack.runs.launches import LiveLaunch, OfSweep, Phase
 from trainstack.runs.ledgers import Ledger
@@ -29,9 +29,9 @@ def make_lab(*, seconds: int | None = 10, **changes: Any) -> Settings:
     return make_settings(sweeps=make_sweeps(run=run, **changes))
 
 
-def rows(settings: Settings, **changes: Any) -> dict[str, Row]:
+def rows(settings: Settings, **changes: Any) -> dict[str, ForecastRow]:
     """Return the rows of the plan by run."""
-    return {row.name: row for row in report(forecast(settings, **changes)).rows}
+    return {row.name: row for row in build_report(forecast(settings, **changes)).rows}
 
 
 def ends(settings: Settings, **changes: Any) -> dict[str, tuple[float, float] | None]:
@@ -87,7 +87,7 @@ def test_durations_of_earlier_trials_and_dependencies_of_a_sweep_count() -> None
     settings = settings.model_copy(
         update={"workloads": settings.workloads.model_copy(update={"runs": (make_run(name="data"),)})}
     )
-    found = ends(settings, measured={"research/search": 7.0, "research/data": 5.0})
+    found = ends(settings, measured_seconds={"research/search": 7.0, "research/data": 5.0})
     assert found == {"data": (0, 5), "search": (5, 19)}
 
 
@@ -110,7 +110,7 @@ def test_trials_are_found_by_their_objects_and_ledgers() -> None:
     ]
     ledgers = [planned.job(run_id) for run_id in (ids[0], ids[1], ids[3])]
     workloads = {("Job", "research", "object-1"): "research/job-1", ("Job", "research", "x"): "research/other"}
-    assert live_trials(planned, live, ledgers, workloads) == LiveTrials(
+    assert match_trials(planned, live, ledgers, workloads) == LiveTrials(
         runs={"research/job-1": "research/search 1"}, ended={"research/search 2", "research/search 4"}
     )
 
@@ -138,20 +138,20 @@ def test_the_trials_of_a_live_job_are_not_launched_again() -> None:
     workloads = {("Job", "research", "batch"): "research/job-b"}
     live, ledger = make_batch(planned, "running")
     trials = {"research/search 1", "research/search 3"}
-    assert live_trials(planned, [live], [ledger], workloads) == LiveTrials(
-        indexed={"research/job-b": IndexedJob(sweep="research/search", trials=2)}, in_indexed=trials
+    assert match_trials(planned, [live], [ledger], workloads) == LiveTrials(
+        indexed_jobs={"research/job-b": IndexedJob(sweep="research/search", trials=2)}, trials_in_indexed_jobs=trials
     )
     done, _ = make_batch(planned, "succeeded")
-    assert live_trials(planned, [done], [ledger], workloads) == LiveTrials(ended=trials)
-    assert live_trials(planned, [], [ledger], {}) == LiveTrials(ended=trials)
+    assert match_trials(planned, [done], [ledger], workloads) == LiveTrials(ended=trials)
+    assert match_trials(planned, [], [ledger], {}) == LiveTrials(ended=trials)
 
 
 def make_live(settings: Settings, known: LiveTrials) -> LiveWorkloads:
     """Return a cluster at second 100, on which `job-b` has had quota for 5 seconds and `job-1` waits."""
-    batch = make_admitted("job-b", "research", reserved=95.0)
+    batch = make_admitted("job-b", "research", reserved_at=95.0)
     batch = replace(batch, workload=replace(batch.workload, namespace="research", queue="research"))
     alone = replace(make_workload(name="job-1", queue="research", created=90.0, priority=1000), namespace="research")
-    model = replace(declared_model(Declared(settings)), declared=False)
+    model = replace(stack_model(Declared(settings)), is_declared=False)
     return LiveWorkloads(snapshot=QueueState(model=model, admitted=(batch,), pending=(alone,)), now=100.0).with_trials(
         known
     )
@@ -161,8 +161,8 @@ def test_live_trials_of_a_sweep_are_not_launched_again() -> None:
     """A live Job keeps its trials; new trials have the current form of the sweep."""
     known = LiveTrials(
         runs={"research/job-1": "research/search 1"},
-        indexed={"research/job-b": IndexedJob(sweep="research/search", trials=2)},
-        in_indexed={"research/search 3", "research/search 4"},
+        indexed_jobs={"research/job-b": IndexedJob(sweep="research/search", trials=2)},
+        trials_in_indexed_jobs={"research/search 3", "research/search 4"},
     )
     jobs, indexed = make_lab(), make_lab(form="indexed", parallelism=2)
     live = {"search (job-b)": (-5, 15), "search 1": (0, 10)}

@@ -4,9 +4,9 @@ import pytest
 
 from tests.unit.make import make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.forecast.tasks import Duration, duration, task_of
-from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.workloads import declared_workloads
+from trainstack.forecast.tasks import Duration, build_task, run_duration
+from trainstack.kueue.from_objects import stack_model
+from trainstack.kueue.workloads import run_workloads
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_declared_duration_has_precedence_over_a_measured_one_and_the_deadline
 ) -> None:
     """A deadline alone is the maximum; without any value the end is unknown."""
     run = make_run(expected_duration_seconds=declared, active_deadline_seconds=deadline)
-    assert duration(run, measured) == expected
+    assert run_duration(run, measured) == expected
 
 
 def test_a_task_has_the_settings_of_its_run() -> None:
@@ -37,15 +37,15 @@ def test_a_task_has_the_settings_of_its_run() -> None:
         make_run(name="second", depends_on=("first",), expected_duration_seconds=5),
         make_run(name="first", managed=False),
     )
-    model = declared_model(Declared(settings))
-    workloads = {workload.key: workload for workload in declared_workloads(Declared(settings), model)}
+    model = stack_model(Declared(settings))
+    workloads = {workload.key: workload for workload in run_workloads(Declared(settings), model)}
     runs = {run.name: run for run in settings.workloads.runs}
-    second = task_of(runs["second"], workloads["research/second"])
-    first = task_of(runs["first"], workloads["research/first"], 7.0)
-    assert (second.key, second.after, second.resumes, second.queued) == (
+    second = build_task(runs["second"], workloads["research/second"])
+    first = build_task(runs["first"], workloads["research/first"], 7.0)
+    assert (second.key, second.dependencies, second.is_resumable, second.is_queued) == (
         "research/second",
         ("research/first",),
         True,
         True,
     )
-    assert (first.resumes, first.duration) == (False, Duration(7.0, "measured"))
+    assert (first.is_resumable, first.duration) == (False, Duration(7.0, "measured"))

@@ -8,18 +8,18 @@ from tests.unit.kueue.make import make_model, make_queue
 from tests.unit.make import make_run, make_settings
 from trainstack.cli.output.forecast_format import cells, gantt_of, page_table, sentences
 from trainstack.forecast.forecast import Forecast, forecast
-from trainstack.forecast.report import Report, report
+from trainstack.forecast.report import ForecastReport, build_report
 from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.tasks import Task
-from trainstack.forecast.variation import is_open, vary
+from trainstack.forecast.variation import is_open, vary_schedule
 from trainstack.settings.sections.workloads import Resources
 
 ANOMALY = (
     make_task("first", 100, cpu=2),
     make_task("second", 101, cpu=2),
     make_task("long", 900, cpu=2),
-    make_task("wide", 500, cpu=4, priority=1, after=("ns/first",)),
+    make_task("wide", 500, cpu=4, priority=1, dependencies=("ns/first",)),
 )
 """`long` starts when the first of two runs ends, or after `wide`, which waits for both."""
 QUEUE = make_model(make_queue())
@@ -28,13 +28,13 @@ QUEUE = make_model(make_queue())
 def plan(*tasks: Task) -> Forecast:
     """Return the forecast of tasks in one queue with 4 cpu."""
     schedule = simulate(tasks, QUEUE)
-    variation = vary(tasks, schedule, lambda varied: simulate(varied, QUEUE))
+    variation = vary_schedule(tasks, schedule, lambda varied: simulate(varied, QUEUE))
     return Forecast(settings=make_settings(), model=QUEUE, schedule=schedule, variation=variation)
 
 
-def report_of(*tasks: Task) -> Report:
+def report_of(*tasks: Task) -> ForecastReport:
     """Return the report of tasks in one queue."""
-    return report(plan(*tasks))
+    return build_report(plan(*tasks))
 
 
 def test_a_plan_with_a_stable_order_varies_like_the_durations() -> None:
@@ -90,14 +90,14 @@ def test_a_deadline_is_not_exceeded() -> None:
 def test_many_runs_are_not_varied() -> None:
     """The time of a forecast stays proportional to the number of runs."""
     tasks = [make_task(f"run-{number}") for number in range(700)]
-    assert vary(tasks, make_plan(), lambda _: make_plan()) is None
+    assert vary_schedule(tasks, make_plan(), lambda _: make_plan()) is None
     counted: list[int] = []
 
     def count(varied: Sequence[Task]) -> Schedule:
         counted.append(len(varied))
         return make_plan()
 
-    vary(tasks[:100], make_plan(), count)
+    vary_schedule(tasks[:100], make_plan(), count)
     assert counted == [100] * 5
 
 

@@ -135,11 +135,11 @@ def test_a_secret_of_the_environment_is_a_warning_since_its_value_is_unknown(mon
         return {path: Answer(200, bodies[path.rpartition("/")[2]]) for path in paths}
 
     monkeypatch.setattr(guards, "read", read)
-    (refusal,), (note,) = guards.fields_of_others(settings, [sealed, manifest], live, ())
+    (refusal,), (note,) = guards.check_foreign_fields(settings, [sealed, manifest], live, ())
     assert refusal.startswith('ClusterQueue research: spec.stopPolicy is "Hold"')
     assert note.startswith("Secret research/key: data.key is a secret value, set by 'kubectl-edit'")
     assert note.endswith("which wins if they differ (only the engine can decrypt it)")
-    refusals, notes = guards.fields_of_others(settings, [manifest], live, {identity(manifest)})
+    refusals, notes = guards.check_foreign_fields(settings, [manifest], live, {identity(manifest)})
     assert refusals == ()
     assert notes[0].endswith('and "None" is declared, which wins (adopt: true)')
 

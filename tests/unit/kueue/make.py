@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainstack.kueue.model import (
-    Admitted,
+    AdmittedWorkload,
     ClusterQueue,
     Cohort,
     Flavor,
@@ -15,7 +15,7 @@ from trainstack.kueue.model import (
     ResourceGroup,
     Workload,
 )
-from trainstack.kueue.quantities import value
+from trainstack.kueue.quantities import resource_value
 
 Amount = int | str
 Quotas = Mapping[str, Mapping[str, Amount | tuple[Amount | None, ...]]]
@@ -41,7 +41,7 @@ def make_quota(resource: str, figure: Amount | tuple[Amount | None, ...]) -> Quo
     """Return a quota, with limits if the figure is a tuple."""
     figures = figure if isinstance(figure, tuple) else (figure,)
     nominal, borrowing, lending = (
-        None if amount is None else value(resource, amount) for amount in (*figures, None, None)[:3]
+        None if amount is None else resource_value(resource, amount) for amount in (*figures, None, None)[:3]
     )
     assert nominal is not None
     return Quota(nominal, borrowing, lending)
@@ -62,7 +62,7 @@ def make_model(*queues: ClusterQueue, cohorts: tuple[Cohort, ...] = (), **change
 def make_pods(name: str = "main", count: int = 1, path: str = "", **requests: Amount) -> PodSet:
     """Return a pod set with these requests per pod; `gpu` is `nvidia.com/gpu`."""
     per_pod = {"nvidia.com/gpu" if key == "gpu" else key: amount for key, amount in requests.items()}
-    totals = {resource: value(resource, amount) * count for resource, amount in per_pod.items()}
+    totals = {resource: resource_value(resource, amount) * count for resource, amount in per_pod.items()}
     return PodSet(name=name, count=count, requests=totals, path=path, resources_path=f"{path}.resources")
 
 
@@ -72,9 +72,9 @@ def make_workload(*sets: PodSet, queue: str = "q", **changes: Any) -> Workload:
     return Workload(**{**base, **changes})
 
 
-def make_admitted(name: str, queue: str = "q", flavor: str = "cpu", **changes: Any) -> Admitted:
+def make_admitted(name: str, queue: str = "q", flavor: str = "cpu", **changes: Any) -> AdmittedWorkload:
     """Return an admitted workload with cpu on a flavor, by default 1."""
     cpu = changes.pop("cpu", 1)
     workload_changes = {key: changes.pop(key) for key in ("priority", "created") if key in changes}
     workload = make_workload(make_pods(cpu=cpu), queue=queue, name=name, **workload_changes)
-    return Admitted(workload, queue, {(flavor, "cpu"): value("cpu", cpu)}, **changes)
+    return AdmittedWorkload(workload, queue, {(flavor, "cpu"): resource_value("cpu", cpu)}, **changes)

@@ -8,10 +8,10 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import AdmissionSimulator
-from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.verdict import Change, Verdict
-from trainstack.kueue.verdicts import declared_verdicts
-from trainstack.kueue.workloads import declared_workloads
+from trainstack.kueue.verdicts import stack_verdicts
+from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.loading.load import load, load_with_places
 from trainstack.settings.model import Settings
 
@@ -62,7 +62,7 @@ def write(root: Path, config: Config) -> Path:
 
 def verdicts(root: Path) -> list[Verdict]:
     """Return the verdicts that `check` prints."""
-    return declared_verdicts(Declared(load(root, STACK)))
+    return stack_verdicts(Declared(load(root, STACK)))
 
 
 def apply(config: Config, changes: Iterable[Change]) -> Config:
@@ -105,6 +105,6 @@ def with_what_if(root: Path, changes: Iterable[Change]) -> Settings:
 def outcomes(settings: Settings) -> dict[str, str]:
     """Return the outcome of each run on an idle cluster, by its path."""
     declared = Declared(settings)
-    model = declared_model(declared)
+    model = stack_model(declared)
     simulator = AdmissionSimulator(model)
-    return {one.path: simulator.alone(one).outcome for one in declared_workloads(declared, model)}
+    return {one.path: simulator.idle_verdict(one).outcome for one in run_workloads(declared, model)}

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.kueue.make import make_admitted, make_model, make_pods, make_queue, make_workload
 from trainstack.kueue.admission_simulator import AdmissionSimulator, simulate
 from trainstack.kueue.model import (
-    Admitted,
+    AdmittedWorkload,
     Cohort,
     Flavor,
     FlavorFungibility,
@@ -19,7 +19,7 @@ from trainstack.kueue.model import (
     Toleration,
     Workload,
 )
-from trainstack.kueue.verdict import Assigned, Verdict
+from trainstack.kueue.verdict import PodSetAdmission, Verdict
 
 RED = (Requirement("team", "In", ("red",)),)
 TWO = {"a": {"cpu": 4}, "b": {"cpu": 4}}
@@ -40,7 +40,7 @@ def test_the_verdict_on_a_workload_that_fits_has_its_flavors_and_usage() -> None
     """The flavors are per pod set; the cluster is idle."""
     found = simulate(make_workload(make_pods(count=2, cpu=1)), make_model(make_queue()))
     assert (found.outcome, found.cluster_queue, found.reasons) == ("fits", "q", ())
-    assert found.assigned == (Assigned("main", 2, {"cpu": "cpu"}),)
+    assert found.assigned == (PodSetAdmission("main", 2, {"cpu": "cpu"}),)
     assert (found.usage, found.borrowed) == ({("cpu", "cpu"): 2000}, {})
 
 
@@ -175,16 +175,17 @@ def test_partial_admission_admits_as_many_pods_as_fit() -> None:
         ),
         (make_model(make_queue(), flavors={}), make_workload(), "flavor-missing"),
         (make_model(make_queue(checks=("budget",))), make_workload(), "check-inactive"),
-        (make_model(make_queue(inactive="it is being deleted")), make_workload(), "queue-inactive"),
+        (make_model(make_queue(inactive_message="it is being deleted")), make_workload(), "queue-inactive"),
         (
             make_model(make_queue(cohort="a"), cohorts=(Cohort("a", "b"), Cohort("b", "a"))),
             make_workload(),
             "cohort-cycle",
         ),
-        (make_model(make_queue(namespaces=None)), make_workload(), "queue-closed"),
+        (make_model(make_queue(namespace_selector=None)), make_workload(), "queue-closed"),
         (
             make_model(
-                make_queue(namespaces=(Requirement("team", "In", ("red",)),)), namespaces={"ns": {"team": "blue"}}
+                make_queue(namespace_selector=(Requirement("team", "In", ("red",)),)),
+                namespaces={"ns": {"team": "blue"}},
             ),
             make_workload(),
             "queue-closed",
@@ -270,7 +271,7 @@ def test_borrowing_does_not_hide_used_quota() -> None:
         make_queue("r", {"cpu": {"cpu": 4, "memory": 2}}, "lab"),
     )
     borrower = make_workload(make_pods(memory=4), queue="r", name="borrower")
-    admitted = [Admitted(borrower, "r", {("cpu", "memory"): 4})]
+    admitted = [AdmittedWorkload(borrower, "r", {("cpu", "memory"): 4})]
     workload = make_workload(make_pods(cpu=1, memory=1))
     found = simulate(workload, model, admitted=admitted)
     assert (found.outcome, causes(found), found.preempts) == ("waits", ["in-use"], ())
@@ -297,7 +298,7 @@ def test_the_quota_of_a_worker_cluster_is_unknown() -> None:
 def test_pods_and_flavors_with_a_topology_match() -> None:
     """Pods without a topology request cannot use a flavor with a topology, unless the queue has no other flavor."""
     plain = make_workload()
-    requesting = make_workload(replace(make_pods(cpu=1), topology=True))
+    requesting = make_workload(replace(make_pods(cpu=1), requests_topology=True))
     model = make_model(make_queue("q", {"a": {"cpu": 1}, "b": {"cpu": 4}}))
     mixed = replace(model, flavors={"a": Flavor("a"), "b": Flavor("b", topology="racks")})
     large = make_workload(make_pods(cpu=4))

@@ -11,7 +11,7 @@ def test_pauses_grow_to_a_tenth_of_a_second_until_an_admission() -> None:
     """The pauses are 0, 1, 2, 4, … 64, 100, 100 ms; an admission resets them."""
     backoff = Backoff(instant=False)
     assert ends(backoff, 10) == [0.0, 0.001, 0.003, 0.007, 0.015, 0.031, 0.063, 0.127, 0.227, 0.327]
-    backoff.cycle_ended(admitted=True)
+    backoff.record_cycle(admitted=True)
     assert ends(backoff, 2) == [0.427, 0.428]
 
 
@@ -20,7 +20,7 @@ def test_an_admission_does_not_shorten_the_current_pause() -> None:
     backoff = Backoff(instant=False)
     backoff.skip(20, inf)
     before = backoff.time
-    backoff.cycle_ended(admitted=True)
+    backoff.record_cycle(admitted=True)
     assert backoff.time == pytest.approx(before + 0.1)
 
 
@@ -36,7 +36,7 @@ def ends(backoff: Backoff, cycles: int) -> list[float]:
     """Return the times at which the next cycle may start, after each of some cycles without admissions."""
     times = []
     for _ in range(cycles):
-        backoff.cycle_ended(admitted=False)
+        backoff.record_cycle(admitted=False)
         times.append(round(backoff.time, 3))
     return times
 
@@ -47,7 +47,7 @@ def test_skipped_cycles_have_the_same_number_and_duration(cycles: int, until: fl
     backoff, slow = Backoff(instant=False), Backoff(instant=False)
     passed = 0
     while passed < cycles and slow.time < until:
-        slow.cycle_ended(admitted=False)
+        slow.record_cycle(admitted=False)
         passed += 1
     assert backoff.skip(cycles, until) == passed
     assert backoff.time == pytest.approx(slow.time)
@@ -66,5 +66,5 @@ def test_an_event_does_not_start_a_cycle_earlier() -> None:
 
 def test_instant_cycles_take_no_time() -> None:
     backoff = Backoff(instant=True)
-    backoff.cycle_ended(admitted=False)
+    backoff.record_cycle(admitted=False)
     assert (backoff.skip(9, inf), backoff.time) == (9, 0.0)

@@ -10,7 +10,15 @@ from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.fair_sharing import NO_SHARE, borrows, share
 from trainstack.kueue.feature_gates import FeatureGates
-from trainstack.kueue.model import Admitted, Cohort, FairStrategy, FlavorFungibility, Model, Preemption, Workload
+from trainstack.kueue.model import (
+    AdmittedWorkload,
+    Cohort,
+    FairStrategy,
+    FlavorFungibility,
+    Model,
+    Preemption,
+    Workload,
+)
 from trainstack.kueue.scheduler import Scheduler
 from trainstack.kueue.snapshot import Snapshot
 
@@ -27,15 +35,15 @@ def make_shared(*queues: str | Any, cohorts: tuple[Cohort, ...] = (), **changes:
     return make_model(*cluster_queues, cohorts=cohorts, **{"fair_sharing": BOTH, **changes})
 
 
-def using(queue: str, *priorities: int, cpu: int = 1) -> list[Admitted]:
+def using(queue: str, *priorities: int, cpu: int = 1) -> list[AdmittedWorkload]:
     """Return admitted workloads of 1 cpu with these priorities, in order of admission: `q0`, `q1` and so on."""
     return [
-        make_admitted(f"{queue}{turn}", queue, cpu=cpu, priority=priority, reserved=float(turn))
+        make_admitted(f"{queue}{turn}", queue, cpu=cpu, priority=priority, reserved_at=float(turn))
         for turn, priority in enumerate(priorities)
     ]
 
 
-def preempted(asked: Workload, model: Model, *admitted: Admitted) -> list[str]:
+def preempted(asked: Workload, model: Model, *admitted: AdmittedWorkload) -> list[str]:
     verdict = simulate(asked, model, admitted=admitted)
     return sorted(key.removeprefix("ns/") for key in verdict.preempts)
 
@@ -50,7 +58,7 @@ def test_a_share_is_the_borrowed_part_of_what_can_be_lent_by_weight() -> None:
     one = make_queue("q", quotas, "lab", weight=2.0)
     model = make_model(one, make_queue("r", quotas, "lab"), make_queue("s", quotas, "lab", weight=0.0))
     use = {("f", "cpu"): 3000, ("f", "memory"): 14}
-    snapshot = Snapshot(model, [Admitted(make_workload(name=name), name, use) for name in "qrs"])
+    snapshot = Snapshot(model, [AdmittedWorkload(make_workload(name=name), name, use) for name in "qrs"])
     # 6 of 24 memory, which is more than 1 of 6 cpu.
     assert [share(snapshot.tree.queues[name]) for name in "qrs"] == [(False, 125.0), (False, 250.0), (True, 250.0)]
     assert share(snapshot.tree.cohorts["lab"]) == NO_SHARE
@@ -194,7 +202,7 @@ def test_simulated_preemption_is_undone() -> None:
         assert before == {name: dict(node.usage) for name, node in (*tree.queues.items(), *tree.cohorts.items())}
 
 
-def admitted_in_order(model: Model, *workloads: Workload, before: tuple[Admitted, ...] = ()) -> list[str]:
+def admitted_in_order(model: Model, *workloads: Workload, before: tuple[AdmittedWorkload, ...] = ()) -> list[str]:
     scheduler = Scheduler(model, before)
     for workload in workloads:
         scheduler.submit(workload)
@@ -244,7 +252,7 @@ def test_within_its_nominal_quota_a_queue_preempts_without_regard_to_shares_sinc
     """Source: runFirstFsStrategy, preemption.go of v0.17: `q` borrows memory, and requests 2 cpu of its own quota."""
     quotas = {"cpu": {"cpu": 2, "memory": 8}}
     queues = [make_queue(name, quotas, "lab", preemption=RECLAIMS) for name in ("q", "r")]
-    borrowing = Admitted(make_workload(name="mem"), "q", {("cpu", "memory"): 14})
+    borrowing = AdmittedWorkload(make_workload(name="mem"), "q", {("cpu", "memory"): 14})
     model, admitted = make_shared(*queues), (borrowing, *using("r", 0, 0, 0))
     assert preempted(asking(2), of_release(model, "v0.16.2"), *admitted) == []
     assert preempted(asking(2), of_release(model, "v0.17.0"), *admitted) == ["r2"]
@@ -274,7 +282,7 @@ def test_a_workload_that_does_not_borrow_is_first_since_v0_16(release: str, firs
         make_queue(name, {"cpu": {"cpu": cpu, "memory": memory}}, "lab")
         for name, cpu, memory in (("q", 0, 0), ("r", 2, 0), ("s", 4, 100))
     ]
-    before = Admitted(make_workload(name="mem"), "r", MEMORY), make_admitted("used", "s", cpu=5)
+    before = AdmittedWorkload(make_workload(name="mem"), "r", MEMORY), make_admitted("used", "s", cpu=5)
     heads = asking(1, "q", name="borrows"), asking(1, "r", name="nominal", created=9.0)
     model = of_release(make_shared(*queues), release)
     assert admitted_in_order(model, *heads, before=before) == [first]
@@ -294,5 +302,5 @@ def test_at_each_level_the_cohort_decides_whether_it_borrows_since_v0_17(release
     bank = make_queue("s", {"cpu": {"cpu": 0, "memory": 100}}, "root")
     model = of_release(make_shared(*queues, bank, cohorts=cohorts), release)
     heads = asking(1, "q", name="inner"), asking(1, "r", name="nominal")
-    before = (Admitted(make_workload(name="mem"), "r", MEMORY),)
+    before = (AdmittedWorkload(make_workload(name="mem"), "r", MEMORY),)
     assert admitted_in_order(model, *heads, before=before)[0] == first

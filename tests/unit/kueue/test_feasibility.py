@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.unit.kueue.make import make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.feasibility import FeasibilityFilter, floor, kind_of, needs_of
-from trainstack.kueue.model import Admitted, Cohort, Model, Preemption, Quota, ResourceGroup, Workload
-from trainstack.kueue.nomination import attempt
+from trainstack.kueue.feasibility import FeasibilityFilter, kind_of, minimum_needs, needs_of
+from trainstack.kueue.model import AdmittedWorkload, Cohort, Model, Preemption, Quota, ResourceGroup, Workload
+from trainstack.kueue.nomination import attempt_admission
 from trainstack.kueue.snapshot import Snapshot
 
 POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
@@ -67,7 +67,7 @@ def test_an_infeasible_workload_is_not_admitted(seed: int) -> None:
     for number in range(60):
         workload = drawn_workload(draw, number)
         cq = snapshot.cluster_queues[workload.queue]
-        outcome = attempt(snapshot, cq, workload)
+        outcome = attempt_admission(snapshot, cq, workload)
         if not feasibility.may_fit(cq, needs_of(workload, cq)):
             infeasible += 1
             assert not outcome.succeeds, workload
@@ -76,7 +76,7 @@ def test_an_infeasible_workload_is_not_admitted(seed: int) -> None:
                 snapshot.remove(target)
                 feasibility.invalidate(target.cluster_queue, target.usage)
             usage = dict(outcome.assignment.usage)
-            snapshot.add(Admitted(workload, workload.queue, usage, reserved=float(number)))
+            snapshot.add(AdmittedWorkload(workload, workload.queue, usage, reserved_at=float(number)))
             feasibility.invalidate(workload.queue, usage)
     assert infeasible
 
@@ -86,7 +86,7 @@ def test_the_floor_of_needs_is_their_minimum() -> None:
     cq = Snapshot(make_model(make_queue("q", {"one": {"cpu": 8, "nvidia.com/gpu": 8}}))).cluster_queues["q"]
     needs = [needs_of(make_workload(make_pods(cpu=cpu, gpu=gpu)), cq) for cpu, gpu in ((1, 4), (3, 2))]
     assert kind_of(needs[0]) == kind_of(needs[1])
-    lowest = floor(needs)
+    lowest = minimum_needs(needs)
     assert {what[1]: number for what, number in lowest.choices[0][0]} == {"cpu": 1000, "nvidia.com/gpu": 2}
     too_much = needs_of(make_workload(make_pods(cpu=9)), cq)
     assert too_much.choices == ((),)
@@ -110,7 +110,7 @@ def test_the_preemption_of_a_borrower_may_release_another_resource(flavors: tupl
     model = make_model(replace(make_queue("q", preemption=policy), **changes), replace(make_queue("r"), **changes))
     snapshot = Snapshot(model)
     other = make_workload(make_pods(cpu=6, gpu=4), name="other", queue="r")
-    snapshot.add(Admitted(other, "r", {cpu: 6000, gpu: 4}))
+    snapshot.add(AdmittedWorkload(other, "r", {cpu: 6000, gpu: 4}))
     workload, cq = make_workload(make_pods(cpu=4, gpu=6), priority=5), snapshot.cluster_queues["q"]
-    assert attempt(snapshot, cq, workload).succeeds
+    assert attempt_admission(snapshot, cq, workload).succeeds
     assert FeasibilityFilter(snapshot.cluster_queues.values()).may_fit(cq, needs_of(workload, cq))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.kueue.make import make_admitted, make_model, make_pods, make_queue, make_workload
 from trainstack.kueue.admission_simulator import simulate
-from trainstack.kueue.feature_gates import GATES, FeatureGates, from_arguments
+from trainstack.kueue.feature_gates import GATES, FeatureGates, parse_gate_arguments
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Model, Preemption
 
@@ -31,7 +31,7 @@ def make_objects(*others: Body) -> list[Body]:
 
 
 def read(*others: Body, **gates: bool) -> Model:
-    return read_model(make_objects(*others), kueue={"featureGates": gates})
+    return read_model(make_objects(*others), kueue_configuration={"featureGates": gates})
 
 
 def test_each_gate_is_modelled_irrelevant_or_unknown_for_a_reason() -> None:
@@ -67,7 +67,7 @@ def test_the_verdict_is_unknown_and_names_a_gate_that_is_not_modelled(name: str)
 )
 def test_gates_are_read_from_the_managers_arguments(arguments: list[str], gates: dict[str, bool]) -> None:
     """Source: addFlags in cmd/kueue/main.go, and the flag's type in k8s.io/component-base/featuregate."""
-    assert from_arguments(arguments) == gates
+    assert parse_gate_arguments(arguments) == gates
 
 
 def test_defaults_are_no_changes() -> None:
@@ -112,7 +112,9 @@ def test_the_preference_for_preemption_may_follow_from_trying_the_next_flavor(
         if body["kind"] == "ClusterQueue":
             body["spec"]["flavorFungibility"] = {"whenCanBorrow": "TryNextFlavor"}
     gates = {"FlavorFungibilityImplicitPreferenceDefault": implicit}
-    fungibility = (read_model(objects, kueue={"featureGates": gates}).cluster_queues or {})["q"].fungibility
+    fungibility = (read_model(objects, kueue_configuration={"featureGates": gates}).cluster_queues or {})[
+        "q"
+    ].fungibility
     queue = make_queue(
         "q",
         {"a": {"cpu": 0}, "b": {"cpu": 1}},

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.kueue.make import make_workload
 from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.differences import RELEASES
-from trainstack.kueue.fields import FIELDS, MODELLED, unmodelled_fields
+from trainstack.kueue.fields import FIELDS, MODELED, unmodeled_fields
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Workload
 from trainstack.kueue.workloads import read_kueue_workload
@@ -96,5 +96,5 @@ def test_an_unknown_field_of_a_workload_makes_its_own_verdict_unknown() -> None:
 def test_every_field_has_a_treatment() -> None:
     """It is modelled, or irrelevant for a reason."""
     assert all(reason for table in FIELDS.values() for reason in table.values())
-    assert list(unmodelled_fields("ClusterQueue", {"spec": {"stopPolicy": "Hold"}})) == []
-    assert FIELDS["ClusterQueue"]["spec.stopPolicy"] == MODELLED
+    assert list(unmodeled_fields("ClusterQueue", {"spec": {"stopPolicy": "Hold"}})) == []
+    assert FIELDS["ClusterQueue"]["spec.stopPolicy"] == MODELED

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.kueue.make import make_admitted, make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.flavor_assigner import GranularMode, Mode, assign, preferred
+from trainstack.kueue.flavor_assigner import GranularMode, Mode, assign_flavors, is_preferred
 from trainstack.kueue.model import Flavor, FlavorFungibility
 from trainstack.kueue.snapshot import Snapshot
 
@@ -32,7 +32,7 @@ def test_which_of_two_flavors_is_better(
     one: GranularMode, other: GranularMode, fungibility: FlavorFungibility, expected: bool
 ) -> None:
     """The mode decides, then the level; with `BorrowingOverPreemption` the level first. A flavor must fit."""
-    assert preferred(one, other, fungibility) is expected
+    assert is_preferred(one, other, fungibility) is expected
 
 
 def no_candidates(*_: object) -> tuple[Mode, int]:
@@ -44,11 +44,19 @@ def test_an_attempt_keeps_the_last_flavor_that_it_tried() -> None:
     """The index is -1 after the last flavor of the group; an attempt is unfinished if flavors are left."""
     names = {"a": {"cpu": 4}, "b": {"cpu": 4}}
     snapshot = Snapshot(make_model(make_queue("q", names), flavors={"a": Flavor("a", {"pool": "a"}), "b": Flavor("b")}))
-    first = assign(make_workload(make_pods(cpu=3)), snapshot.cluster_queues["q"], no_candidates)
-    assert (first.mode, first.tried, first.unfinished) == (Mode.FIT, ({"cpu": 0},), True)
-    second = assign(make_workload(make_pods(cpu=3)), snapshot.cluster_queues["q"], no_candidates, tried=first.tried)
-    assert (second.pod_sets[0].flavors["cpu"].flavor, second.tried, second.unfinished) == ("b", ({"cpu": -1},), False)
-    third = assign(make_workload(make_pods(cpu=3)), snapshot.cluster_queues["q"], no_candidates, tried=second.tried)
+    first = assign_flavors(make_workload(make_pods(cpu=3)), snapshot.cluster_queues["q"], no_candidates)
+    assert (first.mode, first.tried_flavors, first.has_untried_flavors) == (Mode.FIT, ({"cpu": 0},), True)
+    second = assign_flavors(
+        make_workload(make_pods(cpu=3)), snapshot.cluster_queues["q"], no_candidates, tried_flavors=first.tried_flavors
+    )
+    assert (second.pod_sets[0].flavors["cpu"].flavor, second.tried_flavors, second.has_untried_flavors) == (
+        "b",
+        ({"cpu": -1},),
+        False,
+    )
+    third = assign_flavors(
+        make_workload(make_pods(cpu=3)), snapshot.cluster_queues["q"], no_candidates, tried_flavors=second.tried_flavors
+    )
     assert third.pod_sets[0].flavors["cpu"].flavor == "a"
 
 
@@ -57,15 +65,15 @@ def test_used_quota_is_contested() -> None:
     snapshot = Snapshot(
         make_model(make_queue("q", {"a": {"cpu": 4, "memory": 9}})), [make_admitted("w", flavor="a", cpu=2)]
     )
-    found = assign(make_workload(make_pods(cpu=3, memory=5)), snapshot.cluster_queues["q"], no_candidates)
-    assert (found.mode, found.contested()) == (Mode.NO_CANDIDATES, {("a", "cpu")})
+    found = assign_flavors(make_workload(make_pods(cpu=3, memory=5)), snapshot.cluster_queues["q"], no_candidates)
+    assert (found.mode, found.contested_resources()) == (Mode.NO_CANDIDATES, {("a", "cpu")})
     assert found.usage == {("a", "cpu"): 3000, ("a", "memory"): 5}
 
 
 def test_pod_sets_after_a_refused_one_are_not_assigned() -> None:
     """Kueue ends the attempt at the refused pod set."""
     snapshot = Snapshot(make_model(make_queue()))
-    found = assign(
+    found = assign_flavors(
         make_workload(make_pods("one", cpu=1), make_pods("two", cpu=9), make_pods("three", cpu=1)),
         snapshot.cluster_queues["q"],
         no_candidates,
@@ -78,7 +86,7 @@ def test_pod_sets_after_a_refused_one_are_not_assigned() -> None:
 
 def test_pods_without_requests_always_fit() -> None:
     snapshot = Snapshot(make_model(make_queue()))
-    found = assign(make_workload(make_pods()), snapshot.cluster_queues["q"], no_candidates)
+    found = assign_flavors(make_workload(make_pods()), snapshot.cluster_queues["q"], no_candidates)
     assert (found.mode, found.usage, found.pod_sets[0].flavors) == (Mode.FIT, {}, {})
 
 
@@ -89,5 +97,5 @@ def test_all_pods_may_use_the_topologies_of_a_queue_without_other_flavors() -> N
     mixed = Snapshot(make_model(make_queue("q", quotas), flavors=flavors))
     only = Snapshot(make_model(make_queue("q", {"a": {"cpu": 4}}), flavors=flavors))
     workload = make_workload(make_pods(cpu=1))
-    assert assign(workload, mixed.cluster_queues["q"], no_candidates).pod_sets[0].flavors["cpu"].flavor == "b"
-    assert assign(workload, only.cluster_queues["q"], no_candidates).pod_sets[0].flavors["cpu"].flavor == "a"
+    assert assign_flavors(workload, mixed.cluster_queues["q"], no_candidates).pod_sets[0].flavors["cpu"].flavor == "b"
+    assert assign_flavors(workload, only.cluster_queues["q"], no_candidates).pod_sets[0].flavors["cpu"].flavor == "a"

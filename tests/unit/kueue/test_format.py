@@ -2,8 +2,8 @@
 
 import json
 
-from trainstack.kueue.format import as_data, lines, summary
-from trainstack.kueue.verdict import Assigned, Reason, Remedy, Verdict
+from trainstack.kueue.format import as_data, summary, verdict_lines
+from trainstack.kueue.verdict import PodSetAdmission, Reason, Remedy, Verdict
 
 
 def make_verdict(name: str = "train", **changes: object) -> Verdict:
@@ -15,14 +15,14 @@ def make_verdict(name: str = "train", **changes: object) -> Verdict:
         "path": f"workloads.runs[{name}]",
         "cluster_queue": "lab",
         "outcome": "fits",
-        "assigned": (Assigned("main", 1, {"cpu": "a100", "nvidia.com/gpu": "a100"}),),
+        "assigned": (PodSetAdmission("main", 1, {"cpu": "a100", "nvidia.com/gpu": "a100"}),),
         "usage": {("a100", "cpu"): 1500, ("a100", "nvidia.com/gpu"): 4},
         **changes,
     }
     return Verdict(**base)  # type: ignore[arg-type]
 
 
-GANG = (Assigned("master", 1, {"cpu": "cpu"}), Assigned("worker", 3, {"cpu": "cpu", "gpu": "a100"}))
+GANG = (PodSetAdmission("master", 1, {"cpu": "cpu"}), PodSetAdmission("worker", 3, {"cpu": "cpu", "gpu": "a100"}))
 
 
 def test_the_summary_of_a_run_that_fits() -> None:
@@ -44,8 +44,8 @@ def test_the_summary_of_a_run_that_fits() -> None:
 def test_the_summary_of_a_run_that_uses_no_quota_says_so() -> None:
     """Without any request there is no flavor either."""
     why = "uses no quota, because its pods request nothing that Kueue counts"
-    assert summary(make_verdict(assigned=(Assigned("main", 1, {}),), usage={})) == f"fits: on no flavor; {why}"
-    of_nothing = make_verdict(assigned=(Assigned("main", 1, {"cpu": "a100"}),), usage={("a100", "cpu"): 0})
+    assert summary(make_verdict(assigned=(PodSetAdmission("main", 1, {}),), usage={})) == f"fits: on no flavor; {why}"
+    of_nothing = make_verdict(assigned=(PodSetAdmission("main", 1, {"cpu": "a100"}),), usage={("a100", "cpu"): 0})
     assert summary(of_nothing) == f"fits: on a100; {why}"
 
 
@@ -61,7 +61,7 @@ def test_runs_with_the_same_summary_share_a_line() -> None:
     """The lines have the order of their first runs."""
     verdicts = [make_verdict(f"t{number}") for number in range(6)]
     verdicts.insert(1, make_verdict("big", outcome="waits", assigned=(), reasons=(Reason("in-use", "in use", "p"),)))
-    assert lines(verdicts) == ["t0, t1, t2, t3 and 2 more: fits: on a100", "big: waits: in use"]
+    assert verdict_lines(verdicts) == ["t0, t1, t2, t3 and 2 more: fits: on a100", "big: waits: in use"]
 
 
 def test_amounts_are_quantities_for_programs() -> None:

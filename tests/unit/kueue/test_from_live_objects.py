@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.make import make_kueue, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.kueue.from_live_objects import snapshot, with_declared
+from trainstack.kueue.from_live_objects import merge_declared_objects, queue_state_after_up
 from trainstack.objects.labels import RUN
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import AdmissionCheck
@@ -46,7 +46,7 @@ def test_declared_fields_win_and_fields_of_others_are_kept() -> None:
     added = make_object("Cohort", "c", {})
     changed = {**live, "spec": {"clusterQueue": "new", "stopPolicy": "Hold"}}
     changed["metadata"] = {**live["metadata"], "labels": {}}
-    assert list(with_declared([live, other], [declared, added])) == [changed, other, added]
+    assert list(merge_declared_objects([live, other], [declared, added])) == [changed, other, added]
 
 
 def test_labels_of_others_on_a_namespace_are_kept() -> None:
@@ -54,7 +54,7 @@ def test_labels_of_others_on_a_namespace_are_kept() -> None:
     live, own = make_object("Namespace", "ns", {}), make_object("Namespace", "ns", {})
     live["metadata"]["labels"] = {"team": "a", "stack": "old"}
     own["metadata"]["labels"] = {"stack": "new"}
-    (merged,) = with_declared([live], [own])
+    (merged,) = merge_declared_objects([live], [own])
     assert merged["metadata"]["labels"] == {"team": "a", "stack": "new"}
 
 
@@ -66,7 +66,7 @@ def test_fields_that_are_no_longer_declared_are_removed() -> None:
         {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:stopPolicy": {}}}},
         {"manager": "kueue", "fieldsV1": {"f:status": {}}},
     ]
-    (merged,) = with_declared([live], [make_object("ClusterQueue", "q", {"queueingStrategy": "StrictFIFO"})])
+    (merged,) = merge_declared_objects([live], [make_object("ClusterQueue", "q", {"queueingStrategy": "StrictFIFO"})])
     assert merged["spec"] == {"stopPolicy": "Hold", "fairSharing": {}, "queueingStrategy": "StrictFIFO"}
 
 
@@ -74,7 +74,7 @@ def test_the_status_of_a_changed_queue_is_dropped() -> None:
     """The status of an unchanged queue is kept."""
     live = {**make_object("ClusterQueue", "q", {"stopPolicy": "None"}), "status": {"conditions": []}}
     for own, is_kept in ({"stopPolicy": "None"}, True), ({"cohortName": "lab"}, False):
-        (merged,) = with_declared([live], [make_object("ClusterQueue", "q", own)])
+        (merged,) = merge_declared_objects([live], [make_object("ClusterQueue", "q", own)])
         assert ("status" in merged) is is_kept
 
 
@@ -96,18 +96,23 @@ def test_a_run_does_not_compete_with_itself(own: Body) -> None:
         make_workload("bare", "somebody-s"),
     ]
     without = {("research", "train-0123456789"), ("research", "train-0123456789-aaaaaa")}
-    found = snapshot({"Workload": [own, *others]}, Declared(settings), without=without)
+    found = queue_state_after_up({"Workload": [own, *others]}, Declared(settings), ignored_runs=without)
     assert [workload.name for workload in found.pending] == ["elsewhere", "other-run", "bare"]
 
 
 def test_queues_are_unknown_without_the_right_to_read_workloads_or_cohorts() -> None:
     """Workloads use their quota, and cohorts lend it. Nodes are independent of them."""
     for kind in ("Workload", "Cohort", "LimitRange"):
-        assert snapshot({kind: None, "ClusterQueue": []}, Declared(make_settings())).model.cluster_queues is None
-    found = snapshot({"RuntimeClass": None, "Node": [], "ClusterQueue": []}, Declared(make_settings()), grows=True)
+        assert (
+            queue_state_after_up({kind: None, "ClusterQueue": []}, Declared(make_settings())).model.cluster_queues
+            is None
+        )
+    found = queue_state_after_up(
+        {"RuntimeClass": None, "Node": [], "ClusterQueue": []}, Declared(make_settings()), has_autoscaler=True
+    )
     assert found.model.cluster_queues is not None
     assert found.model.nodes == ()
-    assert found.model.grows
+    assert found.model.has_autoscaler
 
 
 def test_a_check_that_up_creates_or_changes_counts_as_active() -> None:
@@ -118,7 +123,7 @@ def test_a_check_that_up_creates_or_changes_counts_as_active() -> None:
     other = make_object("AdmissionCheck", "other", {"controllerName": "example.org/nodes"})
     changed = {**live, "spec": {**live["spec"], "controllerName": "example.org/old"}}
     for found, active in (((), True), ((live,), False), ((changed,), True)):
-        checks = snapshot({"AdmissionCheck": (*found, other)}, declared).model.active_checks
+        checks = queue_state_after_up({"AdmissionCheck": (*found, other)}, declared).model.active_checks
         assert checks == {"nodes": active, "other": False}
 
 
@@ -132,15 +137,15 @@ def test_an_install_replaces_the_running_kueues_configuration() -> None:
         "managedJobsNamespaceSelector": {"matchLabels": {"team": "a"}},
     }
     installed = make_settings(operators=Operators(kueue=make_kueue()))
-    model = snapshot({}, Declared(installed), kueue=running).model
+    model = queue_state_after_up({}, Declared(installed), kueue_configuration=running).model
     assert not (model.fair_sharing)
-    assert not (model.excluded)
+    assert not (model.excluded_prefixes)
     assert not (model.blocks_admission)
-    assert not (model.gates.changed)
+    assert not (model.gates.overrides)
     assert [requirement.key for requirement in model.managed_namespaces] == ["team"]
-    found = snapshot({}, Declared(make_settings(operators=Operators())), kueue=running).model
+    found = queue_state_after_up({}, Declared(make_settings(operators=Operators())), kueue_configuration=running).model
     assert found.fair_sharing
-    assert (found.excluded, found.blocks_admission, found.gates.changed) == (
+    assert (found.excluded_prefixes, found.blocks_admission, found.gates.overrides) == (
         ("example.org/",),
         True,
         {"LendingLimit": False},

@@ -15,11 +15,20 @@ from tests.unit.make import (
 )
 from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import simulate
-from trainstack.kueue.from_objects import declared_model, read_model, read_snapshot
-from trainstack.kueue.model import Admitted, Cohort, LocalQueue, Node, Quota, Requirement, Taint, Workload
+from trainstack.kueue.from_objects import read_model, read_queue_state, stack_model
+from trainstack.kueue.model import (
+    AdmittedWorkload,
+    ClusterNode,
+    Cohort,
+    LocalQueue,
+    Quota,
+    Requirement,
+    Taint,
+    Workload,
+)
 from trainstack.kueue.verdict import Verdict
-from trainstack.kueue.verdicts import declared_verdicts
-from trainstack.kueue.workloads import declared_workloads, read_kueue_workload, read_workload
+from trainstack.kueue.verdicts import stack_verdicts
+from trainstack.kueue.workloads import read_kueue_workload, read_workload, run_workloads
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.queues import ResourceFlavor
@@ -79,8 +88,8 @@ def test_a_model_has_the_values_of_the_objects() -> None:
     quotas = {("f", "cpu"): Quota(1500, 2000, 0)}
     assert model.cohorts == {"lab": Cohort("lab", "root", quotas)}
     queue = (model.cluster_queues or {})["q"]
-    assert (queue.cohort, queue.quotas, queue.strict, queue.stop_policy) == ("lab", quotas, True, "Hold")
-    assert queue.namespaces == (Requirement("team", "In", ("red",)),)
+    assert (queue.cohort, queue.quotas, queue.is_strict_fifo, queue.stop_policy) == ("lab", quotas, True, "Hold")
+    assert queue.namespace_selector == (Requirement("team", "In", ("red",)),)
     assert (queue.preemption.borrow_within_cohort, queue.preemption.borrow_threshold) == (True, 7)
     assert (queue.fungibility.when_can_borrow, queue.fungibility.when_can_preempt) == ("TryNextFlavor", "TryNextFlavor")
     assert queue.checks == ("budget",)
@@ -89,14 +98,14 @@ def test_a_model_has_the_values_of_the_objects() -> None:
     assert model.namespaces == {"ns": {"team": "red", "kubernetes.io/metadata.name": "ns"}}
     assert model.overheads == {"heavy": {"cpu": "250m"}}
     assert model.nodes == (
-        Node("n", {}, (Taint("k", "v", "NoSchedule"),), {"cpu": 4000, "memory": 8 * 2**30}, unschedulable=True),
+        ClusterNode("n", {}, (Taint("k", "v", "NoSchedule"),), {"cpu": 4000, "memory": 8 * 2**30}, unschedulable=True),
     )
 
 
 def test_a_queue_that_selects_no_namespace_is_closed() -> None:
     """A missing selector admits no namespace, an empty one admits all."""
     model = read_model([body("ClusterQueue", "closed", {}), body("ClusterQueue", "open", {"namespaceSelector": {}})])
-    assert {name: queue.namespaces for name, queue in (model.cluster_queues or {}).items()} == {
+    assert {name: queue.namespace_selector for name, queue in (model.cluster_queues or {}).items()} == {
         "closed": None,
         "open": (),
     }
@@ -112,8 +121,8 @@ def test_the_status_of_a_live_queue_counts_only_for_facts_that_no_field_has() ->
     terminating = body("ClusterQueue", "terminating", {}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     message = 'Can\'t admit new workloads: there is no Topology "racks" for TAS flavor "f".'
     bodies = [queue("held", "Stopped", "is stopped"), queue("bare", "TopologyNotFound", message), terminating]
-    model = read_model(bodies, unread=("Topology",))
-    assert {name: queue.inactive for name, queue in (model.cluster_queues or {}).items()} == {
+    model = read_model(bodies, unread_kinds=("Topology",))
+    assert {name: queue.inactive_message for name, queue in (model.cluster_queues or {}).items()} == {
         "held": "",
         "bare": 'there is no Topology "racks" for TAS flavor "f"',
         "terminating": "it is being deleted",
@@ -129,7 +138,7 @@ def test_a_check_may_be_for_some_flavors() -> None:
 
 
 def test_unreadable_objects_are_none_and_not_empty() -> None:
-    model = read_model([], unread=("ClusterQueue", "Node"))
+    model = read_model([], unread_kinds=("ClusterQueue", "Node"))
     assert (model.cluster_queues, model.nodes, model.local_queues) == (None, None, {})
 
 
@@ -142,8 +151,8 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
         make_distributed(name="trained", kind="TrainJob"),
         make_run(name="set", kind="JobSet", managed=False, replicated_jobs=jobs, priority=None),
     )
-    model = declared_model(Declared(settings))
-    found = declared_workloads(Declared(settings), model)
+    model = stack_model(Declared(settings))
+    found = run_workloads(Declared(settings), model)
     assert [(workload.name, workload.path, workload.priority) for workload in found] == [
         ("train", "workloads.runs[train]", 1000),
         ("trained", "workloads.runs[trained]", 1000),
@@ -162,14 +171,14 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
     ]
     assert found[0].pod_sets[1].resources_path == "workloads.runs[train].resources"
     tenant = settings.model_copy(update={"environment": Environment(layers=("training",))})
-    assert [verdict.outcome for verdict in declared_verdicts(Declared(tenant))] == ["unknown"] * 3
+    assert [verdict.outcome for verdict in stack_verdicts(Declared(tenant))] == ["unknown"] * 3
 
 
 def test_a_run_that_cannot_be_built_is_left_out() -> None:
     """Another rule reports the reason."""
     run = make_distributed(kind="TrainJob", env={"PET_NNODES": "2"})
     settings = make_settings(run)
-    assert declared_workloads(Declared(settings), declared_model(Declared(settings))) == ()
+    assert run_workloads(Declared(settings), stack_model(Declared(settings))) == ()
 
 
 def test_the_minimum_count_of_a_job_is_read_from_its_annotation() -> None:
@@ -209,17 +218,17 @@ def test_kueues_workloads_are_admitted_waiting_or_finished() -> None:
         {"cpu": 3000},
     )
     admitted = read_kueue_workload(make_live(conditions=[reserved], admission=admission), make_model())
-    assert isinstance(admitted, Admitted)
-    assert (admitted.cluster_queue, admitted.usage, admitted.evicted) == ("q", {("f", "cpu"): 3000}, False)
-    assert admitted.reserved - admitted.workload.created == 10
+    assert isinstance(admitted, AdmittedWorkload)
+    assert (admitted.cluster_queue, admitted.usage, admitted.is_evicted) == ("q", {("f", "cpu"): 3000}, False)
+    assert admitted.reserved_at - admitted.workload.created == 10
     fewer = make_live(
         conditions=[reserved, {"type": "Evicted", "status": "True"}],
         admission=admission,
         reclaimablePods=[{"name": "main", "count": 2}],
     )
     evicted = read_kueue_workload(fewer, make_model())
-    assert isinstance(evicted, Admitted)
-    assert (evicted.usage, evicted.evicted) == ({("f", "cpu"): 1000}, True)
+    assert isinstance(evicted, AdmittedWorkload)
+    assert (evicted.usage, evicted.is_evicted) == ({("f", "cpu"): 1000}, True)
     assert read_kueue_workload(make_live(conditions=[{"type": "Finished", "status": "True"}]), make_model()) is None
 
 
@@ -230,10 +239,10 @@ def test_a_snapshot_has_admitted_and_waiting_workloads() -> None:
         conditions=[{"type": "QuotaReserved", "status": "True"}],
         admission={"clusterQueue": "q", "podSetAssignments": [assigned]},
     )
-    found = read_snapshot([using, {**make_live(), "metadata": {"name": "next", "namespace": "ns"}}])
+    found = read_queue_state([using, {**make_live(), "metadata": {"name": "next", "namespace": "ns"}}])
     assert [admitted.workload.name for admitted in found.admitted] == ["w"]
     assert [workload.name for workload in found.pending] == ["next"]
-    assert found.model.declared is False
+    assert found.model.is_declared is False
 
 
 def test_paths_of_two_local_queues_with_the_same_name_have_an_index() -> None:
@@ -241,13 +250,13 @@ def test_paths_of_two_local_queues_with_the_same_name_have_an_index() -> None:
     held = {(name, "q"): LocalQueue(name, "q", "q", stop_policy="Hold") for name in ("ns", "other")}
     workload = make_workload(namespace="other")
     for declared, path in ((True, "queues.localQueues[1].stopPolicy"), (False, "LocalQueue other/q spec.stopPolicy")):
-        verdict = simulate(workload, make_model(make_queue(), local_queues=held, declared=declared))
+        verdict = simulate(workload, make_model(make_queue(), local_queues=held, is_declared=declared))
         assert (verdict.outcome, [reason.path for reason in verdict.reasons]) == ("waits", [path])
 
 
 def test_the_path_of_a_cluster_queue_on_hold_is_its_stop_policy() -> None:
     settings = make_settings(make_run(), queues=make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold"),)))
-    (verdict,) = declared_verdicts(Declared(settings))
+    (verdict,) = stack_verdicts(Declared(settings))
     assert (verdict.outcome, verdict.reasons[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
 
 
@@ -255,7 +264,7 @@ def test_objects_without_a_spec_are_read() -> None:
     """Kueue's definitions require neither a spec nor a LocalQueue's cluster queue."""
     bare = {"apiVersion": "kueue.x-k8s.io/v1beta2", "metadata": {"name": "q", "namespace": "ns"}}
     kinds = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Cohort", "AdmissionCheck", "Workload", "Node")
-    state = read_snapshot([{**bare, "kind": kind} for kind in kinds])
+    state = read_queue_state([{**bare, "kind": kind} for kind in kinds])
     assert [queue.cluster_queue for queue in (state.model.local_queues or {}).values()] == [""]
     assert [simulate(workload, state.model).outcome for workload in state.pending] == ["never fits"]
 
@@ -268,8 +277,8 @@ def test_fair_sharing_is_read_from_kueues_configuration() -> None:
         {"fairSharing": {"enable": True}},
         {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}},
     ]
-    assert not any(read_model((), kueue=configuration).fair_sharing for configuration in off)
-    assert all(read_model((), kueue=configuration).fair_sharing for configuration in on)
+    assert not any(read_model((), kueue_configuration=configuration).fair_sharing for configuration in off)
+    assert all(read_model((), kueue_configuration=configuration).fair_sharing for configuration in on)
     objects = (
         body("ClusterQueue", "q", {"fairSharing": {"weight": "500m"}}),
         body("ClusterQueue", "r", {}),
@@ -295,7 +304,7 @@ def test_a_required_affinity_of_a_run_restricts_its_flavors() -> None:
         required = {"nodeSelectorTerms": ({"matchExpressions": (expression,)},)}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
         run = make_run(affinity=Affinity.model_validate(affinity))
-        (found,) = declared_verdicts(Declared(make_settings(run, queues=queues)))
+        (found,) = stack_verdicts(Declared(make_settings(run, queues=queues)))
         return found
 
     assert [pod_set.flavors["cpu"] for pod_set in verdict("fast").assigned] == ["fast"]
@@ -317,7 +326,7 @@ def test_the_pods_of_a_verdict_are_patched(kind: str) -> None:
     jobs = (ReplicatedJob(name="node"),) if kind == "JobSet" else ()
     settings = make_settings(make_run(kind=kind, roles=roles, replicated_jobs=jobs, pod_patch={"spec": spec}))
     declared = Declared(settings)
-    (workload,) = declared_workloads(declared, declared_model(declared))
+    (workload,) = run_workloads(declared, stack_model(declared))
     (pods,) = workload.pod_sets
     assert pods.requests["cpu"] == 1750
     assert pods.selector == {"disk": "fast"}

@@ -11,16 +11,16 @@ from tests.unit.kueue.test_from_objects import body
 from tests.unit.make import make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
-from trainstack.forecast.notes import note
+from trainstack.forecast.notes import note_on_run
 from trainstack.forecast.simulation import simulate as simulate_plan
 from trainstack.forecast.tasks import Duration, Task
 from trainstack.kueue.admission_simulator import AdmissionSimulator, simulate
-from trainstack.kueue.from_objects import declared_model, limit_ranges, read_model, read_snapshot
+from trainstack.kueue.from_objects import merge_limit_ranges, read_model, read_queue_state, stack_model
 from trainstack.kueue.model import Model, Preemption, Workload
 from trainstack.kueue.pod_requests import pod_set
 from trainstack.kueue.verdict import Verdict
-from trainstack.kueue.verdicts import declared_verdicts
-from trainstack.kueue.workloads import declared_workloads
+from trainstack.kueue.verdicts import stack_verdicts
+from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.sections.queues import LocalQueue
 from trainstack.settings.sections.workloads import ReplicatedJob, Resources
 
@@ -39,7 +39,7 @@ def test_a_workload_has_at_most_eight_pod_sets(count: int, outcome: str) -> None
         ReplicatedJob(name=f"job-{number}", resources=Resources(requests={"cpu": "100m"})) for number in range(count)
     )
     run = make_run(kind="JobSet", managed=False, record=None, volumes=(), replicated_jobs=jobs)
-    (verdict,) = declared_verdicts(Declared(make_settings(run)))
+    (verdict,) = stack_verdicts(Declared(make_settings(run)))
     assert verdict.outcome == outcome
     assert [reason.cause for reason in verdict.reasons] == (["pod-sets"] if count > 8 else [])
 
@@ -85,14 +85,14 @@ def test_kueue_manages_the_namespaces_that_its_configuration_selects(
         ),
         body("LocalQueue", "q", {"clusterQueue": "q"}, metadata={"namespace": namespace}),
     ]
-    found = simulate(make_workload(namespace=namespace), read_model(objects, kueue=configuration))
+    found = simulate(make_workload(namespace=namespace), read_model(objects, kueue_configuration=configuration))
     assert found.outcome == outcome
     assert [reason.cause for reason in found.reasons] == ([] if outcome == "fits" else ["namespace-unmanaged"])
 
 
 def test_a_selector_of_the_cluster_queue_closes_it() -> None:
     """The namespace's labels count, also those that the environment does not declare."""
-    closed = replace(QUEUE, cluster_queues={"q": make_queue(namespaces=None)})
+    closed = replace(QUEUE, cluster_queues={"q": make_queue(namespace_selector=None)})
     assert [reason.cause for reason in simulate(make_workload(), closed).reasons] == ["queue-closed"]
 
 
@@ -107,8 +107,8 @@ def test_a_selector_of_the_cluster_queue_closes_it() -> None:
 def test_admission_waits_for_ready_pods(ready: Any, blocks: bool) -> None:
     """With blockAdmission Kueue admits nothing while an admitted workload anywhere is not ready."""
     configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", **({"waitForPodsReady": ready} if ready else {})}
-    model = replace(QUEUE, blocks_admission=read_model([], kueue=configuration).blocks_admission)
-    starting, started = make_admitted("starting", ready=False), make_admitted("started")
+    model = replace(QUEUE, blocks_admission=read_model([], kueue_configuration=configuration).blocks_admission)
+    starting, started = make_admitted("starting", is_ready=False), make_admitted("started")
     workload = make_workload(name="new")
     assert AdmissionSimulator(model, [started]).verdict(workload).outcome == "fits"
     found = AdmissionSimulator(model, [started, starting]).verdict(workload)
@@ -122,20 +122,20 @@ def test_admission_waits_for_ready_pods(ready: Any, blocks: bool) -> None:
 def test_the_older_configuration_blocks_by_default(ready: Any, blocks: bool) -> None:
     """In v1beta1 the default of blockAdmission is the value of `enable`."""
     configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": ready}
-    assert read_model([], kueue=configuration).blocks_admission is blocks
+    assert read_model([], kueue_configuration=configuration).blocks_admission is blocks
 
 
 def test_preemption_does_not_wait_for_ready_pods() -> None:
     """Kueue preempts first, and waits before it admits."""
     queue = make_queue(preemption=Preemption(within_cluster_queue="LowerPriority"))
     model = replace(make_model(queue), blocks_admission=True)
-    found = AdmissionSimulator(model, [make_admitted("low", cpu=4, ready=False)]).verdict(make_workload(priority=1))
+    found = AdmissionSimulator(model, [make_admitted("low", cpu=4, is_ready=False)]).verdict(make_workload(priority=1))
     assert found.outcome == "fits by preempting"
 
 
 def strict(*pending: Workload, priority: int = 0, created: float = 9.0) -> Verdict:
     """Return the verdict on a workload of 1 cpu in a StrictFIFO queue with 4 cpu, 2 of them used."""
-    model = make_model(make_queue(strict=True))
+    model = make_model(make_queue(is_strict_fifo=True))
     simulator = AdmissionSimulator(model, [make_admitted("busy", cpu=2)], pending)
     return simulator.verdict(make_workload(name="new", priority=priority, created=created))
 
@@ -168,13 +168,13 @@ def test_the_forecast_names_the_head_of_a_strict_queue() -> None:
     (queue,) = queues.cluster_queues
     strict_queue = queue.model_copy(update={"queueing_strategy": "StrictFIFO"})
     settings = make_settings(*runs, queues=queues.model_copy(update={"cluster_queues": (strict_queue,)}))
-    outcomes = {verdict.name: verdict.outcome for verdict in declared_verdicts(Declared(settings))}
+    outcomes = {verdict.name: verdict.outcome for verdict in stack_verdicts(Declared(settings))}
     assert outcomes == {"before": "fits", "head": "never fits", "behind": "waits"}
 
 
 def defaulting(**changes: Any) -> Model:
     """Return the model of an environment whose namespace has a queue `default`."""
-    return declared_model(Declared(adopted(**changes)))
+    return stack_model(Declared(adopted(**changes)))
 
 
 def adopted(**changes: Any) -> Any:
@@ -186,20 +186,22 @@ def adopted(**changes: Any) -> Any:
 def test_kueue_puts_a_run_without_a_queue_into_default() -> None:
     """It is queued and needs quota, and the forecast does not start it outside every quota."""
     settings = adopted()
-    (verdict,) = declared_verdicts(Declared(settings))
+    (verdict,) = stack_verdicts(Declared(settings))
     assert (verdict.queue, verdict.outcome) == ("default", "fits")
     (timeline,) = forecast(settings).schedule.timelines
-    assert timeline.task.queued
+    assert timeline.task.is_queued
     assert timeline.spans[0].cluster_queue == "research"
 
 
 def test_kueue_does_not_queue_a_run_of_an_unmanaged_kind() -> None:
     """It does not queue a run with the feature gate off either."""
     pod = adopted(kind="Pod", managed=False, record=None, volumes=())
-    assert declared_workloads(Declared(pod), declared_model(Declared(pod))) == ()
+    assert run_workloads(Declared(pod), stack_model(Declared(pod))) == ()
     model = defaulting()
-    off = replace(model, gates=read_model([], kueue={"featureGates": {"LocalQueueDefaulting": False}}).gates)
-    assert declared_workloads(Declared(adopted()), off) == ()
+    off = replace(
+        model, gates=read_model([], kueue_configuration={"featureGates": {"LocalQueueDefaulting": False}}).gates
+    )
+    assert run_workloads(Declared(adopted()), off) == ()
 
 
 def test_a_global_default_is_the_priority_of_runs_without_one() -> None:
@@ -209,15 +211,15 @@ def test_a_global_default_is_the_priority_of_runs_without_one() -> None:
         body("PriorityClass", "later", value=700, globalDefault=True),
         body("PriorityClass", "other", value=100),
     ]
-    model = replace(defaulting(), default_priority=read_snapshot(classes).model.default_priority)
+    model = replace(defaulting(), default_priority=read_queue_state(classes).model.default_priority)
     without_class, with_class = make_run(priority=None), make_run(name="having")
-    found = declared_workloads(Declared(make_settings(without_class, with_class)), replace(model, local_queues={}))
+    found = run_workloads(Declared(make_settings(without_class, with_class)), replace(model, local_queues={}))
     assert [workload.priority for workload in found] == [500, 1000]
 
 
 def ranged(**resources: dict[str, str]) -> tuple[Model, Workload]:
     """Return a workload of one pod in a namespace with a default request of 500m and a default limit of 1 cpu."""
-    bounds = limit_ranges([{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "500m"}}])
+    bounds = merge_limit_ranges([{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "500m"}}])
     model = make_model(make_queue(), limit_ranges={"ns": bounds})
     template = {"spec": {"containers": [{"name": "one", "resources": resources}]}}
     return model, make_workload(pod_set("main", 1, template, "ns", model), name="ranged")
@@ -236,7 +238,7 @@ def test_pods_above_a_default_limit_never_run_and_hold_quota() -> None:
     )
     holding, waiting = schedule.timelines
     assert (holding.start, holding.spans[0].usage, waiting.spans) == (None, {("cpu", "cpu"): 3000}, ())
-    assert note(holding, schedule, AdmissionSimulator(model)) == (
+    assert note_on_run(holding, schedule, AdmissionSimulator(model)) == (
         "container one requests more cpu than the default limit of the namespace's LimitRange: the API server refuses "
         "its pods, and it holds its quota"
     )
@@ -250,11 +252,11 @@ def test_a_default_request_above_the_own_limit_delays_the_admission() -> None:
         "attempts, and admits the run when other workloads of the queue or cohort end"
     )
     assert reasons(simulate(workload, model)) == ("waits", [message])
-    strict_model = replace(model, cluster_queues={"q": make_queue(strict=True)})
+    strict_model = replace(model, cluster_queues={"q": make_queue(is_strict_fifo=True)})
     found = simulate(workload, strict_model)
     assert (found.outcome, found.usage) == ("fits", {("cpu", "cpu"): 500})
     schedule = simulate_plan([Task(workload=workload, duration=Duration(5.0, "declared"))], model)
-    assert note(schedule.timelines[0], schedule, AdmissionSimulator(model)) == (
+    assert note_on_run(schedule.timelines[0], schedule, AdmissionSimulator(model)) == (
         "container one has a limit of cpu below the default request of the LimitRange: Kueue may admit it later, when "
         "other workloads end"
     )

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from trainstack.cli.kueue_judge import JudgeProgram
-from trainstack.kueue.from_objects import read_snapshot
-from trainstack.kueue.judge_cases import case
+from trainstack.kueue.from_objects import read_queue_state
+from trainstack.kueue.judge_cases import judge_case
 from trainstack.kueue.placement import JudgeError
 
 Body = dict[str, Any]
@@ -22,7 +22,7 @@ OBJECTS: tuple[Body, ...] = (
 
 def objects_of(kind: str, *objects: Body, pods: tuple[Body, ...] = ()) -> list[Body]:
     """Return the objects of a kind in a case."""
-    found = case(read_snapshot([*OBJECTS, *objects]), pods, [], idle=False)
+    found = judge_case(read_queue_state([*OBJECTS, *objects]), pods, [], idle=False)
     return [body for body in found["objects"] if body["kind"] == kind]
 
 

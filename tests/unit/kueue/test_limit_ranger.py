@@ -10,8 +10,8 @@ import pytest
 from tests.seeds import chosen_seed
 from tests.unit.kueue.make import make_model
 from trainstack.kueue.booking import amounts_booked_otherwise
-from trainstack.kueue.from_objects import limit_ranges
-from trainstack.kueue.limit_ranger import created_requests, refusals
+from trainstack.kueue.from_objects import merge_limit_ranges
+from trainstack.kueue.limit_ranger import refusals, requests_at_creation
 
 SEED = chosen_seed("TRAINSTACK_SEARCH_SEED")
 Amounts = dict[str, int | None]
@@ -38,7 +38,7 @@ def test_every_amount_that_kueue_books_otherwise_is_found_and_no_other() -> None
     seen = set()
     for request, limit, default, default_request in itertools.product(choices, repeat=4):
         item = without_missing("cpu", {"default": default, "defaultRequest": default_request})
-        model = make_model(limit_ranges={"ns": limit_ranges([{"type": "Container", **item}])})
+        model = make_model(limit_ranges={"ns": merge_limit_ranges([{"type": "Container", **item}])})
         spec = {"containers": [container(**without_missing("cpu", {"requests": request, "limits": limit}))]}
         booked = first(request, default_request, default, limit)
         requested = first(request, limit, default_request, default)
@@ -70,7 +70,7 @@ def test_a_pod_that_a_limit_range_refuses_is_found_and_no_other() -> None:
                 and (requested is None or limit is None or Fraction(limit, requested) > 2),
             )
         )
-        found = list(refusals(spec, limit_ranges([{"type": "Pod", **without_missing("cpu", bounds)}])))
+        found = list(refusals(spec, merge_limit_ranges([{"type": "Pod", **without_missing("cpu", bounds)}])))
         assert bool(found) is refused, (SEED, spec, bounds, found)
         seen.add(refused)
     assert seen == {True, False}
@@ -100,7 +100,7 @@ def test_a_pod_that_a_limit_range_refuses_is_found_and_no_other() -> None:
 )
 def test_each_container_is_compared(item: dict[str, Any], resources: dict[str, Any], problem: str) -> None:
     """Also init containers, and with the defaults that a LimitRange has from its bounds."""
-    bounds = limit_ranges([{"type": "Container", **item}])
+    bounds = merge_limit_ranges([{"type": "Container", **item}])
     spec = {
         "initContainers": [container("first", **resources)],
         "containers": [container(**resources), container("fine", requests={"cpu": "2"}, limits={"cpu": "2"})],
@@ -113,7 +113,9 @@ def test_a_limit_of_a_whole_pod_is_its_request_where_no_container_requests_the_r
         "resources": {"limits": {"cpu": "4", "memory": "2Gi"}},
         "containers": [container(requests={"memory": "1Gi"})],
     }
-    assert created_requests(spec, ()) == {"cpu": 4 * 10**9, "memory": 2**30 * 10**9}
-    assert list(amounts_booked_otherwise(spec, "ns", make_model(excluded=("c",)))) == []
+    assert requests_at_creation(spec, ()) == {"cpu": 4 * 10**9, "memory": 2**30 * 10**9}
+    assert list(amounts_booked_otherwise(spec, "ns", make_model(excluded_prefixes=("c",)))) == []
     (pods,) = ({"type": "Pod", "max": {"cpu": "2"}},)
-    assert list(refusals(spec, limit_ranges([pods]))) == ["a pod has more cpu than the namespace's LimitRange allows"]
+    assert list(refusals(spec, merge_limit_ranges([pods]))) == [
+        "a pod has more cpu than the namespace's LimitRange allows"
+    ]

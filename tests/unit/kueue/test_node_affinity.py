@@ -3,7 +3,7 @@
 import pytest
 
 from trainstack.kueue.model import Requirement, Taint, Toleration
-from trainstack.kueue.node_affinity import matches, selected, suits, untolerated
+from trainstack.kueue.node_affinity import find_untolerated_taint, matches, selector_matches, suits
 
 SPOT = Taint("kind", "spot", "NoSchedule")
 
@@ -22,14 +22,14 @@ SPOT = Taint("kind", "spot", "NoSchedule")
 )
 def test_a_toleration_fits_key_value_and_effect(toleration: Toleration, tolerated: bool) -> None:
     """Missing fields match any value."""
-    assert untolerated([SPOT], [toleration]) == (None if tolerated else SPOT)
+    assert find_untolerated_taint([SPOT], [toleration]) == (None if tolerated else SPOT)
 
 
 def test_a_prefer_no_schedule_taint_is_ignored() -> None:
     """Only NoSchedule and NoExecute count; the first untolerated taint is returned."""
     prefers, evicts = Taint("kind", "spot", "PreferNoSchedule"), Taint("drain", "", "NoExecute")
-    assert untolerated([prefers], []) is None
-    assert untolerated([prefers, evicts, SPOT], []) == evicts
+    assert find_untolerated_taint([prefers], []) is None
+    assert find_untolerated_taint([prefers, evicts, SPOT], []) == evicts
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_expression(operator: str, values: tuple[str, ...], labels: dict[str,
 
 
 def test_an_empty_selector_selects_all_and_a_missing_one_nothing() -> None:
-    assert (selected((), {}), selected(None, {})) == (True, False)
+    assert (selector_matches((), {}), selector_matches(None, {})) == (True, False)
 
 
 def test_only_the_labels_of_the_groups_flavors_are_compared() -> None:

@@ -1,17 +1,17 @@
 """Node shapes: affinities, sizes and unknown nodes."""
 
-from trainstack.kueue.model import Model, Node, PodSet, Requirement, Workload
-from trainstack.kueue.node_capacity import oversized
+from trainstack.kueue.model import ClusterNode, Model, PodSet, Requirement, Workload
+from trainstack.kueue.node_capacity import unplaceable_pods
 
 
-def make_node(name: str, **labels: str) -> Node:
+def make_node(name: str, **labels: str) -> ClusterNode:
     """Return a node with 2 cores."""
-    return Node(name, labels, (), {"cpu": 2000})
+    return ClusterNode(name, labels, (), {"cpu": 2000})
 
 
-def make_model(*nodes: Node, grows: bool = False) -> Model:
+def make_model(*nodes: ClusterNode, grows: bool = False) -> Model:
     """Return a cluster with these nodes and no queues."""
-    return Model(flavors={}, cluster_queues={}, local_queues={}, nodes=nodes, grows=grows)
+    return Model(flavors={}, cluster_queues={}, local_queues={}, nodes=nodes, has_autoscaler=grows)
 
 
 def make_workload(*terms: tuple[Requirement, ...], cpu: int = 1000, count: int = 1) -> Workload:
@@ -27,7 +27,7 @@ def needs(key: str, operator: str, *values: str) -> Requirement:
 
 def messages(workload: Workload, model: Model) -> list[str]:
     """Return the messages of the reasons."""
-    return [reason.message for reason in oversized(workload, (), model)]
+    return [reason.message for reason in unplaceable_pods(workload, (), model)]
 
 
 def test_all_expressions_of_one_term_must_match() -> None:
@@ -36,7 +36,7 @@ def test_all_expressions_of_one_term_must_match() -> None:
     ssd, hdd, of_b = needs("disk", "In", "ssd"), needs("disk", "In", "hdd"), needs("pool", "In", "b")
     assert messages(make_workload((ssd,), (hdd,)), model) == []
     assert messages(make_workload((ssd, needs("pool", "Exists"))), model) == []
-    (reason,) = oversized(make_workload((ssd, of_b), (hdd,)), (), model)
+    (reason,) = unplaceable_pods(make_workload((ssd, of_b), (hdd,)), (), model)
     assert (reason.cause, reason.path) == ("shape", "run.nodeSelector")
     assert reason.message == (
         "no node has the labels that the pods select (disk In, disk In, pool In); existing labels: disk=ssd, pool=a"

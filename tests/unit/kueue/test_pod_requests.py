@@ -9,7 +9,7 @@ import pytest
 from tests.seeds import chosen_seed
 from tests.unit.kueue.make import make_model, make_queue, make_workload
 from trainstack.kueue.admission_simulator import simulate
-from trainstack.kueue.from_objects import limit_ranges, read_model
+from trainstack.kueue.from_objects import merge_limit_ranges, read_model
 from trainstack.kueue.model import LimitRange, Model, Requirement, Toleration
 from trainstack.kueue.pod_requests import pod_set
 
@@ -97,7 +97,7 @@ def test_pod_level_requests_replace_those_of_the_containers() -> None:
 
 def test_a_limit_range_sets_missing_values_of_a_container() -> None:
     """Its default request has precedence over the container's limit; its default limit is the last default."""
-    (bounds,) = limit_ranges(
+    (bounds,) = merge_limit_ranges(
         [{"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}]
     )
     model = make_model(limit_ranges={"ns": (bounds,)})
@@ -130,7 +130,7 @@ def test_pods_that_kueue_refuses_without_regard_to_quota(refused: dict[str, Any]
 
 def test_a_limit_range_may_bound_whole_pods() -> None:
     """Their overhead counts."""
-    model = make_model(limit_ranges={"ns": limit_ranges([{"type": "Pod", "max": {"cpu": "2"}}])})
+    model = make_model(limit_ranges={"ns": merge_limit_ranges([{"type": "Pod", "max": {"cpu": "2"}}])})
     spec = {"containers": [container(requests={"cpu": "2"})], "overhead": {"cpu": "1"}}
     (fault,) = pod_set("main", 1, {"spec": spec}, "ns", model).faults
     assert fault == "a pod has more cpu than the namespace's LimitRange allows"
@@ -140,7 +140,7 @@ def test_several_limit_ranges_are_merged() -> None:
     """The tightest bounds and the first defaults count; a maximum is a default limit, which is a default request."""
     first = {"type": "Container", "max": {"cpu": "4"}, "min": {"cpu": "1"}}
     second = {"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "1"}}
-    (merged,) = limit_ranges([first, second])
+    (merged,) = merge_limit_ranges([first, second])
     assert (merged.minimum["cpu"], merged.maximum["cpu"]) == (10**9, 2 * 10**9)
     assert (merged.default_limits["cpu"], merged.default_requests["cpu"]) == (4 * 10**9, 4 * 10**9)
 
@@ -148,7 +148,7 @@ def test_several_limit_ranges_are_merged() -> None:
 def test_excluded_resources_are_not_counted() -> None:
     """Prefixes of resource names exclude them."""
     requesting = container(requests={"cpu": "1", "example.com/nic": "2", "example.com/gpu": "1"})
-    model = read_model((), kueue={"resources": {"excludeResourcePrefixes": ["example.com/n"]}})
+    model = read_model((), kueue_configuration={"resources": {"excludeResourcePrefixes": ["example.com/n"]}})
     assert requests({"containers": [requesting]}, model) == {"cpu": 1000, "example.com/gpu": 1}
 
 
@@ -156,7 +156,7 @@ def test_transformed_resources_are_counted() -> None:
     """The outputs replace the input or are added to it; parts of a unit are transformed too."""
     slices = {"input": "nvidia.com/mig-1g.5gb", "strategy": "Replace", "outputs": {"example.com/memory": "5Gi"}}
     cores = {"input": "cpu", "outputs": {"example.com/credits": "1500m"}}
-    model = read_model((), kueue={"resources": {"transformations": [slices, cores]}})
+    model = read_model((), kueue_configuration={"resources": {"transformations": [slices, cores]}})
     requesting = container(requests={"cpu": "1500m", "nvidia.com/mig-1g.5gb": "2"})
     assert requests({"containers": [requesting]}, model, count=2) == {
         "cpu": 3000,
@@ -193,11 +193,11 @@ def test_transformed_requests_are_those_of_every_order_or_unsettled() -> None:
         ]
         orders = itertools.permutations(requested.items())
         possible = [as_kueue_would(dict(order), transformations) for order in orders]
-        model = read_model((), kueue={"resources": {"transformations": transformations}})
+        model = read_model((), kueue_configuration={"resources": {"transformations": transformations}})
         spec = {"containers": [container(requests={name: str(number) for name, number in requested.items()})]}
         found = pod_set("main", 1, {"spec": spec}, "ns", model)
         differs = any(one != possible[0] for one in possible)
-        assert bool(found.unsettled) is differs, (SEED, requested, transformations)
+        assert bool(found.ambiguous_resources) is differs, (SEED, requested, transformations)
         assert differs or found.requests == possible[0], (SEED, requested, transformations)
         seen.add(differs)
     assert seen == {True, False}
@@ -205,7 +205,7 @@ def test_transformed_requests_are_those_of_every_order_or_unsettled() -> None:
 
 def test_a_verdict_on_unsettled_requests_is_unknown() -> None:
     memory = {"input": "cpu", "strategy": "Retain", "outputs": {"memory": "1Gi"}}
-    transformations = read_model((), kueue={"resources": {"transformations": [memory]}}).transformations
+    transformations = read_model((), kueue_configuration={"resources": {"transformations": [memory]}}).transformations
     model = make_model(make_queue(quotas={"cpu": {"cpu": "4", "memory": "8Gi"}}), transformations=transformations)
     template = {"spec": {"containers": [container(requests={"cpu": "1", "memory": "1Gi"})]}}
     verdict = simulate(make_workload(pod_set("main", 1, template, "ns", model)), model)
@@ -236,5 +236,5 @@ def test_the_scheduling_constraints_of_pods_are_read() -> None:
         Toleration("kind", "Exists", "", "NoSchedule"),
         Toleration("", "Equal", "v", ""),
     )
-    assert found.topology
-    assert not pod_set("main", 1, {"spec": spec}, "ns", make_model()).topology
+    assert found.requests_topology
+    assert not pod_set("main", 1, {"spec": spec}, "ns", make_model()).requests_topology

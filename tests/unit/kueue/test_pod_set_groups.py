@@ -82,7 +82,7 @@ def test_a_group_is_read_from_a_topology_request_or_annotations() -> None:
     body = {"metadata": {"name": "w", "namespace": "ns"}, "spec": {"podSets": [live]}}
     read = read_kueue_workload(body, make_model(make_queue()))
     assert isinstance(read, Workload)
-    assert (read.pod_sets[0].group, read.pod_sets[0].topology) == ("g", False)
+    assert (read.pod_sets[0].group, read.pod_sets[0].requests_topology) == ("g", False)
     group, required = {"kueue.x-k8s.io/podset-group-name": "g"}, {"kueue.x-k8s.io/podset-required-topology": "rack"}
     for annotations, name in ({**group, **required}, "g"), (group, ""):
         pods = pod_set(

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.kueue.make import make_admitted, make_model, make_pods, make_queue, make_workload
 from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.model import (
-    Admitted,
+    AdmittedWorkload,
     ClusterQueue,
     Cohort,
     Flavor,
@@ -22,7 +22,7 @@ LOWER = Preemption(within_cluster_queue="LowerPriority")
 RECLAIMS = Preemption(reclaim_within_cohort="Any")
 
 
-def evicted(workload: Workload, model: Model, *admitted: Admitted) -> list[str]:
+def evicted(workload: Workload, model: Model, *admitted: AdmittedWorkload) -> list[str]:
     """Return the sorted names of the preempted workloads."""
     return sorted(key.partition("/")[2] for key in simulate(workload, model, admitted=admitted).preempts)
 
@@ -37,10 +37,10 @@ def test_the_lowest_priority_is_preempted_first_and_of_equal_ones_the_latest() -
     """As few workloads as needed are preempted."""
     workload = make_workload(make_pods(cpu=1), priority=9)
     admitted = [
-        make_admitted("low", priority=1, reserved=1.0),
-        make_admitted("old", priority=2, reserved=2.0),
-        make_admitted("new", priority=2, reserved=3.0),
-        make_admitted("other", priority=3, reserved=4.0),
+        make_admitted("low", priority=1, reserved_at=1.0),
+        make_admitted("old", priority=2, reserved_at=2.0),
+        make_admitted("new", priority=2, reserved_at=3.0),
+        make_admitted("other", priority=3, reserved_at=4.0),
     ]
     model = make_model(make_queue(preemption=LOWER))
     assert evicted(workload, model, *admitted) == ["low"]
@@ -111,7 +111,7 @@ def test_a_borrowing_queue_preempts_others_only_with_borrow_within_cohort() -> N
 def test_a_queue_that_no_longer_borrows_is_not_preempted_further() -> None:
     """After the first of two borrowers the queue is within its quota; without other quota the workload waits."""
     workload = make_workload(make_pods(cpu=3))
-    admitted = [make_admitted("one", "r", cpu=2, reserved=1.0), make_admitted("two", "r", cpu=2, reserved=2.0)]
+    admitted = [make_admitted("one", "r", cpu=2, reserved_at=1.0), make_admitted("two", "r", cpu=2, reserved_at=2.0)]
     assert evicted(workload, make_pair(3, 2), *admitted) == ["two"]
     assert simulate(workload, make_pair(3, 2), admitted=admitted).outcome == "fits by preempting"
     larger = make_model(
@@ -139,7 +139,7 @@ def test_evicted_workloads_are_preempted_before_all_others() -> None:
     """Their quota is released anyway."""
     admitted = [
         make_admitted("low", cpu=2, priority=1),
-        make_admitted("evicted", cpu=2, priority=8, evicted=True),
+        make_admitted("evicted", cpu=2, priority=8, is_evicted=True),
     ]
     assert evicted(
         make_workload(make_pods(cpu=2), priority=9), make_model(make_queue(preemption=LOWER)), *admitted

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainstack.kueue.quantities import value
+from trainstack.kueue.quantities import resource_value
 from trainstack.settings.values.quantities import MAX, amount, stored
 
 TABLE: dict[str, tuple[int, int]] = {
@@ -150,14 +150,14 @@ REFUSED = (
 
 def test_kueue_counts_what_kubernetes_parses() -> None:
     """Memory by `Value()` and cpu by `MilliValue()`, with their results for an amount beyond 64 bits."""
-    assert {text: (value("memory", text), value("cpu", text)) for text in TABLE} == TABLE
+    assert {text: (resource_value("memory", text), resource_value("cpu", text)) for text in TABLE} == TABLE
 
 
 def test_other_text_is_refused() -> None:
     """The API server refuses it too."""
     for text in REFUSED:
         with pytest.raises(ValueError, match=f"^{re.escape(repr(text))} is not a quantity"):
-            value("memory", text)
+            resource_value("memory", text)
 
 
 NUMBERS = st.from_regex(r"[0-9]{1,9}(\.[0-9]{0,3})?|\.[0-9]{1,3}", fullmatch=True)
@@ -175,6 +175,6 @@ def test_a_sign_changes_only_the_sign(number: str, suffix: str, sign: str) -> No
 def test_an_amount_within_64_bits_is_exact(number: int, suffix: str) -> None:
     """A larger one is still an integer of 64 bits."""
     factor = {"": 1, "k": 1000, "Ki": 2**10, "Gi": 2**30, "E": 10**18, "Ei": 2**60}[suffix]
-    counted = value("memory", f"{number}{suffix}")
+    counted = resource_value("memory", f"{number}{suffix}")
     assert counted == number * factor if number * factor <= MAX else abs(counted) <= MAX + 1
     assert stored(f"{number}{suffix}").exact == Fraction(number * factor)

@@ -13,9 +13,9 @@ from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Flavor, FlavorFungibility, ResourceGroup, Transformation
-from trainstack.kueue.releases import is_modelled
+from trainstack.kueue.releases import is_modeled
 from trainstack.kueue.verdict import Verdict
-from trainstack.kueue.verdicts import declared_verdicts
+from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.settings.sections.operators import Operators
 
 
@@ -34,14 +34,14 @@ from trainstack.settings.sections.operators import Operators
     ],
 )
 def test_a_release_is_modelled_by_its_minor(release: str, modelled: bool) -> None:
-    assert is_modelled(release) is modelled
+    assert is_modeled(release) is modelled
 
 
 def test_a_declared_release_that_is_not_modelled_makes_every_verdict_unknown() -> None:
     kueue = make_kueue().model_copy(update={"manifest": make_manifest(version="v0.18.0")})
     settings = make_settings(make_run(), operators=Operators(kueue=kueue))
     assert "the plan models Kueue v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the runs" in forecast(settings).notes
-    (verdict,) = declared_verdicts(Declared(settings))
+    (verdict,) = stack_verdicts(Declared(settings))
     assert (verdict.name, verdict.outcome) == ("train", "unknown")
     assert [reason.message for reason in verdict.reasons] == [
         "the verdict models Kueue v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the run"
@@ -104,8 +104,8 @@ def test_fair_sharing_of_an_unknown_release_is_not_modelled(release: str, unknow
 def test_gates_are_those_of_the_release() -> None:
     """The releases have different defaults, and one lacks a gate."""
     gates = {"AdmissionFairSharing": True, "ReclaimablePods": True}
-    assert read_model([], kueue={"featureGates": gates}, release="v0.15.2").gates.changed == {}
-    assert read_model([], kueue={"featureGates": gates}, release="v0.14.0").gates.changed == gates
+    assert read_model([], kueue_configuration={"featureGates": gates}, release="v0.15.2").gates.overrides == {}
+    assert read_model([], kueue_configuration={"featureGates": gates}, release="v0.14.0").gates.overrides == gates
 
 
 def test_queues_of_v0_14_are_read_in_v1beta1() -> None:
@@ -119,7 +119,7 @@ def test_queues_of_v0_14_are_read_in_v1beta1() -> None:
     model = read_model([body], release="v0.14.0")
     queue = (model.cluster_queues or {})["q"]
     assert (queue.cohort, queue.fungibility) == ("lab", FlavorFungibility("MayStopSearch", "MayStopSearch"))
-    assert model.unmodelled == {}
+    assert model.unmodeled_fields == {}
 
 
 def test_pods_without_a_flavor_have_no_verdict_since_v0_16() -> None:
@@ -165,7 +165,7 @@ def test_quota_of_transformations_needs_no_topology_since_v0_17(release: str, ca
         transformations={"cpu": Transformation({"x": 1}, replaces=False)},
         release=release_of(release),
     )
-    pods = replace(make_pods(cpu=1, x=1), topology=True, own_resources=own)
+    pods = replace(make_pods(cpu=1, x=1), requests_topology=True, own_resources=own)
     found = simulate(make_workload(pods), model)
     if own == {"cpu"}:
         assert {reason.cause for reason in found.reasons} == {cause}
@@ -185,7 +185,7 @@ def test_the_number_of_pods_needs_no_topology_since_v0_17(release: str, outcome:
         topologies={"racks": ("rack",)},
         release=release_of(release),
     )
-    pods = replace(make_pods(cpu=1), topology=True, own_resources=frozenset({"cpu"}))
+    pods = replace(make_pods(cpu=1), requests_topology=True, own_resources=frozenset({"cpu"}))
     assert simulate(make_workload(pods), model).outcome == outcome
 
 

@@ -95,7 +95,7 @@ def test_cyclic_cohorts_are_detected() -> None:
     """The lookup does not loop; cohorts below a cycle count as cyclic."""
     cohorts = (Cohort("a", "b"), Cohort("b", "a"), Cohort("below", "a"), Cohort("c"))
     tree = CohortTree(make_model(make_pool("q", "below", 2), make_pool("r", "c", 2), cohorts=cohorts))
-    assert [tree.cyclic(name) for name in ("a", "b", "below", "c")] == [True, True, True, False]
+    assert [tree.is_cyclic(name) for name in ("a", "b", "below", "c")] == [True, True, True, False]
     assert tree.potential_available("q", "cpu", "cpu") == 2000
 
 

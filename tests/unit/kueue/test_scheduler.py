@@ -41,7 +41,7 @@ def test_small_workloads_pass_one_that_does_not_fit_unless_the_queue_is_strict()
     """They do so in a BestEffortFIFO queue, not in a StrictFIFO queue."""
     runs = [make_run("large", 9, created=1.0), make_run("small", 1, created=2.0)]
     assert settled(make_model(make_queue()), *runs) == ["+small"]
-    assert settled(make_model(make_queue(strict=True)), *runs) == []
+    assert settled(make_model(make_queue(is_strict_fifo=True)), *runs) == []
 
 
 def test_a_head_that_does_not_borrow_is_admitted_before_one_that_does() -> None:
@@ -58,7 +58,7 @@ def test_finished_workloads_release_quota_for_others() -> None:
     for run in (make_run("one", 4), make_run("two", 4, created=1.0), make_run("three", 3, "r", created=2.0)):
         scheduler.submit(run)
     assert events_of(scheduler) == ["+one"]
-    assert [workload.name for workload in scheduler.waiting()] == ["two", "three"]
+    assert [workload.name for workload in scheduler.waiting_workloads()] == ["two", "three"]
     scheduler.finish("ns/one")
     assert events_of(scheduler) == ["+two"]
     scheduler.finish("ns/two")
@@ -76,7 +76,7 @@ def test_an_evicted_workload_waits_again() -> None:
     assert events_of(scheduler) == ["+low"]
     scheduler.submit(make_run("high", 3, priority=5))
     events = scheduler.settle(7.0)
-    assert [(event.kind, event.key, event.by, event.at) for event in events] == [
+    assert [(event.kind, event.key, event.preemptor, event.time) for event in events] == [
         ("evicted", "ns/low", "ns/high", 7.0),
         ("admitted", "ns/high", "", 7.0),
     ]
@@ -99,7 +99,7 @@ def test_a_queue_that_cannot_reclaim_its_quota_does_not_lend_it_while_its_head_w
     """The head of a strict queue waits for quota that its queue uses; with `Any` others may borrow the rest."""
 
     def admitted(preemption: Preemption) -> list[str]:
-        own = make_queue("q", {"cpu": {"cpu": 4}}, "lab", strict=True, preemption=preemption)
+        own = make_queue("q", {"cpu": {"cpu": 4}}, "lab", is_strict_fifo=True, preemption=preemption)
         model = make_model(own, make_queue("r", {"cpu": {"cpu": 1}}, "lab"))
         scheduler = Scheduler(model, [make_admitted("used", "q", cpu=2)])
         scheduler.submit(make_run("own", 4, "q"))
@@ -113,7 +113,7 @@ def test_a_queue_that_cannot_reclaim_its_quota_does_not_lend_it_while_its_head_w
 def test_workloads_of_closed_queues_and_queues_on_hold_wait() -> None:
     """No other workload waits for them."""
     model = make_model(
-        make_queue("q", namespaces=(Requirement("team", "In", ("red",)),)),
+        make_queue("q", namespace_selector=(Requirement("team", "In", ("red",)),)),
         make_queue("r", stop_policy="Hold"),
         make_queue("s"),
     )
@@ -122,9 +122,9 @@ def test_workloads_of_closed_queues_and_queues_on_hold_wait() -> None:
     for name in ("q", "r", "t", "nowhere"):
         scheduler.submit(make_run(name, queue=name))
     assert events_of(scheduler) == []
-    assert [workload.name for workload in scheduler.waiting()] == ["q", "r", "t", "nowhere"]
+    assert [workload.name for workload in scheduler.waiting_workloads()] == ["q", "r", "t", "nowhere"]
     scheduler.finish("ns/r")
-    assert [workload.name for workload in scheduler.waiting()] == ["q", "t", "nowhere"]
+    assert [workload.name for workload in scheduler.waiting_workloads()] == ["q", "t", "nowhere"]
 
 
 def test_thousands_of_equal_workloads_cost_one_attempt() -> None:
@@ -136,7 +136,7 @@ def test_thousands_of_equal_workloads_cost_one_attempt() -> None:
     for number in range(2, 200):
         scheduler.finish(f"ns/r{number - 2}")
         assert events_of(scheduler) == [f"+r{number}"]
-    assert len(scheduler.waiting()) == 4800
+    assert len(scheduler.waiting_workloads()) == 4800
 
 
 def test_of_workloads_admitted_at_one_instant_the_last_is_preempted_first() -> None:
@@ -164,9 +164,9 @@ def test_endless_mutual_evictions_are_reported_or_end() -> None:
     while done := scheduler.advance(0.0):
         events += len(done)
     assert 60 < events < 1000
-    first = next(iter(scheduler.waiting()))
+    first = next(iter(scheduler.waiting_workloads()))
     scheduler.finish(first.key)
-    assert first not in scheduler.waiting()
+    assert first not in scheduler.waiting_workloads()
 
 
 def test_paced_cycles_take_time_and_stop_at_the_next_event() -> None:
@@ -180,7 +180,7 @@ def test_paced_cycles_take_time_and_stop_at_the_next_event() -> None:
         return scheduler
 
     (event,) = crowded().advance(5.0)
-    assert (event.key, round(event.at, 3)) == ("ns/small", 5.327)
+    assert (event.key, round(event.time, 3)) == ("ns/small", 5.327)
     waiting = crowded()
     assert waiting.advance(5.0, until=5.3) == []
     waiting.finish("ns/used")
@@ -197,7 +197,7 @@ def test_all_workloads_are_tried_again_shortly_after_one_has_finished() -> None:
     scheduler.finish("ns/gone")
     (event,) = scheduler.advance(5.0)
     # Two are tried at 5.0, and all again from 5.1 on.
-    assert (event.key, round(event.at, 3)) == ("ns/small", 6.1)
+    assert (event.key, round(event.time, 3)) == ("ns/small", 6.1)
 
 
 def test_an_eviction_takes_time_and_the_preemptor_is_tried_meanwhile() -> None:
@@ -205,12 +205,12 @@ def test_an_eviction_takes_time_and_the_preemptor_is_tried_meanwhile() -> None:
     scheduler = Scheduler(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], paced=True)
     scheduler.submit(make_run("high", 3, priority=9))
     (evicted,) = scheduler.advance(0.0)
-    assert (evicted.kind, evicted.key, evicted.at) == ("evicted", "ns/low", 0.0)
+    assert (evicted.kind, evicted.key, evicted.time) == ("evicted", "ns/low", 0.0)
     assert scheduler.advance(0.0, until=0.4) == []
     (admitted,) = scheduler.advance(0.4)
     # Its cycles were 1, 2, 4, … 64, 100 ms apart.
-    assert (admitted.kind, admitted.key, round(admitted.at, 3)) == ("admitted", "ns/high", 0.427)
-    assert [workload.key for workload in scheduler.waiting()] == ["ns/low"]
+    assert (admitted.kind, admitted.key, round(admitted.time, 3)) == ("admitted", "ns/high", 0.427)
+    assert [workload.key for workload in scheduler.waiting_workloads()] == ["ns/low"]
 
 
 def test_a_preemptor_stays_the_head_until_it_is_admitted() -> None:
@@ -257,4 +257,4 @@ def test_a_workload_without_a_reservation_does_not_delay_others() -> None:
         sets = [make_pods(f"set{index}", cpu=2) for index in range(3)]
         scheduler.submit(make_workload(*sets, queue="r", name=f"large{number}", created=float(number)))
     (event,) = scheduler.advance(0.0)
-    assert (event.key, event.at) == ("ns/borrower", 0.0)
+    assert (event.key, event.time) == ("ns/borrower", 0.0)

@@ -67,10 +67,10 @@ def drawn_queue(draw: Random, groups: tuple[ResourceGroup, ...]) -> dict[str, An
             (flavor, resource): quota(resource)
             for group in groups
             for flavor in group.flavors
-            for resource in group.covered
+            for resource in group.covered_resources
         },
         "cohort": draw.choice(("lab", "lab", "below", "apart", None)),
-        "strict": draw.random() < 0.2,
+        "is_strict_fifo": draw.random() < 0.2,
         "preemption": Preemption(
             within_cluster_queue=draw.choice(policies[:3]),
             reclaim_within_cohort=reclaim,
@@ -107,11 +107,11 @@ def course(model: Model, workloads: list[Workload], later: int, eviction_cycles:
     for turn in range(2 * len(waiting)):
         until = (turn + 1) * SECONDS
         while len(events) < 300 and (new := scheduler.advance(now, until)):
-            events += [(event.kind, event.key, round(event.at, 6), event.by) for event in new]
+            events += [(event.kind, event.key, round(event.time, 6), event.preemptor) for event in new]
             evicted = {event.key for event in new if event.kind == "evicted"}
             running = [key for key in running if key not in evicted]
             running += [event.key for event in new if event.kind == "admitted"]
-            now = new[-1].at
+            now = new[-1].time
         now = until
         if turn < later:
             scheduler.submit(waiting[at_once + turn])

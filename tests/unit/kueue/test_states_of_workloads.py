@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.kueue.make import make_admitted, make_model, make_queue, make_workload
 from trainstack.kueue.admission_simulator import simulate
-from trainstack.kueue.from_objects import read_model, read_snapshot
-from trainstack.kueue.model import Admitted, Model, Preemption, Workload
+from trainstack.kueue.from_objects import read_model, read_queue_state
+from trainstack.kueue.model import AdmittedWorkload, Model, Preemption, Workload
 from trainstack.kueue.scheduler import Scheduler
 from trainstack.kueue.workloads import read_kueue_workload
 
@@ -39,12 +39,12 @@ def read(body: Body, model: Model | None = None) -> Workload:
     """Return the workload, admitted or not."""
     found = read_kueue_workload(body, model or make_model(make_queue()))
     assert found is not None
-    return found.workload if isinstance(found, Admitted) else found
+    return found.workload if isinstance(found, AdmittedWorkload) else found
 
 
 def gated(**gates: bool) -> Model:
     """Return one queue with 4 cpu, and Kueue with these feature gates."""
-    configured = read_model((), kueue={"featureGates": gates})
+    configured = read_model((), kueue_configuration={"featureGates": gates})
     return make_model(make_queue(), gates=configured.gates)
 
 
@@ -64,10 +64,10 @@ def test_an_admitted_workload_uses_no_quota_for_ended_pods_also_once_it_is_evict
     """Source: totalRequestsFromAdmission, workload.go; once evicted, it needs only the remaining pods."""
     body = make_body(conditions=[condition("QuotaReserved", 20)], admission=admission(), reclaimablePods=ENDED)
     found = read_kueue_workload(body, make_model(make_queue()))
-    assert isinstance(found, Admitted)
+    assert isinstance(found, AdmittedWorkload)
     assert (found.usage, found.workload.pod_sets[0].requests) == ({("cpu", "cpu"): 1000}, {"cpu": 1000})
     kept = read_kueue_workload(body, gated(ReclaimablePods=False))
-    assert isinstance(kept, Admitted)
+    assert isinstance(kept, AdmittedWorkload)
     assert kept.usage == {("cpu", "cpu"): 3000}
 
 
@@ -106,7 +106,7 @@ def test_some_evictions_move_a_workload_to_the_end_of_its_priority(
         make_body("evicted", count=4, conditions=[condition("Evicted", 30, reason)]),
     ]
     bodies[0]["metadata"]["creationTimestamp"] = SECOND.format(20)
-    found = read_snapshot(bodies, kueue=ready)
+    found = read_queue_state(bodies, kueue_configuration=ready)
     created = {workload.name: workload.created for workload in found.pending}
     assert created["evicted"] - created["other"] == second - 20
     scheduler = Scheduler(make_model(make_queue()))
@@ -149,7 +149,7 @@ def test_of_workloads_admitted_in_one_second_the_lowest_uid_is_preempted() -> No
     """Source: CandidatesOrdering, ordering.go."""
     model = make_model(make_queue(preemption=Preemption(within_cluster_queue="LowerPriority")))
     admitted = [
-        Admitted(make_workload(name=name, uid=uid), "q", {("cpu", "cpu"): 2000}, reserved=5.0)
+        AdmittedWorkload(make_workload(name=name, uid=uid), "q", {("cpu", "cpu"): 2000}, reserved_at=5.0)
         for name, uid in (("a", "2"), ("b", "1"))
     ]
     assert simulate(make_workload(priority=9), model, admitted=admitted).preempts == ("ns/b",)
@@ -181,10 +181,10 @@ def test_an_evicted_workload_holds_its_quota_until_its_reservation_ends() -> Non
     """Source: HasQuotaReservation and IsAdmissible, workload.go."""
     evicted, held = condition("Evicted", 30, "Preempted"), condition("QuotaReserved", 20)
     released = condition("QuotaReserved", 31, "Pending", status="False")
-    ended = read_snapshot([make_body(conditions=[evicted, released])])
+    ended = read_queue_state([make_body(conditions=[evicted, released])])
     assert ([workload.key for workload in ended.pending], ended.admitted) == (["ns/w"], ())
-    reserving = read_snapshot([make_body(conditions=[evicted, held], admission=admission())])
-    assert (reserving.pending, [workload.evicted for workload in reserving.admitted]) == ((), [True])
+    reserving = read_queue_state([make_body(conditions=[evicted, held], admission=admission())])
+    assert (reserving.pending, [workload.is_evicted for workload in reserving.admitted]) == ((), [True])
     found = simulate(make_workload(), make_model(make_queue(quotas={"cpu": {"cpu": 3}})), admitted=reserving.admitted)
     assert found.outcome == "waits"
 
@@ -195,12 +195,12 @@ def test_neither_a_finished_nor_a_deactivated_workload_holds_quota() -> None:
     finished = make_body(conditions=held, admission=admission())
     inactive = make_body(conditions=held[:1], admission=admission())
     inactive["spec"]["active"] = False
-    found = read_snapshot([finished, inactive])
+    found = read_queue_state([finished, inactive])
     assert (found.admitted, found.pending) == ((), ())
 
 
 def test_evicted_workloads_are_preempted_first() -> None:
     """Source: CandidatesOrdering, ordering.go: their quota is released anyway."""
     model = make_model(make_queue(preemption=Preemption(within_cluster_queue="LowerPriority")))
-    admitted = [make_admitted("low", cpu=2), make_admitted("evicted", cpu=2, priority=5, evicted=True)]
+    admitted = [make_admitted("low", cpu=2), make_admitted("evicted", cpu=2, priority=5, is_evicted=True)]
     assert simulate(make_workload(priority=9), model, admitted=admitted).preempts == ("ns/evicted",)

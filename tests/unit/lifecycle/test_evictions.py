@@ -7,7 +7,7 @@ import pytest
 from tests.unit.lifecycle.teardown.teardown_cases import make_body, make_scene, owned_by
 from tests.unit.live_objects import RUN, make_launch_body
 from tests.unit.make import make_cluster_queue, make_queues, make_settings
-from trainstack.lifecycle.evictions import draining_queues, evicted_runs, eviction_refusals, worker_refusals
+from trainstack.lifecycle.evictions import draining_queues, eviction_refusals, find_evicted_runs, worker_refusals
 from trainstack.objects.ownership import Identity
 from trainstack.runs.launches import live_launch
 from trainstack.settings.sections.queues import LocalQueue, MultiKueueConfig
@@ -72,7 +72,7 @@ def test_waiting_and_finished_runs_are_not_evicted() -> None:
 def test_evicted_runs_are_known_to_the_notes_on_stop() -> None:
     """An entry for a run of another stack is not reported as unknown while it has an effect."""
     live = make_scene(launches=(live_launch(LAUNCH),), lists={"Workload": (make_workload(THEIRS),)})
-    assert [name for *_, name in evicted_runs(live, {CLUSTER_QUEUE})] == ["research/theirs"]
+    assert [name for *_, name in find_evicted_runs(live, {CLUSTER_QUEUE})] == ["research/theirs"]
 
 
 def test_a_worker_cluster_is_not_removed_under_a_dispatched_run() -> None:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from trainstack.lifecycle.recovery.objects import LiveObject
-from trainstack.lifecycle.recovery.state import Recorded
+from trainstack.lifecycle.recovery.state import RecordedObject
 from trainstack.live import marked, paths, snapshot
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, Answer
 from trainstack.objects.labels import STACK
@@ -23,8 +23,8 @@ NEVER = {
 }
 """Kinds that no environment declares, or that are always retained."""
 MARKED = f"?labelSelector={quote(f'{STACK}=lab')}"
-QUEUE = Recorded("kueue.x-k8s.io/v1beta2", ("LocalQueue", "lab", "open"), "1")
-SECRET = Recorded("v1", ("Secret", "lab", "key"), "2")
+QUEUE = RecordedObject("kueue.x-k8s.io/v1beta2", ("LocalQueue", "lab", "open"), "1")
+SECRET = RecordedObject("v1", ("Secret", "lab", "key"), "2")
 
 
 class Server:
@@ -76,8 +76,8 @@ def test_marked_objects_are_found_by_their_label(server: Server) -> None:
     server.answers[path] = Answer(200, {"items": [body]})
     seen = marked.read_marked("lab", [QUEUE], (None,), None)
     since = datetime(2026, 11, 22, 12, tzinfo=UTC)
-    assert seen.objects == {QUEUE.identity: LiveObject("1", {STACK: "lab"}, since, ("x/y",), owned=True)}
-    assert seen.unreadable == frozenset()
+    assert seen.objects == {QUEUE.identity: LiveObject("1", {STACK: "lab"}, since, ("x/y",), is_owned=True)}
+    assert seen.unreadable_kinds == frozenset()
 
 
 def test_an_empty_list_of_metadata_has_null_for_items(server: Server) -> None:
@@ -96,7 +96,7 @@ def test_unreadable_objects_differ_from_missing_ones(server: Server) -> None:
     """The objects of a forbidden kind are not read by name."""
     server.answers[f"/api/v1/secrets{MARKED}"] = Answer(FORBIDDEN, {})
     seen = marked.read_marked("lab", [SECRET], (None,), None)
-    assert (seen.objects, seen.unreadable) == ({}, frozenset({"Secret"}))
+    assert (seen.objects, seen.unreadable_kinds) == ({}, frozenset({"Secret"}))
     assert "/api/v1/namespaces/lab/secrets/key" not in server.requests
 
 
@@ -104,26 +104,32 @@ def test_only_the_namespaces_of_a_tenant_are_read(server: Server) -> None:
     """Cluster-scoped kinds are not read, and no object of them counts as missing."""
     seen = marked.read_marked("lab", [], ("lab", "other"), None)
     assert all("/namespaces/lab/" in path or "/namespaces/other/" in path for path in server.requests)
-    assert "ClusterQueue" in seen.unreadable
-    assert "LocalQueue" not in seen.unreadable
+    assert "ClusterQueue" in seen.unreadable_kinds
+    assert "LocalQueue" not in seen.unreadable_kinds
 
 
 def test_an_unknown_kind_counts_as_unreadable(server: Server) -> None:
     """The state of an older program may have one."""
     for strange in (("Strange", None, "one"), ("Strange", "research", "one")):
-        assert marked.read_marked("lab", [Recorded("example.com/v1", strange)], (None,), None).unreadable == {"Strange"}
+        assert marked.read_marked(
+            "lab", [RecordedObject("example.com/v1", strange)], (None,), None
+        ).unreadable_kinds == {"Strange"}
     strange = ("Strange", "research", "one")
-    assert marked.read_marked("lab", [Recorded("apps/v1", strange)], (None,), None).unreadable == {"Strange"}
+    assert marked.read_marked("lab", [RecordedObject("apps/v1", strange)], (None,), None).unreadable_kinds == {
+        "Strange"
+    }
 
 
 def test_several_objects_of_a_state_are_listed_and_few_are_read_one_by_one(server: Server) -> None:
     """An object without the label is read by name; missing and unreadable objects are left out."""
-    keys = [Recorded("v1", ("Service", "lab", name), "1") for name in ("a", "b", "c", "d")]
+    keys = [RecordedObject("v1", ("Service", "lab", name), "1") for name in ("a", "b", "c", "d")]
     listed = [make_body("a", "1"), make_body("b", "1"), make_body("other", "9")]
     server.answers[f"/api/v1/namespaces/lab/services{MARKED}&limit=500"] = Answer(200, {"items": listed})
     server.answers["/api/v1/namespaces/lab/services/c"] = Answer(200, make_body("c", "1", labels={}))
     server.answers["/api/v1/namespaces/lab/services/d"] = Answer(FORBIDDEN, {})
-    found = marked.read_recorded("lab", [*keys, QUEUE, Recorded("example.com/v1", ("Strange", None, "one"))], None)
+    found = marked.read_recorded(
+        "lab", [*keys, QUEUE, RecordedObject("example.com/v1", ("Strange", None, "one"))], None
+    )
     assert found.keys() & {key.identity for key in keys} == {key.identity for key in keys[:3]}
     assert QUEUE.identity not in found
     assert server.requests == {
@@ -143,6 +149,6 @@ def test_launches_of_further_kinds_are_read_if_the_files_have_them(server: Serve
     assert path not in server.requests
     launched = [("kubeflow.org/v2beta1", "MPIJob"), ("kubeflow.org/v1", "JAXJob")]
     seen = marked.read_marked("lab", [], (None,), None, launched)
-    assert ([*seen.objects], seen.unreadable) == ([("MPIJob", "lab", "train")], frozenset())
+    assert ([*seen.objects], seen.unreadable_kinds) == ([("MPIJob", "lab", "train")], frozenset())
     server.answers[path] = Answer(FORBIDDEN, {})
-    assert marked.read_marked("lab", [], (None,), None, launched).unreadable == {"MPIJob"}
+    assert marked.read_marked("lab", [], (None,), None, launched).unreadable_kinds == {"MPIJob"}

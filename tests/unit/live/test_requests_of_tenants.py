@@ -122,7 +122,7 @@ def test_requests_stay_in_the_tenants_namespaces(server: Server) -> None:
     read_environment(TENANT, [("workloads.runs[train]", BODY)])
     found = read_existing("research", None, cluster_wide=False)
     assert found is not None
-    assert (found.foreign_claims, found.unreadable) == (None, ())
+    assert (found.foreign_claims, found.read_failures) == (None, ())
     outside = {path for path in server.requests if "/namespaces/research/" not in path} - {"/version"}
     assert outside == {"/api/v1/namespaces/research", "/apis/storage.k8s.io/v1/storageclasses"}
     assert len(server.requests) > 10

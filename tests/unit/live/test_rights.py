@@ -163,7 +163,7 @@ def test_existing_objects_are_read_and_unreadable_ones_reported(monkeypatch: pyt
         ("Kueue", "v0.14.0"),
         ("the training operator", "of an unknown version"),
     ]
-    assert found.unreadable == (
+    assert found.read_failures == (
         "persistentvolumes may not be read (/api/v1/persistentvolumes), so none is taken over",
         "Kueue serves v1beta1 and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15",
     )
@@ -181,4 +181,4 @@ def test_unreadable_claims_of_other_namespaces_do_not_count_as_absent(monkeypatc
     found = read_existing("vision", None, cluster_wide=True)
     assert found is not None
     assert (len(found.claims), found.foreign_claims) == (1, None)
-    assert found.unreadable == (f"persistentvolumeclaims may not be read ({everywhere}), so no class is taken over",)
+    assert found.read_failures == (f"persistentvolumeclaims may not be read ({everywhere}), so no class is taken over",)

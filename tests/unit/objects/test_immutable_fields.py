@@ -168,7 +168,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, *live: Body, state: tuple[str, ...]
     recorded = {identity(body): StateObject(api_version="v1", urn="") for body in live if body["kind"] in state}
     places = {"queues.topologies[racks].levels": Place("Pulumi.test.yaml", 7)}
     own = OwnState("a", objects=recorded)
-    return guards.immutable_edits(Declared(SETTINGS), own, {identity(body) for body in live}, places)
+    return guards.immutable_edit_refusals(Declared(SETTINGS), own, {identity(body) for body in live}, places)
 
 
 def test_a_preview_refuses_what_the_api_server_would_refuse(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -357,7 +357,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             make_settings(make_run(env={"TRAINSTACK_DATA_TIMEOUT": "soon"})),
             "workloads.runs[train].env",
-            "TRAINSTACK_DATA_TIMEOUT is 'soon': it must be a number of seconds, of a year at most",
+            "TRAINSTACK_DATA_TIMEOUT is 'soon': it must be a number of seconds between 0 and one year",
             "correct or remove the variable",
         ),
     ],

@@ -9,7 +9,7 @@ from tests.unit.preflight.cluster_cases import IMAGES, KUEUE, check, make_live, 
 from tests.unit.preflight.cluster_cases import make_cluster_queue as make_queue_of_cluster
 from trainstack.declared.declared import Declared
 from trainstack.kueue.verdict import Change, Remedy, Verdict
-from trainstack.kueue.verdicts import declared_verdicts
+from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.preflight.live_context import Live, LiveContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Preemption, ResourceFlavor
@@ -150,7 +150,7 @@ def test_the_overhead_of_a_runtime_class_is_known_on_a_cluster_alone() -> None:
     """Its 2 cpu do not fit beside the run's own."""
     run = make_run(pod_patch={"spec": {"runtimeClassName": "kata"}})
     declared, live = Declared(make_settings(run)), make_live()
-    (of_files,) = declared_verdicts(declared)
+    (of_files,) = stack_verdicts(declared)
     assert (of_files.outcome, of_files.reasons[0].message) == (
         "unknown",
         "the overhead of runtime class kata counts as a request, and is unknown here; `check --cluster` reads it",

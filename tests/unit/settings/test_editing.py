@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainstack.errors import TrainstackError
-from trainstack.onboarding.editing import Entry, with_entries
+from trainstack.onboarding.editing import FileAddition, add_section_entries
 
 FILE = """\
 # Whose file this is.
@@ -41,21 +41,23 @@ def added(before: str, after: str) -> list[str]:
 
 def test_an_element_is_appended_in_the_style_of_its_list() -> None:
     """It has the list's indent, and short maps are on one line. Comments, spaces and quotes of other lines are kept."""
-    after = with_entries(FILE, [Entry(("queues", "localQueues"), QUEUE, comment="New.")])
+    after = add_section_entries(FILE, [FileAddition(("queues", "localQueues"), QUEUE, comment="New.")])
     assert added(FILE, after) == ["      # New.", "      - {name: b, namespace: b, clusterQueue: b}"]
     assert after.index("tight") < after.index("New.") < after.index("Before the flavors")
 
 
 def test_a_new_key_is_inserted_before_the_comment_of_the_next_section() -> None:
     """A comment stays with its section."""
-    after = with_entries(FILE, [Entry(("environment", "existing", "namespaces"), "c")])
+    after = add_section_entries(FILE, [FileAddition(("environment", "existing", "namespaces"), "c")])
     assert added(FILE, after) == ["    existing:", "      namespaces: [c]"]
     assert after.index("existing") < after.index("About queues")
 
 
 def test_a_new_section_is_the_last_in_config() -> None:
     """The engine's own keys follow it."""
-    after = with_entries(FILE, [Entry(("tenants", "teams"), {"name": "b", "groups": ["0777", "no", "x: y"]})])
+    after = add_section_entries(
+        FILE, [FileAddition(("tenants", "teams"), {"name": "b", "groups": ["0777", "no", "x: y"]})]
+    )
     assert list(yaml.safe_load(after)["config"])[-1] == "trainstack:tenants"
     assert "    teams:\n      - {name: b, groups: ['0777', no, 'x: y']}\n" in after
     assert after.endswith("encryptionsalt: v1:abc:=\n# The end.\n")
@@ -63,20 +65,22 @@ def test_a_new_section_is_the_last_in_config() -> None:
 
 def test_an_empty_list_is_filled() -> None:
     """The new list is a block, because the element may not fit between brackets."""
-    after = with_entries(FILE, [Entry(("queues", "cohorts"), {"name": "b"})])
+    after = add_section_entries(FILE, [FileAddition(("queues", "cohorts"), {"name": "b"})])
     assert "    cohorts:\n      - {name: b}\n" in after
 
 
 def test_lists_without_indent_keep_their_style() -> None:
     """Both styles of lists are valid."""
     text = "config:\n  trainstack:queues:\n    flavors:\n    - name: x\n"
-    assert with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})]) == f"{text}    - {{name: b}}\n"
+    assert (
+        add_section_entries(text, [FileAddition(("queues", "flavors"), {"name": "b"})]) == f"{text}    - {{name: b}}\n"
+    )
 
 
 def test_an_addition_to_a_file_without_a_final_newline() -> None:
     """The addition is on a new line, and the file still has no final newline."""
     text = "config:\n  trainstack:queues:\n    flavors:\n      - {name:  x}  # tight"
-    after = with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})])
+    after = add_section_entries(text, [FileAddition(("queues", "flavors"), {"name": "b"})])
     assert after == f"{text}\n      - {{name: b}}"
 
 
@@ -92,22 +96,22 @@ def test_an_addition_to_a_file_without_a_final_newline() -> None:
 @pytest.mark.parametrize(
     "entry",
     [
-        Entry(("queues", "flavors"), {"name": "b"}),
-        Entry(("queues", "cohorts"), {"name": "b"}),
-        Entry(("environment", "existing", "namespaces"), "b"),
-        Entry(("operators",), {}, whole=True, comment="There already."),
+        FileAddition(("queues", "flavors"), {"name": "b"}),
+        FileAddition(("queues", "cohorts"), {"name": "b"}),
+        FileAddition(("environment", "existing", "namespaces"), "b"),
+        FileAddition(("operators",), {}, replaces_value=True, comment="There already."),
     ],
     ids=["element", "list", "section", "value"],
 )
-def test_additions_to_maps_with_another_indent(text: str, entry: Entry) -> None:
+def test_additions_to_maps_with_another_indent(text: str, entry: FileAddition) -> None:
     """The parsed file differs only by the new entry, and no comment is lost."""
-    after = with_entries(text, [entry])
+    after = add_section_entries(text, [entry])
     expected = yaml.safe_load(text)
     section = expected["config"]
     keys = (f"trainstack:{entry.path[0]}", *entry.path[1:])
     for key in keys[:-1]:
         section = section.setdefault(key, {})
-    section[keys[-1]] = entry.value if entry.whole else [*section.get(keys[-1], []), entry.value]
+    section[keys[-1]] = entry.value if entry.replaces_value else [*section.get(keys[-1], []), entry.value]
     assert yaml.safe_load(after) == expected
     assert [comment for comment in ("# one", "# There already.") if comment not in after] == (
         [] if entry.comment else ["# There already."]
@@ -117,14 +121,14 @@ def test_additions_to_maps_with_another_indent(text: str, entry: Entry) -> None:
 def test_a_rewritten_file_keeps_each_comment_with_its_section() -> None:
     """An addition to a list is before the comment of the next section."""
     text = "config:\n    trainstack:queues:\n        flavors:\n            - {name: x}\n    # Next.\n    other: 1\n"
-    after = with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})])
+    after = add_section_entries(text, [FileAddition(("queues", "flavors"), {"name": "b"})])
     flavors = "    flavors:\n      - {name: x}\n      - {name: b}\n"
     assert after == f"config:\n  trainstack:queues:\n{flavors}    # Next.\n  other: 1\n"
 
 
 def test_without_entries_the_file_does_not_change() -> None:
     """The library would write some lines in another style."""
-    assert with_entries(FILE, []) == FILE
+    assert add_section_entries(FILE, []) == FILE
 
 
 @pytest.mark.parametrize(
@@ -139,7 +143,7 @@ def test_without_entries_the_file_does_not_change() -> None:
 def test_an_addition_to_another_type_of_value_is_a_fault(text: str, fault: str) -> None:
     """An addition never replaces a value."""
     with pytest.raises(TrainstackError, match=fault):
-        with_entries(text, [Entry(("queues", "localQueues"), QUEUE)])
+        add_section_entries(text, [FileAddition(("queues", "localQueues"), QUEUE)])
 
 
 NAMES = st.text("abcdefgh-", min_size=1, max_size=8)
@@ -160,11 +164,11 @@ def test_the_result_is_the_old_value_and_the_new_element(
     elements = [{"name": f"n{word}", "labels": {"a": word}} for word in words]
     text = yaml.safe_dump({"config": {"trainstack:queues": {field: elements, "z": 1}}}, sort_keys=False, indent=indent)
     text = text if newline else text.rstrip("\n")
-    after = yaml.safe_load(with_entries(text, [Entry(("queues", field), {"name": f"n{name}"})]))
+    after = yaml.safe_load(add_section_entries(text, [FileAddition(("queues", field), {"name": f"n{name}"})]))
     assert after == {"config": {"trainstack:queues": {field: [*elements, {"name": f"n{name}"}], "z": 1}}}
 
 
-ENTRIES = [Entry(("queues", "localQueues"), QUEUE), Entry(("tenants", "teams"), {"name": "b"})]
+ENTRIES = [FileAddition(("queues", "localQueues"), QUEUE), FileAddition(("tenants", "teams"), {"name": "b"})]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -173,8 +177,8 @@ ENTRIES = [Entry(("queues", "localQueues"), QUEUE), Entry(("tenants", "teams"), 
 def test_line_endings_of_the_file_are_kept(end: str, mark: str, *, last: bool) -> None:
     """Its byte order mark and a missing final newline are kept too. The added lines do not depend on them."""
     plain = FILE if last else FILE.removesuffix("\n")
-    after = with_entries(mark + plain.replace("\n", end), ENTRIES)
-    assert after == mark + with_entries(plain, ENTRIES).replace("\n", end)
+    after = add_section_entries(mark + plain.replace("\n", end), ENTRIES)
+    assert after == mark + add_section_entries(plain, ENTRIES).replace("\n", end)
     assert after.endswith(end) is last
 
 
@@ -182,8 +186,8 @@ def test_mixed_line_endings_are_kept() -> None:
     """New lines get the more frequent line ending."""
     lines = FILE.splitlines()
     mixed = "".join(line + ("\n" if index % 3 else "\r\n") for index, line in enumerate(lines))
-    after = with_entries(mixed, ENTRIES)
-    assert added(FILE, after) == added(FILE, with_entries(FILE, ENTRIES))
+    after = add_section_entries(mixed, ENTRIES)
+    assert added(FILE, after) == added(FILE, add_section_entries(FILE, ENTRIES))
     old = mixed.splitlines(keepends=True)
     assert [line for line in after.splitlines(keepends=True) if line in old] == old
     assert [line for line in after.splitlines(keepends=True) if line not in old and line.endswith("\r\n")] == []

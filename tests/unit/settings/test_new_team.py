@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.make import make_group, make_queues, make_settings
 from trainstack.errors import TrainstackError
-from trainstack.onboarding.editing import with_entries
-from trainstack.onboarding.new_team import plan
-from trainstack.onboarding.team_request import Request
+from trainstack.onboarding.editing import add_section_entries
+from trainstack.onboarding.new_team import plan_new_team
+from trainstack.onboarding.team_request import TeamRequest
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
@@ -46,14 +46,14 @@ def make_platform(folder: Path, text: str = PLATFORM) -> Settings:
 def faults(platform: Settings, **changes: object) -> list[str]:
     """Return the faults of a team that cannot be added."""
     with pytest.raises(TrainstackError) as error:
-        plan(platform, Request(**{"name": "vision", "quota": {}, **changes}), "lab")  # type: ignore[arg-type]
+        plan_new_team(platform, TeamRequest(**{"name": "vision", "quota": {}, **changes}), "lab")  # type: ignore[arg-type]
     return str(error.value).splitlines()
 
 
 def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> None:
     """By default it is in the only cohort, on the only flavor, and may borrow the cohort's quota."""
     platform = make_platform(tmp_path)
-    planned = plan(platform, Request(name="vision", quota={"memory": "1024Mi"}), "trainstack")
+    planned = plan_new_team(platform, TeamRequest(name="vision", quota={"memory": "1024Mi"}), "trainstack")
     resources = [
         {"name": "cpu", "nominalQuota": 4},
         {"name": "memory", "nominalQuota": "1Gi"},
@@ -78,7 +78,7 @@ def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> No
         ("queues.localQueues", {"name": "vision", "namespace": "vision", "clusterQueue": "vision"}),
         ("tenants.teams", {"name": "vision", "namespace": "vision", "serviceAccount": "vision"}),
     ]
-    assert planned.chosen == {
+    assert planned.choices == {
         "namespace": "vision",
         "quota": "cpu 4 (default), memory 1Gi, nvidia.com/gpu 0 (to be borrowed) on flavor gpu",
         "cohort": "local",
@@ -88,13 +88,13 @@ def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> No
 
 def test_an_existing_team_is_kept(tmp_path: Path) -> None:
     """The same request, or one with fewer values, adds nothing. Faults report different values."""
-    request = Request(name="vision", namespace="see", quota={"cpu": "8"}, groups=("ml",))
-    planned = plan(make_platform(tmp_path), request, "trainstack")
-    (tmp_path / "Pulumi.vision.yaml").write_text(planned.team)
-    platform = make_platform(tmp_path, with_entries(PLATFORM, planned.entries))
-    for again in (request, Request(name="vision", namespace="see", quota={})):
-        assert plan(platform, again, "trainstack").entries == ()
-        assert plan(platform, again, "trainstack").kept == (
+    request = TeamRequest(name="vision", namespace="see", quota={"cpu": "8"}, groups=("ml",))
+    planned = plan_new_team(make_platform(tmp_path), request, "trainstack")
+    (tmp_path / "Pulumi.vision.yaml").write_text(planned.team_file)
+    platform = make_platform(tmp_path, add_section_entries(PLATFORM, planned.entries))
+    for again in (request, TeamRequest(name="vision", namespace="see", quota={})):
+        assert plan_new_team(platform, again, "trainstack").entries == ()
+        assert plan_new_team(platform, again, "trainstack").existing_entries == (
             "environment.namespaces[see]",
             "queues.clusterQueues[vision]",
             "queues.localQueues[vision]",
@@ -148,9 +148,9 @@ def test_an_existing_queue_keeps_its_quota() -> None:
         queues=make_queues(cluster_queues=(queue,), local_queues=(), cohorts=()),
         environment=Environment(namespaces=(Namespace(name="vision"),)),
     )
-    planned = plan(platform, Request(name="vision", quota={}), "research")
+    planned = plan_new_team(platform, TeamRequest(name="vision", quota={}), "research")
     assert [".".join(entry.path) for entry in planned.entries] == ["queues.localQueues", "tenants.teams"]
-    assert planned.chosen["quota"] == "cpu 1 on flavor cpu, memory 1Gi on flavor cpu"
+    assert planned.choices["quota"] == "cpu 1 on flavor cpu, memory 1Gi on flavor cpu"
 
 
 @pytest.mark.parametrize(("state", "local"), [("embedded", "true"), ("pulumi", "false")])
@@ -158,6 +158,8 @@ def test_a_team_has_the_state_and_the_cluster_of_its_platform(tmp_path: Path, st
     """A team reads the outputs of the platform's stack, which is in the same backend."""
     text = PLATFORM.replace("{layers", f"{{state: {state}, layers")
     platform = make_platform(tmp_path, f"{text}  trainstack:cluster: {{local: {local}}}\n")
-    (tmp_path / "Pulumi.vision.yaml").write_text(plan(platform, Request(name="vision", quota={}), "trainstack").team)
+    (tmp_path / "Pulumi.vision.yaml").write_text(
+        plan_new_team(platform, TeamRequest(name="vision", quota={}), "trainstack").team_file
+    )
     team = load(tmp_path, "vision")
     assert (team.environment.state, team.cluster.local) == (state, local == "true")

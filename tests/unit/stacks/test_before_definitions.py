@@ -18,15 +18,15 @@ def test_a_terminating_definition_is_awaited_and_fields_of_another_state_are_tra
     """Other objects have their own hooks."""
     calls: list[tuple[Any, ...]] = []
     monkeypatch.setattr(assemble, "wait_until_replaceable", lambda manifest, *_: calls.append(("wait", manifest)))
-    monkeypatch.setattr(assemble, "transfer", lambda *arguments: calls.append(("transfer", *arguments)))
+    monkeypatch.setattr(assemble, "transfer_fields", lambda *arguments: calls.append(("transfer", *arguments)))
     program = make_program(*committed("dev"))
-    terminating, transferred = program.declared.definitions.manifests
-    namespace, *_ = program.declared.namespaces.manifests
+    terminating, transferred = program.stack_objects.definitions.manifests
+    namespace, *_ = program.stack_objects.namespaces.manifests
     metadata = {"annotations": {STATE: OTHER}}
     program = replace(
         program,
         replacements={"1": terminating, "2": namespace},
-        taken=((transferred, metadata), (namespace, metadata)),
+        takeovers=((transferred, metadata), (namespace, metadata)),
     )
     steps = assemble._steps_before_definitions(program)
     assert {*steps} == {terminating["metadata"]["name"], transferred["metadata"]["name"]}

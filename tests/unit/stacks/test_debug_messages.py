@@ -62,5 +62,5 @@ def test_messages_are_dropped_unless_the_engine_displays_them(
     monkeypatch.setattr(debug_messages, "engine_arguments", lambda _: arguments)
     for name in ("DEBUG", "VERBOSE"):
         monkeypatch.setenv(f"PULUMI_OPTION_{name}", "9" if name == variable else "")
-    debug_messages.drop_undisplayed()
+    debug_messages.drop_undisplayed_messages()
     assert (pulumi.log.debug is debug_messages._drop) is dropped

@@ -46,8 +46,8 @@ def test_each_object_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "wait_until_accepted", lambda *_: None)
     settings, inputs = whole()
     program, sealed = make_program(settings, inputs), decrypted(settings)
-    examine(program.declared, ROOT)
-    manifests = program.declared.manifests(program.decided.groups)
+    examine(program.stack_objects, ROOT)
+    manifests = program.stack_objects.manifests(program.run_decision.groups)
     record(
         lambda: assemble(program, pulumi.Output.from_input(sealed)) and None,
         settings.stack,

@@ -34,7 +34,7 @@ from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.workloads import ReplicatedJob, Role
 from trainstack.settings.values.stack_name import stacks
-from trainstack.stacks.rights import deployer, researcher, rights_of
+from trainstack.stacks.rights import deployer_rights, researcher_rights, rights_of
 
 ROOT = Path(__file__).resolve().parents[3]
 RBAC = "rbac.authorization.k8s.io"
@@ -98,17 +98,17 @@ def test_a_teams_role_is_what_an_environment_of_all_kinds_needs() -> None:
     )
     assert {run.kind for run in runs} == {*LAUNCHES}
     settings = make_tenant(*runs, storage=make_storage(classes=(), volumes=(make_volume(retain=False),)))
-    assert any_name(deployer(settings, ()) | researcher(settings, ())) == for_a_team("research")
+    assert any_name(deployer_rights(settings, ()) | researcher_rights(settings, ())) == for_a_team("research")
 
 
 def test_a_kind_that_few_environments_use_is_granted_where_it_is_used() -> None:
     """The rights are granted to a tenant with such a run, and to a team whose platform has Kueue manage the kind."""
     kind = ("kubeflow.org", "mpijobs")
     run = make_run(kind="MPIJob", managed=False, security="baseline", roles={"Launcher": Role()})
-    needed = deployer(make_tenant(run), ()) | researcher(make_tenant(run), ())
+    needed = deployer_rights(make_tenant(run), ()) | researcher_rights(make_tenant(run), ())
     assert grants(*kind, ("get", "list", "watch", "create", "patch", "delete"), "research") <= needed
     assert any_name(needed) <= for_a_team("research", [kind])
-    assert not {grant for grant in deployer(make_tenant(make_run()), ()) if grant.resource == "mpijobs"}
+    assert not {grant for grant in deployer_rights(make_tenant(make_run()), ()) if grant.resource == "mpijobs"}
     for frameworks, optional in ((("batch/job",), ()), (("batch/job", "kubeflow.org/mpijob"), (kind,))):
         operators = Operators(kueue=make_kueue(frameworks=frameworks))
         assert optional_kinds(make_settings(make_run(), operators=operators)) == optional
@@ -116,7 +116,7 @@ def test_a_kind_that_few_environments_use_is_granted_where_it_is_used() -> None:
 
 def test_a_tenant_has_the_kinds_that_it_uses() -> None:
     """It may list other kinds of launches, since one may be left from before, and nothing else."""
-    needed = deployer(make_tenant(make_run()), ()) | researcher(make_tenant(make_run()), ())
+    needed = deployer_rights(make_tenant(make_run()), ()) | researcher_rights(make_tenant(make_run()), ())
     assert {grant for grant in needed if grant.resource == "pytorchjobs"} == grants(
         "kubeflow.org", "pytorchjobs", ("list",), "research"
     )
@@ -129,7 +129,7 @@ def test_what_a_stack_keeps_it_may_not_delete() -> None:
     """`destroy` leaves its volumes, so a deployer must not delete them."""
     assert not {
         grant
-        for grant in deployer(make_tenant(make_run()), ())
+        for grant in deployer_rights(make_tenant(make_run()), ())
         if (grant.resource, grant.verb) == ("persistentvolumeclaims", "delete")
     }
 
@@ -141,7 +141,7 @@ def test_an_owner_lists_what_it_declares_and_a_tenant_nothing_more() -> None:
     """`trainstack doctor` lists objects with the stack's label; Secrets may be listed only to delete one."""
     settings = make_settings(make_run(), operators=Operators(), secrets=SECRETS)
     declared = [manifest for part in Declared(settings, Inputs()).platform for manifest in part.manifests]
-    granted = deployer(settings, declared)
+    granted = deployer_rights(settings, declared)
     assert {"ClusterQueue", "NetworkPolicy", "Secret"} <= {manifest["kind"] for manifest in declared}
     assert {"clusterqueues", "networkpolicies", "localqueues", "namespaces", "persistentvolumeclaims"} <= {
         grant.resource for grant in granted if grant.verb == "list" and not grant.namespace
@@ -182,7 +182,7 @@ def test_an_owner_may_write_the_roles_of_its_operators_and_no_others() -> None:
         make_role("ClusterRoleBinding", "managers", roleRef=role),
         make_role("RoleBinding", "reader", roleRef={"kind": "Role", "name": "extension-reader"}),
     ]
-    granted = deployer(make_settings(operators=Operators()), declared)
+    granted = deployer_rights(make_settings(operators=Operators()), declared)
     escalating = {grant for grant in granted if grant.verb in ("escalate", "bind")}
     assert escalating == {
         Grant(RBAC, "clusterroles", "escalate", "", "manager"),
@@ -203,7 +203,7 @@ def test_a_deployer_writes_in_declared_namespaces_and_under_declared_names_alone
     )
     declared = [manifest for part in Declared(settings, Inputs()).platform for manifest in part.manifests]
     assert any(PATCH_FORCE in grant["metadata"].get("annotations", {}) for grant in declared) == adopt
-    writing = {grant for grant in deployer(settings, declared) if grant.verb not in ("get", "list", "watch")}
+    writing = {grant for grant in deployer_rights(settings, declared) if grant.verb not in ("get", "list", "watch")}
     assert {grant.namespace for grant in writing} == {"", "research"}
     assert {grant for grant in writing if not (grant.namespace or grant.name)} == set()
     assert not [grant for grant in writing if grant.resource == "namespaces" and grant.verb == "create"]
@@ -233,7 +233,9 @@ def test_a_probe_is_granted_by_its_name_and_never_stored() -> None:
     settings = make_settings(
         make_run(), operators=Operators(kueue=make_kueue(), training_operator=make_training_operator())
     )
-    probe_grants = {grant for grant in researcher(settings, ()) if grant.verb in ("create", "patch") and grant.name}
+    probe_grants = {
+        grant for grant in researcher_rights(settings, ()) if grant.verb in ("create", "patch") and grant.name
+    }
     assert probe_grants == {
         *grants("kueue.x-k8s.io", "resourceflavors", ("create", "patch"), names=[probes.NAME]),
         *grants("kubeflow.org", "pytorchjobs", ("create", "patch"), "default", [probes.NAME]),
@@ -246,7 +248,7 @@ def test_a_probe_is_granted_by_its_name_and_never_stored() -> None:
 def test_who_uses_an_environment_writes_in_its_namespaces_alone() -> None:
     """A researcher reads cluster-wide lists that explain an admission, and never secrets or a node's API."""
     settings = make_settings(make_run(), operators=Operators())
-    granted = researcher(settings, ())
+    granted = researcher_rights(settings, ())
     assert {grant.namespace for grant in granted if grant.verb not in ("list", "get")} == {"research"}
     assert {grant.verb for grant in granted if not grant.namespace} == {"list", "get"}
     assert not {grant.resource for grant in granted} & {"secrets", "nodes/proxy", "roles"}

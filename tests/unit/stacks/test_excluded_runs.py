@@ -12,7 +12,7 @@ from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.workloads import Workloads
-from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
+from trainstack.stacks.run_decision import RunDecision, decide_runs_and_sweeps
 
 INPUTS = Inputs(releases={}, wrapper="print()", commit="c" * 40)
 HERE = Environment(namespaces=(Namespace(name="research"),))
@@ -27,7 +27,7 @@ def make_lab(*names: str, exclude: tuple[str, ...] = (), environment: Environmen
 
 def decide(settings: Settings, *ledgers: Ledger, **live: Any) -> RunDecision:
     """Return the decision on runs in a cluster with these ledgers and no objects of them."""
-    return runs_and_sweeps(Declared(settings, INPUTS), Runs(live=(), ledgers=ledgers, wrappers={}, **live))
+    return decide_runs_and_sweeps(Declared(settings, INPUTS), Runs(live=(), ledgers=ledgers, wrappers={}, **live))
 
 
 def test_a_run_that_is_excluded_and_included_again_is_not_trained_again() -> None:

@@ -9,9 +9,9 @@ import pytest
 from pulumi.runtime import mocks, settings
 
 from tests.registrations.recorder import Echo
-from trainstack.components.objects import declare
+from trainstack.components.objects import declare_objects
 from trainstack.runs.recorded import StateResource
-from trainstack.stacks.left_out import refuse_dependents
+from trainstack.stacks.excluded_resources import refuse_dependents
 
 
 class Monitor(mocks.MockMonitor):
@@ -77,9 +77,9 @@ def run(*left_out: str, stored: tuple[str, ...] = (), preview: bool = False) -> 
     def program() -> None:
         refuse_dependents(state)
         parent = pulumi.ComponentResource("t:t:Runs", "runs")
-        (first,) = declare([make_config_map("first")], parent)
-        (second,) = declare([make_config_map("second")], parent, [first])
-        (third,) = declare([make_config_map("third")], parent)
+        (first,) = declare_objects([make_config_map("first")], parent)
+        (second,) = declare_objects([make_config_map("second")], parent, [first])
+        (third,) = declare_objects([make_config_map("third")], parent)
         opts = pulumi.ResourceOptions(depends_on=[first, second, third])
         pulumi.ComponentResource("t:t:Guard", "guard", {}, opts)
 

@@ -14,7 +14,7 @@ from trainstack.guards.cluster_identity import memory_name
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.operators import Operators
 from trainstack.stacks.assemble import assemble
-from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, reported
+from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, read_exit_code
 
 pytestmark = pytest.mark.usefixtures("unread_outputs")
 
@@ -79,7 +79,7 @@ def test_a_refusal_of_an_output_has_the_code_of_refusals(
         monkeypatch.setenv(EXIT_CODE_VARIABLE, str(file))
         with pytest.raises(pulumi.RunError, match=message):
             record(lambda: assemble(program) and None, program.settings.stack, engine)
-        assert reported(file) == ExitCode.REFUSED
+        assert read_exit_code(file) == ExitCode.REFUSED
 
 
 def test_without_a_refusal_no_code_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

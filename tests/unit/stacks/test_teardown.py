@@ -13,7 +13,7 @@ import pytest
 from tests.unit.live_objects import write_kubeconfig
 from tests.unit.make import make_settings, make_storage
 from tests.unit.workloads.test_object_manifest import make_object
-from trainstack.components.removal import delete, hold_and_drain, until
+from trainstack.components.removal import delete_and_wait, hold_and_drain, wait_until
 from trainstack.components.teardown import Work
 from trainstack.errors import RefusedError
 from trainstack.live.client import ClusterError, RightsError, shared_clients
@@ -142,13 +142,13 @@ def names(bodies: Any) -> list[tuple[str, str, str]]:
 def test_all_objects_of_the_server_are_read(server: Server) -> None:
     """The version is the preferred one; objects of other owners, derived ones and unavailable APIs are skipped."""
     live = read_live_stack(make_settings(), retained=())
-    assert names(live.own) == [
+    assert names(live.labeled_objects) == [
         ("kueue.x-k8s.io/v1beta2", "ClusterQueue", "q"),
         ("v1", "ConfigMap", "a"),
         ("v1", "Namespace", "research"),
     ]
     assert [namespace["metadata"]["name"] for namespace in live.in_namespaces] == ["a", "theirs"]
-    assert names(live.all("ClusterQueue")) == [("kueue.x-k8s.io/v1beta2", "ClusterQueue", "q")]
+    assert names(live.objects_of_kind("ClusterQueue")) == [("kueue.x-k8s.io/v1beta2", "ClusterQueue", "q")]
     assert "/api/v1/events" not in server.reads
     assert server.writes == []
 
@@ -167,8 +167,8 @@ def test_owners_of_pods_are_read(server: Server) -> None:
     server.bodies["/apis/ray.io/v1"] = {"resources": kinds}
     server.bodies["/apis/ray.io/v1/rayclusters"] = {"items": [make_item("a", "x", labels={})]}
     live = read_live_stack(make_settings(), retained=())
-    assert names(live.all("RayCluster")) == [("ray.io/v1", "RayCluster", "a")]
-    assert live.all("RayService") == ()
+    assert names(live.objects_of_kind("RayCluster")) == [("ray.io/v1", "RayCluster", "a")]
+    assert live.objects_of_kind("RayService") == ()
 
 
 def test_what_an_owner_may_not_read_stops_it(server: Server) -> None:
@@ -329,7 +329,7 @@ def test_a_workload_whose_launch_is_deleted_has_no_owner(
     server: Server, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
 ) -> None:
     """The garbage collector has yet to delete it; the kind may be one that only an Object has."""
-    monkeypatch.setattr(teardown, "until", lambda *_: None)
+    monkeypatch.setattr(teardown, "wait_until", lambda *_: None)
     owned = {"ownerReferences": [{"uid": "job", "kind": "JAXJob", "name": "job", "controller": True}]}
     held = {**make_item("held", "x", labels={}, **owned), "status": {"admission": {"clusterQueue": "q"}}}
     server.bodies["/apis/kueue.x-k8s.io/v1beta2/workloads"] = {"items": [held]}
@@ -346,7 +346,7 @@ def test_a_workload_whose_launch_is_deleted_has_no_owner(
 
 def test_what_is_deleted_is_deleted_by_its_uid(server: Server) -> None:
     """Another object of the same name is not deleted."""
-    delete(f"{QUEUES}/q", "q", None, 5)
+    delete_and_wait(f"{QUEUES}/q", "q", None, 5)
     ((verb, _, payload),) = server.writes
     assert verb == "DELETE"
     assert payload == {"propagationPolicy": "Foreground", "preconditions": {"uid": "q"}}
@@ -355,8 +355,8 @@ def test_what_is_deleted_is_deleted_by_its_uid(server: Server) -> None:
 def test_waiting_ends_with_what_is_in_the_way() -> None:
     """The error has the last reason."""
     with pytest.raises(ClusterError, match="timed out after 0 s, waiting until it is gone: held by x/y"):
-        until("it is gone", lambda: "held by x/y", 0)
-    until("it is gone", lambda: "", 0)
+        wait_until("it is gone", lambda: "held by x/y", 0)
+    wait_until("it is gone", lambda: "", 0)
 
 
 JOBS = "/apis/batch/v1/namespaces/research/jobs"
@@ -414,7 +414,7 @@ def test_the_deletion_of_a_foreign_object_is_refused(server: Server) -> None:
 
 def test_an_active_launch_is_deleted_only_if_it_is_named(server: Server) -> None:
     """Also in a teardown that was confirmed before the launch began."""
-    for guard in (make_guard(), make_guard(confirmed=[("Job", "research", "x")])):
+    for guard in (make_guard(), make_guard(confirmed_objects=[("Job", "research", "x")])):
         with pytest.raises(RefusedError, match=r"\(run digits-1\) has been running for .*not named to be stopped"):
             delete_object(server, JOBS, "Job", guard)
     delete_object(server, JOBS, "Job", make_guard(stop=["digits-1"]))
@@ -440,10 +440,10 @@ def test_a_launch_without_its_run_label_is_stopped_by_its_run(server: Server) ->
 def test_a_launch_that_the_change_keeps_is_not_replaced(server: Server) -> None:
     """Its claim would be taken again. A destroy deletes the declared launches."""
     done = {"conditions": [{"type": "Complete", "status": "True"}]}
-    guard = make_guard(kept=["digits-1-aaaaaa"], stop=["digits-1"])
+    guard = make_guard(declared_launches=["digits-1-aaaaaa"], stop=["digits-1"])
     with pytest.raises(RefusedError, match=r"this change keeps\. Its replacement would launch the run a second time"):
         delete_object(server, JOBS, "Job", guard, status=done)
-    guard.destroy()
+    guard.expect_destroy()
     delete_object(server, JOBS, "Job", guard, status=done)
 
 
@@ -452,22 +452,22 @@ def test_a_declared_namespace_or_ledger_is_not_replaced(server: Server) -> None:
     ledger = {"labels": {**MARKED, "trainstack.dev/ledger": "run"}}
     who = ("ConfigMap", "research", "x")
     with pytest.raises(RefusedError, match="is declared, and its replacement would delete the record of a launch"):
-        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(declared=[who]), live=ledger)
+        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(declared_objects=[who]), live=ledger)
     delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(), live=ledger)
-    delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(declared=[who]))
+    delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(declared_objects=[who]))
     with pytest.raises(RefusedError, match="is declared, and its replacement would delete all objects in it"):
-        delete_namespace(server, make_guard(declared=[NAMESPACE]))
+        delete_namespace(server, make_guard(declared_objects=[NAMESPACE]))
 
 
 def test_a_namespace_is_deleted_only_without_objects_of_others(server: Server) -> None:
     """Also in a teardown: others may have put objects into it since its plan."""
     whole = make_guard()
-    whole.destroy()
-    for guard in (make_guard(), whole, make_guard(confirmed=[NAMESPACE])):
+    whole.expect_destroy()
+    for guard in (make_guard(), whole, make_guard(confirmed_objects=[NAMESPACE])):
         with pytest.raises(RefusedError, match="ConfigMap research/theirs, of another owner, is in namespace research"):
             delete_namespace(server, guard)
     server.bodies[CONFIG_MAPS]["items"].pop()
-    for guard in (make_guard(), whole, make_guard(confirmed=[NAMESPACE])):
+    for guard in (make_guard(), whole, make_guard(confirmed_objects=[NAMESPACE])):
         delete_namespace(server, guard)
 
 
@@ -500,7 +500,7 @@ def test_a_run_that_is_being_stopped_does_not_use_a_deleted_queue(server: Server
     local_queues = "/apis/kueue.x-k8s.io/v1beta2/namespaces/research/localqueues"
     delete_object(server, local_queues, "LocalQueue", make_guard())
     with pytest.raises(RefusedError, match="Job research/job, of stack 'test', waits in LocalQueue research/x"):
-        delete_object(server, local_queues, "LocalQueue", make_guard(kept=["digits-1-aaaaaa"]))
+        delete_object(server, local_queues, "LocalQueue", make_guard(declared_launches=["digits-1-aaaaaa"]))
 
 
 def make_group(group_version: str) -> dict[str, Any]:
@@ -513,7 +513,7 @@ def make_group(group_version: str) -> dict[str, Any]:
 def test_a_teardown_deletes_only_what_was_confirmed(server: Server) -> None:
     """Another `up` may have declared more since."""
     with pytest.raises(RefusedError, match="not among the objects whose deletion was confirmed"):
-        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(confirmed=[]))
+        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(confirmed_objects=[]))
 
 
 def test_a_replaced_claim_keeps_its_data(server: Server) -> None:
@@ -524,7 +524,7 @@ def test_a_replaced_claim_keeps_its_data(server: Server) -> None:
     discarding = make_settings(storage=make_storage(discard=("research/x",)))
     delete_object(server, CLAIMS, "PersistentVolumeClaim", DeletionGuard(discarding, STATE, stop=()), **claim)
     destroying = make_guard()
-    destroying.destroy()
+    destroying.expect_destroy()
     delete_object(server, CLAIMS, "PersistentVolumeClaim", destroying, **claim)
 
 

@@ -23,7 +23,7 @@ from tests.unit.preflight.cases import ROOT
 from tests.unit.workloads.launches import make_launch
 from tests.unit.workloads.test_identity import make_facts
 from trainstack.declared.declared import Declared
-from trainstack.kueue.verdicts import declared_verdicts
+from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.preflight.preflight import check
 from trainstack.runs.identity import run_id
 from trainstack.runs.manifests.build import longest_child, manifest
@@ -104,8 +104,8 @@ EIGHT = make_group(("cpu", {"cpu": "8", "memory": "8Gi"}))
 
 def test_kueue_admits_all_of_them_or_none() -> None:
     """The verdict counts the quota of four pods, of 1 cpu each."""
-    (fitting,) = declared_verdicts(Declared(make_settings(make_queue_of_work(2))))
-    (over,) = declared_verdicts(Declared(make_settings(make_queue_of_work(4))))
+    (fitting,) = stack_verdicts(Declared(make_settings(make_queue_of_work(2))))
+    (over,) = stack_verdicts(Declared(make_settings(make_queue_of_work(4))))
     assert (fitting.outcome, over.outcome) == ("fits", "never fits")
 
 

@@ -9,9 +9,9 @@ from trainstack.cli.stack_selection import creation_steps
 from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
 from trainstack.onboarding import project_files as staging
-from trainstack.onboarding.editing import with_entries
-from trainstack.onboarding.new_team import Plan, plan
-from trainstack.onboarding.team_request import Request
+from trainstack.onboarding.editing import add_section_entries
+from trainstack.onboarding.new_team import NewTeamPlan, plan_new_team
+from trainstack.onboarding.team_request import TeamRequest
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load, shared_names
 from trainstack.settings.loading.project import project_name
@@ -45,7 +45,7 @@ def add_team(  # noqa: PLR0913 (the options of the command)
       trainstack add-team vision -s lab --cohort research --group vision-ml --user ann@example.org
     """
     root = checkout()
-    request = Request(
+    request = TeamRequest(
         name=name,
         namespace=namespace,
         cohort=cohort,
@@ -58,32 +58,32 @@ def add_team(  # noqa: PLR0913 (the options of the command)
     with edit_project(root) as edit:
         text = edit.text(platform_file)
         settings = load(root, stack)
-        team_plan = plan(settings, request, project_name(root), shared_names(root))
+        team_plan = plan_new_team(settings, request, project_name(root), shared_names(root))
         team_exists = edit.text(team_file) is not None
-        changed_files = {platform_file: with_entries(text or "", team_plan.entries)} if team_plan.entries else {}
+        changed_files = {platform_file: add_section_entries(text or "", team_plan.entries)} if team_plan.entries else {}
         # The team may have edited its own file, so an existing one is never changed.
         if team_exists:
             _ensure_tenant(root, name, stack)
         else:
-            changed_files[team_file] = team_plan.team
-        kept_names = [*team_plan.kept, *([team_file] if team_exists else [])]
+            changed_files[team_file] = team_plan.team_file
+        kept_names = [*team_plan.existing_entries, *([team_file] if team_exists else [])]
         # Both environments are checked with both changes before either file is written.
         faults = [
             fault
             for environment in (stack, name)
             if changed_files
-            for fault in staging.faults(root, changed_files, environment)
+            for fault in staging.find_faults(root, changed_files, environment)
         ]
         if faults:
             fail("\n".join(["nothing was written, since the result would have errors:", *dict.fromkeys(faults)]))
-        diff = staging.diff(root, changed_files)
+        diff = staging.unified_diff_of(root, changed_files)
         if not dry_run:
             edit.write(changed_files)
     if as_json:
         show_json(
             {
                 "team": name,
-                "chosen": dict(team_plan.chosen),
+                "chosen": dict(team_plan.choices),
                 "kept": kept_names,
                 "written": [] if dry_run else sorted(changed_files),
                 "diff": diff,
@@ -118,7 +118,9 @@ def _ensure_tenant(root: Path, name: str, stack: str) -> None:
         fail(f"Pulumi.{name}.yaml exists and is not a team's environment; choose another name for the team")
 
 
-def _show(name: str, settings: Settings, team_plan: Plan, kept_names: list[str], diff: str, *, dry_run: bool) -> None:
+def _show(
+    name: str, settings: Settings, team_plan: NewTeamPlan, kept_names: list[str], diff: str, *, dry_run: bool
+) -> None:
     stack = settings.stack
     for kept_name in kept_names:
         err.print(f"exists and is kept: {kept_name}")
@@ -126,17 +128,17 @@ def _show(name: str, settings: Settings, team_plan: Plan, kept_names: list[str],
         out.print(f"team {name} of {stack} is complete; nothing was changed")
         return
     out.print(diff, end="")
-    for setting, value in team_plan.chosen.items():
+    for setting, value in team_plan.choices.items():
         err.print(f"{setting}: {value}")
     account = next((team.service_account for team in settings.tenants.teams if team.name == name), None)
-    account = account or (name if "service account" in team_plan.chosen.get("rights", "") else None)
+    account = account or (name if "service account" in team_plan.choices.get("rights", "") else None)
     steps = [
         f"trainstack rights -s {stack} && trainstack rights -s {name}",
         f"git diff && git add Pulumi.{stack}.yaml Pulumi.{name}.yaml rights",
         f"trainstack check -s {stack} && trainstack check -s {name}",
         f"after the review, as an administrator: kubectl apply -f rights/{stack}.yaml",
         f"pulumi preview -s {stack} && pulumi up -s {stack}",
-        *([f"kubectl create token -n {team_plan.chosen['namespace']} {account}"] if account else []),
+        *([f"kubectl create token -n {team_plan.choices['namespace']} {account}"] if account else []),
         *([] if settings.environment.state == "embedded" else creation_steps(name)),
         f"with the team's kubeconfig: trainstack up -s {name}",
     ]

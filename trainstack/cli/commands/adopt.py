@@ -12,10 +12,9 @@ from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.live.existing import read_existing
 from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.adopt.entries import PRIORITY_CLASS
-from trainstack.onboarding.adopt.found import Found
-from trainstack.onboarding.adopt.plan import Adoption, operators
-from trainstack.onboarding.adopt.plan import adopt as plan_adoption
-from trainstack.onboarding.editing import Entry, with_entries
+from trainstack.onboarding.adopt.namespace_objects import NamespaceObjects
+from trainstack.onboarding.adopt.plan import Adoption, describe_operators, plan_adoption
+from trainstack.onboarding.editing import FileAddition, add_section_entries
 from trainstack.settings.loading.load import DEFAULTS, Loaded
 
 _NAMESPACE = re.compile("(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -63,23 +62,23 @@ def adopt(
         adoption = plan_adoption(loaded.settings, existing_objects, _default_priority_classes(loaded))
         changed_files = (
             {file: _text_with_adopted(file, text, loaded, adoption, existing_objects, file_exists=file_exists)}
-            if adoption.taken
+            if adoption.adopted_objects
             else {}
         )
-        if changed_files and (faults := staging.faults(session.root, changed_files, stack)):
+        if changed_files and (faults := staging.find_faults(session.root, changed_files, stack)):
             fail("\n".join(["nothing was written, since the result would have errors:", *faults]))
-        diff = staging.diff(session.root, changed_files)
+        diff = staging.unified_diff_of(session.root, changed_files)
         if not dry_run:
             edit.write(changed_files)
     notes = [
         *adoption.notes,
-        *(f"{operator} exists and is managed by its installer" for operator in operators(existing_objects)),
+        *(f"{operator} exists and is managed by its installer" for operator in describe_operators(existing_objects)),
     ]
     if as_json:
         show_json(
             {
-                "taken": adoption.taken,
-                "left": adoption.left,
+                "taken": adoption.adopted_objects,
+                "left": adoption.reasons_by_object,
                 "notes": notes,
                 "written": [] if dry_run else sorted(changed_files),
                 "diff": diff,
@@ -95,21 +94,21 @@ def _load_environment(edit: ProjectEdit, root: Path, file: str, stack: str, name
     """Load the environment; a new one if the file does not exist."""
     text = edit.text(file)
     if not text:
-        namespace_entry = Entry(("environment", "existing", "namespaces"), namespace)
-        text = with_entries(_HEAD.format(namespace=namespace), [namespace_entry])
-    return text, staging.load(root, {file: text}, stack)
+        namespace_entry = FileAddition(("environment", "existing", "namespaces"), namespace)
+        text = add_section_entries(_HEAD.format(namespace=namespace), [namespace_entry])
+    return text, staging.load_changed_project(root, {file: text}, stack)
 
 
 def _text_with_adopted(
-    file: str, text: str, loaded: Loaded, adoption: Adoption, existing_objects: Found, *, file_exists: bool
+    file: str, text: str, loaded: Loaded, adoption: Adoption, existing_objects: NamespaceObjects, *, file_exists: bool
 ) -> str:
     """Return the environment's file with the adopted objects. `file_exists`: whether the file does."""
     entries = [*adoption.entries, *_operators_entry(existing_objects, text, loaded)]
     if not file_exists and not any(entry.path == PRIORITY_CLASS.path for entry in adoption.entries):
         comment = "Without the priority classes of defaults.yaml."
-        entries.append(Entry(("queues", "priorityClasses"), None, whole=True, comment=comment))
+        entries.append(FileAddition(("queues", "priorityClasses"), None, replaces_value=True, comment=comment))
     try:
-        return with_entries(text, entries)
+        return add_section_entries(text, entries)
     except TrainstackError as error:
         return fail(f"{file}: {error}")
 
@@ -120,12 +119,12 @@ def _default_priority_classes(loaded: Loaded) -> list[str]:
     return [name for name, place in places.items() if place is not None and place.file == DEFAULTS]
 
 
-def _operators_entry(existing_objects: Found, text: str, loaded: Loaded) -> list[Entry]:
-    operator_names = list(operators(existing_objects))
+def _operators_entry(existing_objects: NamespaceObjects, text: str, loaded: Loaded) -> list[FileAddition]:
+    operator_names = list(describe_operators(existing_objects))
     if not operator_names or "trainstack:operators" in text or "platform" not in loaded.settings.environment.layers:
         return []
     comment = "Installed operators, managed by their installers:\n" + "\n".join(operator_names)
-    return [Entry(("operators",), {}, whole=True, comment=comment)]
+    return [FileAddition(("operators",), {}, replaces_value=True, comment=comment)]
 
 
 def _show(
@@ -139,13 +138,13 @@ def _show(
     dry_run: bool,
 ) -> None:
     out.print(diff, end="")
-    for name in adoption.taken:
+    for name in adoption.adopted_objects:
         err.print(f"adopted: {name}")
-    for name, reason in adoption.left.items():
+    for name, reason in adoption.reasons_by_object.items():
         err.print(f"not adopted: {name}: {reason}", style="yellow")
     for note in notes:
         err.print(note)
-    if not adoption.taken:
+    if not adoption.adopted_objects:
         out.print(f"no object of namespace {namespace} can be adopted; no file was changed")
         return
     steps = [

@@ -8,7 +8,7 @@ from trainstack.cli.releases import as_finding, try_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
 from trainstack.declared.declared import Declared
 from trainstack.errors import ExitCode
-from trainstack.kueue.format import as_data, lines
+from trainstack.kueue.format import as_data, verdict_lines
 from trainstack.preflight.against_cluster import CLUSTER_UNREACHABLE
 from trainstack.preflight.finding import Checked
 from trainstack.preflight.preflight import examine, unloaded
@@ -49,7 +49,7 @@ def _show(stack: str, check_result: Checked) -> None:
     findings = [finding for finding in check_result.findings if not finding.silenced]
     for finding in findings:
         out.print(str(finding), style=_STYLES[finding.severity])
-    for line in lines(check_result.verdicts):
+    for line in verdict_lines(check_result.verdicts):
         out.print(line)
     errors, silenced = sum(finding.stops for finding in findings), len(check_result.findings) - len(findings)
     counts = f"{_format_count(errors, 'error')}, {_format_count(len(findings) - errors, 'other finding')}"

@@ -12,8 +12,8 @@ from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
 from trainstack.errors import ExitCode
 from trainstack.guards.definitions import identities, revisions
 from trainstack.lifecycle.teardown.context import Body
-from trainstack.lifecycle.teardown.leftovers import explained, left
-from trainstack.lifecycle.teardown.plan import Plan
+from trainstack.lifecycle.teardown.leftovers import explain_leftover, leftovers
+from trainstack.lifecycle.teardown.plan import TeardownPlan
 from trainstack.live.client import reach
 from trainstack.live.teardown import plan_teardown, read_own
 from trainstack.objects.ownership import Identity, shown
@@ -102,7 +102,7 @@ def _permission(
     )
 
 
-def _plan(session: Session, state: Sequence[Mapping[str, Any]], permission: Permission) -> Plan:
+def _plan(session: Session, state: Sequence[Mapping[str, Any]], permission: Permission) -> TeardownPlan:
     launches = (state_resource(resource["urn"], resource.get("outputs")) for resource in state)
     with step("reading the cluster", "5 s"):
         return plan_teardown(
@@ -116,7 +116,7 @@ def _plan(session: Session, state: Sequence[Mapping[str, Any]], permission: Perm
         )
 
 
-def _delete_state(session: Session, plan: Plan, permission: Permission, *, as_json: bool) -> None:
+def _delete_state(session: Session, plan: TeardownPlan, permission: Permission, *, as_json: bool) -> None:
     with permit(session.root, permission) as variables:
         pulumi(session, *_DESTROY, variables=variables, aside=as_json)
     if as_json:
@@ -125,13 +125,13 @@ def _delete_state(session: Session, plan: Plan, permission: Permission, *, as_js
         _show_kept(plan, "kept")
 
 
-def _destroy_and_wait(session: Session, plan: Plan, permission: Permission, *, as_json: bool) -> None:
+def _destroy_and_wait(session: Session, plan: TeardownPlan, permission: Permission, *, as_json: bool) -> None:
     stack = session.stack
     with permit(session.root, permission) as variables:
         code = pulumi(session, *_DESTROY, check=False, variables=variables, aside=as_json)
     remaining_objects = _await_deletion(session, plan, 0 if code else _DEADLINE_SECONDS)
     now = utc_now()
-    leftovers = [explained(body, now) for body in remaining_objects]
+    leftovers = [explain_leftover(body, now) for body in remaining_objects]
     if as_json:
         show_json(_as_data(stack, plan, leftovers))
     if leftovers or code:
@@ -147,11 +147,11 @@ def _destroy_and_wait(session: Session, plan: Plan, permission: Permission, *, a
         out.print(f"{stack} has no other objects; to remove the stack's state too: pulumi stack rm {stack}")
 
 
-def _await_deletion(session: Session, plan: Plan, deadline_seconds: float) -> list[Body]:
+def _await_deletion(session: Session, plan: TeardownPlan, deadline_seconds: float) -> list[Body]:
     """Wait for the deletion of all objects that are not kept, and return those that remain."""
     deadline, reported_count = time.monotonic() + deadline_seconds, -1
     while True:
-        remaining_objects = left(read_own(session.settings), plan.stays)
+        remaining_objects = leftovers(read_own(session.settings), plan.retention_reasons)
         if not remaining_objects or time.monotonic() >= deadline:
             return remaining_objects
         if len(remaining_objects) != reported_count:
@@ -170,28 +170,28 @@ def _identities(state: Iterable[Mapping[str, Any]]) -> frozenset[Identity]:
     return frozenset(state_identities)
 
 
-def _show(stack: str, plan: Plan) -> None:
+def _show(stack: str, plan: TeardownPlan) -> None:
     for stage, objects in plan.stages.items():
         if objects:
             out.print(f"delete: {stage}: {', '.join(map(shown, objects))}")
     _show_kept(plan, "keep")
-    if plan.active and not plan.refusals:
-        out.print(f"stop: {', '.join(plan.active)}", style="yellow")
+    if plan.active_runs and not plan.refusals:
+        out.print(f"stop: {', '.join(plan.active_runs)}", style="yellow")
     if not plan.deleted:
         out.print(f"no object of {stack} is deleted")
 
 
-def _show_kept(plan: Plan, label: str) -> None:
-    for key, reason in sorted(plan.stays.items(), key=str):
+def _show_kept(plan: TeardownPlan, label: str) -> None:
+    for key, reason in sorted(plan.retention_reasons.items(), key=str):
         out.print(f"{label}: {shown(key)}: {reason}")
 
 
-def _as_data(stack: str, plan: Plan, leftovers: Iterable[str]) -> dict[str, Any]:
+def _as_data(stack: str, plan: TeardownPlan, leftovers: Iterable[str]) -> dict[str, Any]:
     return {
         "stack": stack,
         "goes": {stage: list(map(shown, objects)) for stage, objects in plan.stages.items()},
-        "stays": {shown(key): reason for key, reason in plan.stays.items()},
-        "stops": list(plan.active),
+        "stays": {shown(key): reason for key, reason in plan.retention_reasons.items()},
+        "stops": list(plan.active_runs),
         "refusals": list(plan.refusals),
         "left": list(leftovers),
     }

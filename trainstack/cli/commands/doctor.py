@@ -14,14 +14,14 @@ from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.inputs import FAULTS
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files, diagnose_refused
-from trainstack.lifecycle.recovery.integrity import Fault, engine_fault, faults
+from trainstack.lifecycle.recovery.integrity import StateFault, find_state_faults, parse_engine_fault
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
 from trainstack.lifecycle.recovery.local_files import local_file_problems
 from trainstack.lifecycle.recovery.locks import StateFiles
-from trainstack.lifecycle.recovery.objects import Seen
+from trainstack.lifecycle.recovery.objects import LiveObjects
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 from trainstack.lifecycle.recovery.restore import Backup
-from trainstack.lifecycle.recovery.state import State, read_state
+from trainstack.lifecycle.recovery.state import EngineState, read_state
 from trainstack.lifecycle.recovery.state_files import has_usable_backup, read_state_files, state_file, state_folder
 from trainstack.live.client import ClusterError
 from trainstack.live.loaders import read_loaders
@@ -65,7 +65,7 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
     files = read_state_files(session.root / folder, project, session.stack) if folder is not None else None
     unchecked_notes = [] if folder is not None else [_LOCKS_ELSEWHERE]
     blocking_diagnosis = diagnose_files(files, session.stack)
-    state, deployment = State(), None
+    state, deployment = EngineState(), None
     if blocking_diagnosis is None:
         exported, engine_faults = _export_state(session)
         if engine_faults:
@@ -99,10 +99,10 @@ def _refusal_of_other_cluster(session: Session, deployment: Mapping[str, Any] | 
 
 
 def _diagnose_objects(
-    session: Session, files: StateFiles | None, state: State, unchecked_notes: list[str]
+    session: Session, files: StateFiles | None, state: EngineState, unchecked_notes: list[str]
 ) -> tuple[Diagnosis, list[str]]:
     """Compare a state that the engine accepts with the cluster."""
-    marked_objects: Seen | None = None
+    marked_objects: LiveObjects | None = None
     loaders: list[WaitingLoader] = []
     unreachable: tuple[Problem, ...] = ()
     try:
@@ -110,37 +110,39 @@ def _diagnose_objects(
         loaders = waiting_loaders(read_loaders(session.stack, namespaces, context))
         launch_kinds = declared_kinds(session.settings)
         marked_objects = read_marked(session.stack, state.objects, namespaces, context, launch_kinds)
-        unchecked_notes += [f"{kind}: these credentials may not read it" for kind in sorted(marked_objects.unreadable)]
+        unchecked_notes += [
+            f"{kind}: these credentials may not read it" for kind in sorted(marked_objects.unreadable_kinds)
+        ]
     except ClusterError as error:
         unreachable = (Problem("cluster-unreachable", "cluster", str(error), ()),)
     diagnosis = diagnose(
         stack=session.stack,
         files=files,
         state=state,
-        seen=marked_objects,
+        live_objects=marked_objects,
         retained={
             (retained_object.kind, retained_object.namespace, retained_object.name)
             for retained_object in retained(session.settings)
         },
-        declared=lambda: _declared_identities(session, marked_objects, unchecked_notes),
+        read_declared_identities=lambda: _declared_identities(session, marked_objects, unchecked_notes),
         loaders=loaders,
         now=utc_now(),
     )
     return Diagnosis((*diagnosis.problems, *unreachable), diagnosis.commands), unchecked_notes
 
 
-def _export_state(session: Session) -> tuple[Mapping[str, Any], tuple[Fault, ...]]:
+def _export_state(session: Session) -> tuple[Mapping[str, Any], tuple[StateFault, ...]]:
     """Return the parsed output of `pulumi stack export`, and the reasons why the engine refuses the state."""
     try:
         exported = export(session)
     except StateRefusedError as error:
-        return {}, (engine_fault(error.reason),)
+        return {}, (parse_engine_fault(error.reason),)
     content = json.loads(exported) if exported is not None else {"deployment": None}
-    return content, faults(content.get("deployment"))
+    return content, find_state_faults(content.get("deployment"))
 
 
 def _declared_identities(
-    session: Session, marked_objects: Seen | None, unchecked_notes: list[str]
+    session: Session, marked_objects: LiveObjects | None, unchecked_notes: list[str]
 ) -> Collection[Identity] | None:
     """Return the declared objects and the live objects of declared runs and sweeps.
 
@@ -155,7 +157,7 @@ def _declared_identities(
         return None
     declared_identities = {identity(manifest) for manifest in manifests if "name" in manifest["metadata"]}
     return declared_identities | {
-        key for key, live in (marked_objects.objects if marked_objects else {}).items() if live.of_run(run_names)
+        key for key, live in (marked_objects.objects if marked_objects else {}).items() if live.is_of_run(run_names)
     }
 
 

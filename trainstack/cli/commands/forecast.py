@@ -32,7 +32,7 @@ from trainstack.cli.output.forecast_format import (
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.forecast.forecast import forecast as simulate
 from trainstack.forecast.live_workloads import LiveWorkloads
-from trainstack.forecast.report import Report, report
+from trainstack.forecast.report import ForecastReport, build_report
 from trainstack.preflight.preflight import faults_of_names
 from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
@@ -89,7 +89,9 @@ def forecast(
     show_written(files)
 
 
-def _reports(session: Session, loaded: Loaded, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
+def _reports(
+    session: Session, loaded: Loaded, nodes: list[str], *, cluster: bool
+) -> tuple[ForecastReport, ForecastReport | None]:
     settings, unchanged, durations = loaded.settings, session.settings, measured_durations(session)
     live_workloads_for: Callable[[Settings], LiveWorkloads] | None = None
     if cluster:
@@ -97,10 +99,16 @@ def _reports(session: Session, loaded: Loaded, nodes: list[str], *, cluster: boo
             live_workloads_for = live_workloads_reader(session)
     _refuse_unknown_names(session, loaded, None if live_workloads_for is None else live_workloads_for(settings))
 
-    def make_report(variant: Settings, variant_nodes: list[str]) -> Report:
+    def make_report(variant: Settings, variant_nodes: list[str]) -> ForecastReport:
         live_workloads = None if live_workloads_for is None else live_workloads_for(variant)
-        return report(
-            simulate(variant, measured=durations, nodes=variant_nodes, live=live_workloads, unchanged=unchanged)
+        return build_report(
+            simulate(
+                variant,
+                measured_seconds=durations,
+                nodes=variant_nodes,
+                live=live_workloads,
+                unchanged_settings=unchanged,
+            )
         )
 
     forecast_report = make_report(settings, nodes)
@@ -114,7 +122,7 @@ def _refuse_unknown_names(session: Session, loaded: Loaded, live_workloads: Live
         fail("\n".join(map(str, faults)))
 
 
-def _draw(forecast_report: Report, png: Path | None, html: Path | None) -> dict[Path, bytes]:
+def _draw(forecast_report: ForecastReport, png: Path | None, html: Path | None) -> dict[Path, bytes]:
     if png is None and html is None:
         return {}
     from trainstack.reports import gantt_page, gantt_picture  # noqa: PLC0415 (matplotlib takes a second to load)
@@ -125,7 +133,7 @@ def _draw(forecast_report: Report, png: Path | None, html: Path | None) -> dict[
         return {**({png: gantt_picture.png(chart)} if png else {}), **({html: page.encode()} if html else {})}
 
 
-def _render(forecast_report: Report, unchanged_report: Report | None) -> RenderableType:
+def _render(forecast_report: ForecastReport, unchanged_report: ForecastReport | None) -> RenderableType:
     is_wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
     # On a narrow terminal, the names of runs are wrapped, and the notes follow the table.
     rows, end = list(map(cells, forecast_report.rows)), None if is_wide else -1

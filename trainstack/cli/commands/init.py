@@ -16,8 +16,8 @@ from trainstack.errors import ExitCode, TrainstackError
 from trainstack.files.project import edit_project
 from trainstack.files.temporary import temporary_folder
 from trainstack.onboarding import project_files
-from trainstack.onboarding.new_project.files import OWNED, new_files, owned_files, renewed
-from trainstack.onboarding.new_project.request import Request
+from trainstack.onboarding.new_project.files import OWNED_FILES, build_new_files, build_owned_files, renew_owned_files
+from trainstack.onboarding.new_project.request import ProjectRequest
 from trainstack.preflight.preflight import examine, unloaded
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading import schema
@@ -77,7 +77,7 @@ def init(  # noqa: PLR0913 (the options of the command)
         return
     if profile is None or cluster is None:
         raise typer.BadParameter("name the profile and the cluster, for example: --profile owner --cluster kind")
-    request = Request(
+    request = ProjectRequest(
         name=name if name is not None else root.name,
         environment=stack,
         profile=profile,
@@ -85,11 +85,11 @@ def init(  # noqa: PLR0913 (the options of the command)
         namespace=namespace,
         queue=queue,
     )
-    files = new_files(request, version("trainstack"), virtualenv=(root / ".venv" / "bin" / "python").exists())
+    files = build_new_files(request, version("trainstack"), virtualenv=(root / ".venv" / "bin" / "python").exists())
     _ensure_absent(root, files)
     findings = _findings(files, request.stack)
     if dry_run:
-        out.print(project_files.diff(root, files), end="")
+        out.print(project_files.unified_diff_of(root, files), end="")
     else:
         root.mkdir(parents=True, exist_ok=True)
         with edit_project(root) as edit:
@@ -122,7 +122,7 @@ def _findings(files: dict[str, str], stack: str) -> list[str]:
         return [str(finding) for finding in examine(Declared(loaded.settings), root, loaded.places).findings]
 
 
-def _show_next(root: Path, request: Request, files: list[str], findings: list[str], *, dry_run: bool) -> None:
+def _show_next(root: Path, request: ProjectRequest, files: list[str], findings: list[str], *, dry_run: bool) -> None:
     stack = request.stack
     for finding in findings:
         err.print(finding)
@@ -140,13 +140,13 @@ def _show_next(root: Path, request: Request, files: list[str], findings: list[st
 def _upgrade(root: Path, *, dry_run: bool) -> None:
     if not (root / FILE).is_file():
         fail(f"no {FILE} in {root}; change to the project's folder, or create a project with --profile and --cluster")
-    fresh_texts = owned_files(project_name(root), version("trainstack"), virtualenv=virtualenv(root))
+    fresh_texts = build_owned_files(project_name(root), version("trainstack"), virtualenv=virtualenv(root))
     with edit_project(root) as edit:
-        existing_texts = {path: text for path in OWNED if (text := edit.text(path)) is not None}
-        renewals = renewed(existing_texts, fresh_texts)
+        existing_texts = {path: text for path in OWNED_FILES if (text := edit.text(path)) is not None}
+        renewals = renew_owned_files(existing_texts, fresh_texts)
         renewed_texts = {path: renewal.text for path, renewal in renewals.items() if renewal.outcome == "renewed"}
         edited_texts = {path: renewal.text for path, renewal in renewals.items() if renewal.outcome == "edited"}
-        out.print(project_files.diff(root, renewed_texts | edited_texts), end="")
+        out.print(project_files.unified_diff_of(root, renewed_texts | edited_texts), end="")
         if not dry_run:
             edit.write(renewed_texts | schema.files(_SCHEMAS))
     for path, renewal in renewals.items():

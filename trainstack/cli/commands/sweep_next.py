@@ -11,7 +11,7 @@ from trainstack.cli.session import JsonOption, Session, StackOption, checkout
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
 from trainstack.errors import TrainstackError
 from trainstack.files.project import ProjectEdit, edit_project
-from trainstack.onboarding.editing import Entry, with_added
+from trainstack.onboarding.editing import FileAddition, add_entries
 from trainstack.settings.loading.templates import format_value
 from trainstack.settings.search_space.hyperparams import SPACE_FILE, folder
 from trainstack.settings.search_space.space import ParameterSet
@@ -82,7 +82,7 @@ def add_proposed_sets(
     old_sets = draw_sets(loaded_space)
     with locate_space_errors(loaded_space):
         proposals = propose(loaded_space.space, old_sets, results, count)
-    edit.write({file: with_added(text, [Entry(("sets",), values) for values in proposals])})
+    edit.write({file: add_entries(text, [FileAddition(("sets",), values) for values in proposals])})
     expand_sweeps(root, (name,), edit)
     old_ids = {parameter_set.id for parameter_set in old_sets}
     return tuple(

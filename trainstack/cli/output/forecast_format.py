@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from trainstack.cli.output.console import duration
-from trainstack.forecast.costs import Use
-from trainstack.forecast.report import Report, Row, Stretch
+from trainstack.forecast.costs import FlavorUsage
+from trainstack.forecast.report import ForecastReport, ForecastRow, Stretch
 from trainstack.reports.gantt import Gantt, Lane, Level, Piece
 
 HEAD = ("run", "queue", "start", "end", "wait", "takes", "gpus", "gpu-h", "cost", "flavors", "note")
@@ -16,7 +16,7 @@ _NO_FLAVOR = 6
 _NEVER, _UNKNOWN = "never", "-"
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: ForecastRow) -> tuple[str, ...]:
     return (
         row.name,
         row.queue or _UNKNOWN,
@@ -32,14 +32,14 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _note(row: Row) -> str:
+def _note(row: ForecastRow) -> str:
     low, high = row.end_range or (0.0, 0.0)
     return "; ".join(
         filter(None, [row.note, f"may end at {format_time(low)} to {format_time(high)}" if row.open else ""])
     )
 
 
-def page_table(report: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
+def page_table(report: ForecastReport) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
     notes = [f"{row.name}: {_note(row)}" for row in report.rows if _note(row)]
     return HEAD[:-1], [cells(row)[:-1] for row in report.rows], [*notes, *report.notes]
 
@@ -51,14 +51,14 @@ def format_time(seconds: float) -> str:
     return f"+{duration(seconds)}" if seconds > 0 else f"-{duration(-seconds)}"
 
 
-def format_run_duration(row: Row) -> str:
+def format_run_duration(row: ForecastRow) -> str:
     """Format a run's duration, with a mark for a deadline or a measurement."""
     if row.duration is None:
         return "unbounded"
     return {"deadline": "\u2264 ", "measured": "~ "}.get(row.source, "") + duration(row.duration)
 
 
-def use_cells(report: Report) -> list[tuple[str, ...]]:
+def use_cells(report: ForecastReport) -> list[tuple[str, ...]]:
     return [
         (
             use.flavor,
@@ -72,7 +72,7 @@ def use_cells(report: Report) -> list[tuple[str, ...]]:
     ]
 
 
-def sentences(report: Report) -> list[str]:
+def sentences(report: ForecastReport) -> list[str]:
     ended_count = sum(row.end is not None for row in report.rows)
     if not report.rows:
         return ["There are no runs."]
@@ -87,12 +87,12 @@ def sentences(report: Report) -> list[str]:
     return [summary, f"Small differences change the order: {_makespan_range(report)} if durations differ by 10%."]
 
 
-def _makespan_range(report: Report) -> str:
+def _makespan_range(report: ForecastReport) -> str:
     low, high = report.makespan_range or (report.makespan, report.makespan)
     return f"{duration(low)} to {duration(high)}"
 
 
-def comparison_sentences(unchanged_report: Report, report: Report) -> Iterator[str]:
+def comparison_sentences(unchanged_report: ForecastReport, report: ForecastReport) -> Iterator[str]:
     """Yield the effect of --set and --nodes."""
     wait = (_mean_wait(unchanged_report), _mean_wait(report))
     yield f"Without the changes: {sentences(unchanged_report)[0]}"
@@ -100,7 +100,7 @@ def comparison_sentences(unchanged_report: Report, report: Report) -> Iterator[s
         yield f"A run waits {duration(wait[1] or 0)} on average, and {duration(wait[0] or 0)} without the changes."
 
 
-def _mean_wait(report: Report) -> float | None:
+def _mean_wait(report: ForecastReport) -> float | None:
     waits = [row.wait for row in report.rows if row.wait is not None]
     return sum(waits) / len(waits) if waits else None
 
@@ -109,14 +109,14 @@ def _count_runs(count: int) -> str:
     return f"{count:,} run{'' if count == 1 else 's'}"
 
 
-def _end(row: Row) -> str:
+def _end(row: ForecastRow) -> str:
     if row.end is not None:
         return format_time(row.end)
     waits = row.start is None or bool(row.stretches[-1].evicted_by)
     return _NEVER if waits else "unbounded"
 
 
-def gantt_of(report: Report) -> Gantt:
+def gantt_of(report: ForecastReport) -> Gantt:
     flavors = sorted({flavor for row in report.rows for flavor in row.flavors})
     colors = {name: index for index, name in enumerate(flavors)}
     # Leave room for runs without an end.
@@ -130,7 +130,7 @@ def gantt_of(report: Report) -> Gantt:
     )
 
 
-def _lane(row: Row, colors: dict[str, int]) -> Lane:
+def _lane(row: ForecastRow, colors: dict[str, int]) -> Lane:
     wait = f"waits {duration(row.wait)}" if row.wait and row.wait >= 1 else ""
     if row.start is None:
         texts = [row.note]
@@ -145,7 +145,7 @@ def _lane(row: Row, colors: dict[str, int]) -> Lane:
     )
 
 
-def _piece(stretch: Stretch, row: Row, colors: dict[str, int]) -> Piece:
+def _piece(stretch: Stretch, row: ForecastRow, colors: dict[str, int]) -> Piece:
     start, flavors = stretch.started or 0.0, ", ".join(stretch.flavors)
     end = "an unknown end" if stretch.ended is None else format_time(stretch.ended)
     preempted = f", preempted by {stretch.evicted_by}" if stretch.evicted_by else ""
@@ -158,20 +158,20 @@ def _piece(stretch: Stretch, row: Row, colors: dict[str, int]) -> Piece:
     )
 
 
-def _scarcest_uses(report: Report) -> list[Use]:
+def _scarcest_uses(report: ForecastReport) -> list[FlavorUsage]:
     """Return each flavor's resource with the highest peak use, relative to its quota."""
 
-    def rank(use: Use) -> tuple[float, float]:
+    def rank(use: FlavorUsage) -> tuple[float, float]:
         return (use.peak / use.quota, use.mean / use.quota) if use.quota else (0.0, 0.0)
 
-    uses_by_flavor: dict[str, Use] = {}
+    uses_by_flavor: dict[str, FlavorUsage] = {}
     for use in report.uses:
         if use.flavor not in uses_by_flavor or rank(use) > rank(uses_by_flavor[use.flavor]):
             uses_by_flavor[use.flavor] = use
     return list(uses_by_flavor.values())
 
 
-def _level(use: Use, color: int) -> Level:
+def _level(use: FlavorUsage, color: int) -> Level:
     unit = {"cpu": " cores", "memory": " GiB", "ephemeral-storage": " GiB"}.get(use.resource, "")
     return Level(
         name=use.flavor,

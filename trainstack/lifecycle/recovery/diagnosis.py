@@ -4,20 +4,20 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainstack.lifecycle.recovery.integrity import Fault, refused_problem
+from trainstack.lifecycle.recovery.integrity import StateFault, refused_state_problem
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_problems
 from trainstack.lifecycle.recovery.locks import StateFiles, files_problems, lock_problems
 from trainstack.lifecycle.recovery.objects import (
-    Seen,
+    LiveObjects,
+    find_unrecorded_objects,
     pending_problems,
     recorded_problems,
     stuck_problems,
-    unrecorded,
     unrecorded_problems,
 )
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 from trainstack.lifecycle.recovery.restore import Backup
-from trainstack.lifecycle.recovery.state import State
+from trainstack.lifecycle.recovery.state import EngineState
 from trainstack.objects.ownership import Identity
 
 
@@ -27,8 +27,8 @@ class Diagnosis:
     commands: tuple[str, ...]
     """The commands that repair all of them, in order."""
 
-    def with_problems(self, more: Iterable[Problem], recovery: RecoveryCommands) -> "Diagnosis":
-        problems = (*self.problems, *more)
+    def with_problems(self, additional_problems: Iterable[Problem], recovery: RecoveryCommands) -> "Diagnosis":
+        problems = (*self.problems, *additional_problems)
         return Diagnosis(problems, recovery.commands(problems))
 
 
@@ -45,12 +45,12 @@ def diagnose_files(files: StateFiles | None, stack: str) -> Diagnosis | None:
 
 
 def diagnose_refused(
-    found: tuple[Fault, ...], name: str, files: StateFiles | None, backup: Backup | None, stack: str
+    state_faults: tuple[StateFault, ...], name: str, files: StateFiles | None, backup: Backup | None, stack: str
 ) -> Diagnosis:
     """Return the problems of a state that the engine refuses, which prevent any further diagnosis."""
     recovery = RecoveryCommands(stack)
     problems = lock_problems(files.locks, recovery) if files else []
-    problems.append(refused_problem(found, name, backup, recovery))
+    problems.append(refused_state_problem(state_faults, name, backup, recovery))
     return Diagnosis(tuple(problems), recovery.commands(problems))
 
 
@@ -58,10 +58,10 @@ def diagnose(
     *,
     stack: str,
     files: StateFiles | None,
-    state: State,
-    seen: Seen | None,
+    state: EngineState,
+    live_objects: LiveObjects | None,
     retained: Collection[Identity],
-    declared: Callable[[], Collection[Identity] | None],
+    read_declared_identities: Callable[[], Collection[Identity] | None],
     loaders: Collection[WaitingLoader] = (),
     now: datetime,
 ) -> Diagnosis:
@@ -74,11 +74,11 @@ def diagnose(
     """
     recovery = RecoveryCommands(stack)
     problems = lock_problems(files.locks, recovery) if files else []
-    problems += pending_problems(state, seen, recovery)
-    if seen is not None:
-        problems += recorded_problems(state, seen, stack, recovery)
-        if unrecorded_objects := unrecorded(state, seen, stack, retained):
-            problems += unrecorded_problems(unrecorded_objects, state.identity, declared(), recovery)
-        problems += stuck_problems(seen, now)
+    problems += pending_problems(state, live_objects, recovery)
+    if live_objects is not None:
+        problems += recorded_problems(state, live_objects, stack, recovery)
+        if unrecorded_objects := find_unrecorded_objects(state, live_objects, stack, retained):
+            problems += unrecorded_problems(unrecorded_objects, state.identity, read_declared_identities(), recovery)
+        problems += stuck_problems(live_objects, now)
         problems += loader_problems(loaders, now)
     return Diagnosis(tuple(problems), recovery.commands(problems))

@@ -22,7 +22,7 @@ Remedy = Literal["repair", "restore", "upgrade"]
 
 
 @dataclass(frozen=True)
-class Fault:
+class StateFault:
     """Why the engine refuses a state."""
 
     message: str
@@ -31,25 +31,27 @@ class Fault:
     resources, and the next `up` would delete their objects. `upgrade`: a newer engine wrote the state."""
 
 
-def engine_fault(message: str) -> Fault:
+def parse_engine_fault(message: str) -> StateFault:
     """Return the fault of a state that the engine cannot parse, from its message."""
     is_newer = any(phrase in message for phrase in _NEWER_RELEASE_PHRASES)
-    return Fault(" ".join(message.removeprefix("error:").split()), "upgrade" if is_newer else "restore")
+    return StateFault(" ".join(message.removeprefix("error:").split()), "upgrade" if is_newer else "restore")
 
 
-def faults(deployment: Any) -> tuple[Fault, ...]:
+def find_state_faults(deployment: Any) -> tuple[StateFault, ...]:
     """Return why the engine refuses the `deployment` of a state; empty if it accepts it."""
     try:
         return tuple(_faults(deployment or {}))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return (Fault(f"it has values of unexpected types ({type(error).__name__}: {error})"[:200]),)
+        return (StateFault(f"it has values of unexpected types ({type(error).__name__}: {error})"[:200]),)
 
 
-def refused_problem(found: tuple[Fault, ...], name: str, backup: Backup | None, recovery: RecoveryCommands) -> Problem:
+def refused_state_problem(
+    state_faults: tuple[StateFault, ...], name: str, backup: Backup | None, recovery: RecoveryCommands
+) -> Problem:
     """Return the problem of a state that the engine refuses. `backup`: of a state that is in a folder."""
-    others_text = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    message = f"the engine refuses the state: {found[0].message}{others_text}"
-    remedies = {fault.remedy for fault in found}
+    others_text = f" (and {len(state_faults) - 1} more)" if len(state_faults) > 1 else ""
+    message = f"the engine refuses the state: {state_faults[0].message}{others_text}"
+    remedies = {fault.remedy for fault in state_faults}
     if remedies == {"repair"}:
         return Problem("state-refused", name, message, (recovery.repair, recovery.up))
     if "upgrade" in remedies:
@@ -58,33 +60,37 @@ def refused_problem(found: tuple[Fault, ...], name: str, backup: Backup | None, 
     return Problem("state-refused", name, f"{message}. {advice}", commands)
 
 
-def _faults(deployment: Mapping[str, Any]) -> Iterator[Fault]:
+def _faults(deployment: Mapping[str, Any]) -> Iterator[StateFault]:
     manifest = deployment.get("manifest") or {}
     version = manifest.get("version") or ""
     if (manifest.get("magic") or "") != (hashlib.sha256(version.encode()).hexdigest() if version else ""):
-        yield Fault("its manifest was edited (magic cookie mismatch)")
+        yield StateFault("its manifest was edited (magic cookie mismatch)")
     resources = deployment.get("resources") or []
     all_names = {name for resource in resources for name in _names(resource)}
     preceding_names: set[str] = set()
     for resource in resources:
         urn = str(resource.get("urn") or "")
         if not urn or not resource.get("type"):
-            yield Fault(f"a resource has no {'type' if urn else 'urn'} ({urn or resource})"[:200])
+            yield StateFault(f"a resource has no {'type' if urn else 'urn'} ({urn or resource})"[:200])
             continue
         if resource.get("id") and not resource.get("custom"):
-            yield Fault(f"{_display_name(urn)} has an id, but no object")
+            yield StateFault(f"{_display_name(urn)} has an id, but no object")
         for role, required_name in _needs(resource):
             if required_name not in all_names:
-                yield Fault(
+                yield StateFault(
                     f"the {role} of {_display_name(urn)}, {_display_name(required_name)}, is missing",
                     "repair" if role == "dependency" else "restore",
                 )
             elif required_name not in preceding_names:
-                yield Fault(f"the {role} of {_display_name(urn)}, {_display_name(required_name)}, follows it", "repair")
+                yield StateFault(
+                    f"the {role} of {_display_name(urn)}, {_display_name(required_name)}, follows it", "repair"
+                )
         preceding_names.update(_names(resource))
     # Former objects of a replacement have the URN of the new one.
     counts = Counter(resource.get("urn") for resource in resources if not resource.get("delete"))
-    yield from (Fault(f"it has {_display_name(str(urn))} {count} times") for urn, count in counts.items() if count > 1)
+    yield from (
+        StateFault(f"it has {_display_name(str(urn))} {count} times") for urn, count in counts.items() if count > 1
+    )
 
 
 def _names(resource: Mapping[str, Any]) -> tuple[str, str]:

@@ -25,10 +25,10 @@ class WaitingLoader:
     namespace: str
     name: str
     created: datetime
-    held_by: str | None
+    queue: str | None
     """The LocalQueue that has not admitted it."""
 
-    def abandoned(self, now: datetime) -> bool:
+    def is_abandoned(self, now: datetime) -> bool:
         """Whether its command's timeouts have passed."""
         return now - self.created > timedelta(seconds=QUEUE_SECONDS + START_SECONDS)
 
@@ -39,18 +39,18 @@ def waiting_loaders(jobs: Collection[Mapping[str, Any]]) -> list[WaitingLoader]:
             namespace=job["metadata"]["namespace"],
             name=job["metadata"]["name"],
             created=datetime.fromisoformat(job["metadata"]["creationTimestamp"]),
-            held_by=job["metadata"]["labels"].get(QUEUE) if job["spec"].get("suspend") else None,
+            queue=job["metadata"]["labels"].get(QUEUE) if job["spec"].get("suspend") else None,
         )
         for job in jobs
         if "deletionTimestamp" not in job["metadata"] and not _has_started(job.get("status", {}))
     ]
 
 
-def loader_problems(waiting: Collection[WaitingLoader], now: datetime) -> Iterator[Problem]:
+def loader_problems(waiting_loaders: Collection[WaitingLoader], now: datetime) -> Iterator[Problem]:
     """Report loaders that wait for longer than usual, since a killed command may have left them."""
-    for loader in sorted(waiting, key=lambda loader: (loader.namespace, loader.name)):
+    for loader in sorted(waiting_loaders, key=lambda loader: (loader.namespace, loader.name)):
         if now - loader.created > _USUAL_START:
-            cause = f"queue {loader.held_by} has not admitted it" if loader.held_by else "its pod has not started"
+            cause = f"queue {loader.queue} has not admitted it" if loader.queue else "its pod has not started"
             yield Problem(
                 "loader-waiting",
                 f"Job {loader.namespace}/{loader.name}",

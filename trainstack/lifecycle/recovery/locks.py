@@ -10,7 +10,7 @@ from trainstack.lifecycle.recovery.restore import Backup, restoration
 
 
 @dataclass(frozen=True)
-class Lock:
+class StateLock:
     """A file in the folder of locks; the engine takes every file there for a lock."""
 
     file: str
@@ -19,18 +19,18 @@ class Lock:
     host: str = ""
     since: datetime | None = None
     """None if the file is unreadable, because its writer was killed."""
-    alive: bool | None = None
+    is_alive: bool | None = None
     """Whether its process is running; None if it is on another machine."""
 
 
 @dataclass(frozen=True)
 class StateFiles:
-    locks: tuple[Lock, ...] = ()
+    locks: tuple[StateLock, ...] = ()
     sidecars: tuple[str, ...] = ()
     """Unreadable `.attrs` files: the engine does not read the files that they belong to."""
     checkpoint: str = ""
     """The state's file, if it exists and is unreadable."""
-    backup: bool = False
+    has_usable_backup: bool = False
     """Whether the engine accepts the backup of an unreadable state."""
 
 
@@ -45,26 +45,26 @@ def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Pr
             (f"rm -- {' '.join(map(shlex.quote, files.sidecars))}",),
         )
     if files.checkpoint:
-        advice, commands = restoration(Backup(files.checkpoint, files.backup), recovery)
+        advice, commands = restoration(Backup(files.checkpoint, files.has_usable_backup), recovery)
         yield Problem("state-unreadable", files.checkpoint, f"the file is not valid JSON. {advice}", commands)
 
 
-def lock_problems(locks: Sequence[Lock], recovery: RecoveryCommands) -> list[Problem]:
+def lock_problems(locks: Sequence[StateLock], recovery: RecoveryCommands) -> list[Problem]:
     """Report active locks, else locks of other machines, else stale ones: `pulumi cancel` removes all of them."""
-    active_locks = [lock for lock in locks if lock.alive]
-    remote_locks = [lock for lock in locks if lock.alive is None and lock.since is not None]
+    active_locks = [lock for lock in locks if lock.is_alive]
+    remote_locks = [lock for lock in locks if lock.is_alive is None and lock.since is not None]
     return [_lock_problem(lock, recovery) for lock in active_locks or remote_locks or locks]
 
 
-def _lock_problem(lock: Lock, recovery: RecoveryCommands) -> Problem:
-    if lock.since is None and not lock.alive:
+def _lock_problem(lock: StateLock, recovery: RecoveryCommands) -> Problem:
+    if lock.since is None and not lock.is_alive:
         message = "its writer was killed before it completed the file, which the engine takes for a lock"
         return Problem("lock-stale", lock.file, message, (recovery.cancel,))
     process, since = f"process {lock.pid} of {lock.user}", f"{lock.since:%Y-%m-%d %H:%M:%S}"
-    if lock.alive:
+    if lock.is_alive:
         message = f"{process} has been changing the stack since {since}; wait until it ends"
         return Problem("operation-running", lock.file, message, (f"tail --pid={lock.pid} -f /dev/null",))
-    if lock.alive is None:
+    if lock.is_alive is None:
         message = (
             f"{lock.user} on {lock.host} has held it since {since} (process {lock.pid}). Check on that machine whether "
             f"the process is running; if it is not: {recovery.cancel}"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from trainstack.guards.states import NO_ID, entry
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
-from trainstack.lifecycle.recovery.state import Recorded, State
+from trainstack.lifecycle.recovery.state import EngineState, RecordedObject
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, SWEEP, WORKLOAD, WRAPPER
 from trainstack.objects.ownership import Identity, kubectl_arguments, shown
 
@@ -18,39 +18,41 @@ STUCK_AFTER = timedelta(minutes=5)
 class LiveObject:
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    deleted: datetime | None = None
+    deletion_time: datetime | None = None
     """The deletion timestamp."""
     finalizers: tuple[str, ...] = ()
-    owned: bool = False
+    is_owned: bool = False
     """Whether another object owns it."""
     state: str = NO_ID
     """The identity of the engine's state that declared it."""
-    drained: bool = False
+    is_drained: bool = False
     """Whether it is a ClusterQueue that a teardown has stopped."""
 
-    def of_run(self, workloads: Collection[str]) -> bool:
+    def is_of_run(self, workloads: Collection[str]) -> bool:
         """Whether it is a wrapper, or an object of one of the workloads or sweeps."""
         return WRAPPER in self.labels or {self.labels.get(WORKLOAD), self.labels.get(SWEEP)} & {*workloads} != set()
 
 
 @dataclass(frozen=True)
-class Seen:
+class LiveObjects:
     objects: Mapping[Identity, LiveObject]
     """The live objects with the stack's label, and those in the state."""
-    unreadable: frozenset[str] = frozenset()
+    unreadable_kinds: frozenset[str] = frozenset()
     """The kinds that the user may not read, or that this program does not know."""
 
 
-def pending_problems(state: State, seen: Seen | None, recovery: RecoveryCommands) -> Iterator[Problem]:
+def pending_problems(
+    state: EngineState, live_objects: LiveObjects | None, recovery: RecoveryCommands
+) -> Iterator[Problem]:
     """Report interrupted operations, unfinished replacements, and objects that did not become ready."""
-    for operation in state.pending:
+    for operation in state.pending_operations:
         interrupted_object = operation.object
         name = operation.urn if interrupted_object is None else shown(interrupted_object.identity)
-        message = f"the engine was interrupted while {operation.doing} it"
-        if interrupted_object and seen and interrupted_object.kind not in seen.unreadable:
-            message += f"; {_live_status(interrupted_object, seen)}"
+        message = f"the engine was interrupted while {operation.verb} it"
+        if interrupted_object and live_objects and interrupted_object.kind not in live_objects.unreadable_kinds:
+            message += f"; {_live_status(interrupted_object, live_objects)}"
         yield Problem("operation-pending", name, message, (recovery.refresh, recovery.up))
-    for replaced_object in state.replaced:
+    for replaced_object in state.replaced_objects:
         message = "another object has replaced it, but it has not been deleted yet"
         yield Problem("replacement-unfinished", shown(replaced_object.identity), message, (recovery.up,))
     for recorded in state.objects:
@@ -59,13 +61,15 @@ def pending_problems(state: State, seen: Seen | None, recovery: RecoveryCommands
             yield Problem("object-unready", shown(recorded.identity), message, (recovery.up,))
 
 
-def recorded_problems(state: State, seen: Seen, stack: str, recovery: RecoveryCommands) -> Iterator[Problem]:
+def recorded_problems(
+    state: EngineState, live_objects: LiveObjects, stack: str, recovery: RecoveryCommands
+) -> Iterator[Problem]:
     """Report objects of the state that the cluster does not have, or has with another UID, label or owner."""
-    pending = {operation.object.identity for operation in state.pending if operation.object is not None}
+    pending = {operation.object.identity for operation in state.pending_operations if operation.object is not None}
     for recorded in state.objects:
-        if recorded.kind in seen.unreadable or recorded.identity in pending:
+        if recorded.kind in live_objects.unreadable_kinds or recorded.identity in pending:
             continue
-        live_object, name = seen.objects.get(recorded.identity), shown(recorded.identity)
+        live_object, name = live_objects.objects.get(recorded.identity), shown(recorded.identity)
         if live_object is None:
             # A launch may be deleted, by its TTL or by a user: its ledger records it.
             if not recorded.is_launch:
@@ -84,38 +88,45 @@ def recorded_problems(state: State, seen: Seen, stack: str, recovery: RecoveryCo
         elif live_object.state not in (NO_ID, state.identity):
             clause = "the object is in the state, but another state of the stack"
             yield _foreign_state_problem(recorded.identity, live_object.state, stack, clause)
-        elif live_object.drained:
+        elif live_object.is_drained:
             message = "a teardown that did not end has stopped it (stopPolicy HoldAndDrain), so it admits no run"
             yield Problem("queue-drained", name, message, (recovery.refresh, recovery.up))
 
 
-def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identity]) -> dict[Identity, LiveObject]:
+def find_unrecorded_objects(
+    state: EngineState, live_objects: LiveObjects, stack: str, retained: Collection[Identity]
+) -> dict[Identity, LiveObject]:
     """Return the live objects with the stack's label that are not in its state.
 
     Without controlled objects, terminating ones, those that `destroy` leaves (definitions of operators' kinds, and
     `retained`), and data loaders of commands, which `loaders.loader_problems` reports.
     """
-    recorded_identities = {recorded.identity for recorded in (*state.objects, *state.replaced)}
-    recorded_identities |= {operation.object.identity for operation in state.pending if operation.object is not None}
+    recorded_identities = {recorded.identity for recorded in (*state.objects, *state.replaced_objects)}
+    recorded_identities |= {
+        operation.object.identity for operation in state.pending_operations if operation.object is not None
+    }
     return {
         identity: live_object
-        for identity, live_object in seen.objects.items()
+        for identity, live_object in live_objects.objects.items()
         if live_object.labels.get(STACK) == stack
         and identity not in recorded_identities
         and identity not in retained
         and identity[0] != "CustomResourceDefinition"
-        and not live_object.owned
-        and live_object.deleted is None
+        and not live_object.is_owned
+        and live_object.deletion_time is None
         and not (LAUNCH in live_object.labels and RUN not in live_object.labels)
     }
 
 
 def unrecorded_problems(
-    found: Mapping[Identity, LiveObject], own: str, declared: Collection[Identity] | None, recovery: RecoveryCommands
+    unrecorded_objects: Mapping[Identity, LiveObject],
+    state_identity: str,
+    declared: Collection[Identity] | None,
+    recovery: RecoveryCommands,
 ) -> Iterator[Problem]:
     """Report unrecorded objects; objects of this state only if the declared objects are known (not None)."""
-    for identity, live_object in sorted(found.items(), key=lambda item: shown(item[0])):
-        if live_object.state != own:
+    for identity, live_object in sorted(unrecorded_objects.items(), key=lambda item: shown(item[0])):
+        if live_object.state != state_identity:
             clause = "the object is not in this state, and another state"
             yield _foreign_state_problem(identity, live_object.state, recovery.stack, clause)
         elif declared is None:
@@ -144,22 +155,24 @@ def _foreign_state_problem(identity: Identity, state: str, stack: str, clause: s
     return Problem("object-of-another-state", shown(identity), message, ())
 
 
-def stuck_problems(seen: Seen, now: datetime) -> Iterator[Problem]:
+def stuck_problems(live_objects: LiveObjects, now: datetime) -> Iterator[Problem]:
     """Report objects that have been terminating for long. No finalizer is removed: its controller has work to do."""
-    for identity, live_object in sorted(seen.objects.items(), key=lambda item: shown(item[0])):
-        if live_object.deleted is not None and now - live_object.deleted > STUCK_AFTER:
+    for identity, live_object in sorted(live_objects.objects.items(), key=lambda item: shown(item[0])):
+        if live_object.deletion_time is not None and now - live_object.deletion_time > STUCK_AFTER:
             blockers = ", ".join(live_object.finalizers) or "its contents or its pods"
-            message = f"it has been terminating since {live_object.deleted:%Y-%m-%d %H:%M:%S} UTC, held by {blockers}"
+            message = (
+                f"it has been terminating since {live_object.deletion_time:%Y-%m-%d %H:%M:%S} UTC, held by {blockers}"
+            )
             yield Problem(
                 "object-stuck", shown(identity), message, (_blocker_command(identity, live_object.finalizers),)
             )
 
 
-def _live_status(recorded: Recorded, live_objects: Seen) -> str:
+def _live_status(recorded: RecordedObject, live_objects: LiveObjects) -> str:
     live_object = live_objects.objects.get(recorded.identity)
     if live_object is None:
         return "it is not in the cluster"
-    return "it is in the cluster" + (", being deleted" if live_object.deleted is not None else "")
+    return "it is in the cluster" + (", being deleted" if live_object.deletion_time is not None else "")
 
 
 def _blocker_command(identity: Identity, finalizers: Collection[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Id = Literal[
+ProblemId = Literal[
     "sidecar-unreadable",
     "state-unreadable",
     "state-refused",
@@ -32,7 +32,7 @@ Id = Literal[
 
 @dataclass(frozen=True)
 class Problem:
-    id: Id
+    id: ProblemId
     what: str
     """A file, a lock, or an object as `Kind namespace/name`."""
     message: str

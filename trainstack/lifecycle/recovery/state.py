@@ -20,7 +20,7 @@ _STASH = "pulumi:index:Stash"
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedObject:
     api_version: str
     identity: Identity
     uid: str = ""
@@ -32,9 +32,9 @@ class Recorded:
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Of the live object, as the engine recorded it; {} if that is encrypted or unknown."""
     urn: str = ""
-    retained: bool = False
+    is_retained: bool = False
     """Whether the object remains in the cluster when the engine removes it from the state."""
-    in_release: bool = False
+    is_in_release: bool = False
     """Whether it is a definition that a release's resource names: the program compares it in every change."""
 
     @property
@@ -43,58 +43,58 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingOperation:
     """An operation without a recorded result."""
 
-    doing: str
+    verb: str
     """`creating`, `updating`, `deleting` or `reading`."""
     urn: str
-    object: Recorded | None
+    object: RecordedObject | None
     """None for other resources than Kubernetes objects, and for objects without a name."""
 
 
 @dataclass(frozen=True)
-class State:
-    objects: tuple[Recorded, ...] = ()
-    pending: tuple[Pending, ...] = ()
-    replaced: tuple[Recorded, ...] = ()
+class EngineState:
+    objects: tuple[RecordedObject, ...] = ()
+    pending_operations: tuple[PendingOperation, ...] = ()
+    replaced_objects: tuple[RecordedObject, ...] = ()
     """Old objects that a replacement has not deleted yet."""
-    others: tuple[str, ...] = ()
+    foreign_resource_urns: tuple[str, ...] = ()
     """The URNs of resources of other providers, which only a project's own program declares."""
     identity: str = ""
     """Empty before the first `up` with a release that generates an identity."""
 
     @property
-    def own(self) -> OwnState:
+    def own_state(self) -> OwnState:
         """The objects of the state, as the program reads them."""
         state_objects = {
             recorded.identity: StateObject(
-                api_version=recorded.api_version, urn=recorded.urn, retained=recorded.retained
+                api_version=recorded.api_version, urn=recorded.urn, retained=recorded.is_retained
             )
             for recorded in self.objects
-            if not recorded.in_release
+            if not recorded.is_in_release
         }
         identities = frozenset(recorded.identity for recorded in self.objects)
         return OwnState(self.identity, identities, objects=state_objects)
 
 
-def read_state(export: Mapping[str, Any]) -> State:
+def read_state(export: Mapping[str, Any]) -> EngineState:
     """Read the parsed output of `pulumi stack export`. Raises ValueError for other data."""
     if "deployment" not in export:
         raise ValueError("it has no `deployment`, so it is not the output of `pulumi stack export`")
     deployment = export["deployment"] or {}
     resources = [resource for resource in deployment.get("resources") or () if not resource.get("external")]
     lasting_resources = [resource for resource in resources if not resource.get("delete")]
-    return State(
+    return EngineState(
         objects=(*_recorded_objects(lasting_resources), *_recorded_definitions(lasting_resources)),
-        pending=tuple(
-            Pending(
+        pending_operations=tuple(
+            PendingOperation(
                 operation["type"], operation["resource"]["urn"], next(_recorded_objects([operation["resource"]]), None)
             )
             for operation in deployment.get("pending_operations") or ()
         ),
-        replaced=tuple(_recorded_objects(resource for resource in resources if resource.get("delete"))),
-        others=tuple(
+        replaced_objects=tuple(_recorded_objects(resource for resource in resources if resource.get("delete"))),
+        foreign_resource_urns=tuple(
             resource["urn"]
             for resource in resources
             if resource.get("custom") and not resource["type"].startswith((_PREFIX, _BUILTIN))
@@ -108,14 +108,14 @@ def _identity(resource: Mapping[str, Any]) -> str:
     return str((resource.get("outputs") or {}).get("output") or "") if is_identity_stash else ""
 
 
-def _recorded_objects(resources: Any) -> Iterator[Recorded]:
+def _recorded_objects(resources: Any) -> Iterator[RecordedObject]:
     for resource in resources:
         group_version, _, kind = resource["type"].removeprefix(_PREFIX).rpartition(":")
         namespace, name = _namespace_and_name(resource)
         if not resource.get("custom") or not resource["type"].startswith(_PREFIX) or not name:
             continue
         live_metadata = _metadata(resource, "outputs")
-        yield Recorded(
+        yield RecordedObject(
             api_version=group_version.removeprefix("core/"),
             identity=(kind, namespace, name),
             uid=str(live_metadata.get("uid", "")),
@@ -123,16 +123,16 @@ def _recorded_objects(resources: Any) -> Iterator[Recorded]:
             errors=tuple(resource.get("initErrors") or ()),
             metadata=live_metadata,
             urn=resource["urn"],
-            retained=bool(resource.get("retainOnDelete")),
+            is_retained=bool(resource.get("retainOnDelete")),
         )
 
 
-def _recorded_definitions(resources: Iterable[Mapping[str, Any]]) -> Iterator[Recorded]:
+def _recorded_definitions(resources: Iterable[Mapping[str, Any]]) -> Iterator[RecordedObject]:
     """Yield the definitions of releases. A release is one resource."""
     for resource in resources:
         if resource["type"] == _STASH:
             for name in revisions(state_resource(resource["urn"], resource.get("outputs"))):
-                yield Recorded(api_version=API_VERSION, identity=(KIND, None, name), in_release=True)
+                yield RecordedObject(api_version=API_VERSION, identity=(KIND, None, name), is_in_release=True)
 
 
 def _namespace_and_name(resource: Mapping[str, Any]) -> tuple[str | None, str]:

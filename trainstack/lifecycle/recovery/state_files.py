@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from trainstack.lifecycle.recovery.integrity import faults
-from trainstack.lifecycle.recovery.locks import Lock, StateFiles
+from trainstack.lifecycle.recovery.integrity import find_state_faults
+from trainstack.lifecycle.recovery.locks import StateFiles, StateLock
 
 _ENGINE = "pulumi"
 """The engine's process name."""
@@ -58,7 +58,7 @@ def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:
         locks=tuple(_locks(base / "locks" / "organization" / project / stack)),
         sidecars=tuple(str(file) for file in sorted(sidecars) if _read_json(file) is None),
         checkpoint=str(checkpoint) if unreadable else "",
-        backup=unreadable and checkpoint is not None and has_usable_backup(checkpoint),
+        has_usable_backup=unreadable and checkpoint is not None and has_usable_backup(checkpoint),
     )
 
 
@@ -66,7 +66,7 @@ def has_usable_backup(checkpoint: Path) -> bool:
     """Whether the engine accepts the previous state, which it keeps next to the file of a state."""
     content = _read_json(checkpoint.with_name(f"{checkpoint.name}.bak"))
     backup = content.get("checkpoint", {}) if isinstance(content, dict) else None
-    return isinstance(backup, dict) and not faults(backup.get("latest"))
+    return isinstance(backup, dict) and not find_state_faults(backup.get("latest"))
 
 
 def _read_json(file: Path) -> Any:
@@ -78,7 +78,7 @@ def _read_json(file: Path) -> Any:
         return None
 
 
-def _locks(folder: Path) -> Iterator[Lock]:
+def _locks(folder: Path) -> Iterator[StateLock]:
     for file in sorted(folder.glob("*")) if folder.is_dir() else ():
         lock = _read_json(file)
         if file.suffix == ".attrs" or not file.is_file():
@@ -86,9 +86,9 @@ def _locks(folder: Path) -> Iterator[Lock]:
         try:
             pid, start_time = int(lock["pid"]), datetime.fromisoformat(lock["timestamp"])
             is_alive = _is_running_engine(pid) if lock["hostname"] == os.uname().nodename else None
-            yield Lock(str(file), pid, lock["username"], lock["hostname"], start_time, is_alive)
+            yield StateLock(str(file), pid, lock["username"], lock["hostname"], start_time, is_alive)
         except (KeyError, TypeError, ValueError):
-            yield Lock(str(file))
+            yield StateLock(str(file))
 
 
 def _is_running_engine(pid: int) -> bool:

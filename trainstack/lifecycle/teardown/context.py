@@ -19,7 +19,7 @@ class LiveStack:
     """The objects of a cluster that concern one stack, as far as the user may read them."""
 
     stack: str
-    own: tuple[Body, ...]
+    labeled_objects: tuple[Body, ...]
     """The metadata of the objects with the stack's label, launches included."""
     launches: tuple[LiveLaunch, ...] = ()
     recorded_launches: frozenset[str] = frozenset()
@@ -37,14 +37,14 @@ class LiveStack:
     """The volumes that the settings protect."""
     stop: frozenset[str] = frozenset()
     """Run ids and sweeps that may be stopped."""
-    known: frozenset[Identity] | None = None
+    state_identities: frozenset[Identity] | None = None
     """The objects in the stack's state; None if the state was not read."""
 
-    def all(self, kind: str) -> tuple[Body, ...]:
+    def objects_of_kind(self, kind: str) -> tuple[Body, ...]:
         return self.lists.get(kind, ())
 
-    def of(self, *kinds: str) -> list[Body]:
-        return [body for body in self.own if body["kind"] in kinds]
+    def labeled_objects_of(self, *kinds: str) -> list[Body]:
+        return [body for body in self.labeled_objects if body["kind"] in kinds]
 
 
 def has_label_of(body: Body, stack: str) -> bool:
@@ -65,7 +65,7 @@ def launch_name(body: Body) -> str:
     return next(filter(None, names), "")
 
 
-def owned(roots: Iterable[Body], bodies: Iterable[Body]) -> frozenset[str]:
+def dependent_uids(roots: Iterable[Body], bodies: Iterable[Body]) -> frozenset[str]:
     """Return the UIDs of `roots` and of all their direct and indirect dependents."""
     uids = {str(body["metadata"]["uid"]) for body in roots}
     remaining_bodies = [body for body in bodies if owners(body)]
@@ -81,7 +81,7 @@ def owners(body: Body) -> Sequence[Body]:
     return body["metadata"].get("ownerReferences") or ()
 
 
-def finished(body: Body) -> bool:
+def is_finished(body: Body) -> bool:
     status = body.get("status") or {}
     conditions = {
         condition["type"] for condition in status.get("conditions") or () if condition.get("status") == "True"
@@ -89,10 +89,10 @@ def finished(body: Body) -> bool:
     return bool(({status.get("phase")} | conditions) & FINISHED)
 
 
-def owner_text(body: Body) -> str:
+def describe_owner(body: Body) -> str:
     stack = label(body, STACK)
     return f"of stack {stack!r}" if stack else "of another owner"
 
 
-def names(bodies: Collection[Body]) -> frozenset[str]:
+def object_names(bodies: Collection[Body]) -> frozenset[str]:
     return frozenset(str(body["metadata"]["name"]) for body in bodies)

@@ -16,11 +16,14 @@ _REASONS = {
 """By finalizer."""
 
 
-def left(own: Iterable[Body], stays: Collection[Identity]) -> list[Body]:
-    return sorted((body for body in own if identity(body) not in stays), key=lambda body: str(identity(body)))
+def leftovers(labeled_objects: Iterable[Body], retained_identities: Collection[Identity]) -> list[Body]:
+    return sorted(
+        (body for body in labeled_objects if identity(body) not in retained_identities),
+        key=lambda body: str(identity(body)),
+    )
 
 
-def explained(body: Body, now: datetime) -> str:
+def explain_leftover(body: Body, now: datetime) -> str:
     """Explain why an object still exists: its finalizers, or that it was not deleted."""
     metadata = body["metadata"]
     name = shown(identity(body))

@@ -15,7 +15,7 @@ _NAME = re.compile("[0-9a-f]{32}")
 
 
 @contextmanager
-def permission_file(root: Path, text: str) -> Iterator[str]:
+def write_permission_file(root: Path, text: str) -> Iterator[str]:
     """Yield the name of a new permission, which only its holder knows."""
     remove_leftovers(root)
     file, lock = _locked_file(root / _FOLDER)
@@ -28,7 +28,7 @@ def permission_file(root: Path, text: str) -> Iterator[str]:
         os.close(lock)
 
 
-def use_up(root: Path, name: str) -> str | None:
+def consume_permission(root: Path, name: str) -> str | None:
     """Remove a permission and return its text; None if it does not exist, or if its command has ended."""
     if not _NAME.fullmatch(name):
         return None

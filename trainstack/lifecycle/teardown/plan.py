@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, owner_text, owners
+from trainstack.lifecycle.teardown.context import Body, LiveStack, describe_owner, has_label_of, owners
 from trainstack.lifecycle.teardown.users import foreign_users
 from trainstack.objects.labels import RUN
 from trainstack.objects.launch_kinds import ALL_LAUNCHES
@@ -42,12 +42,12 @@ after objects with their finalizers."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class TeardownPlan:
     stages: Mapping[str, tuple[Identity, ...]]
     """The deleted objects by stage, in the order of STAGES; some stages are empty."""
-    stays: Mapping[Identity, str]
+    retention_reasons: Mapping[Identity, str]
     """The reasons why objects remain."""
-    active: tuple[str, ...]
+    active_runs: tuple[str, ...]
     """The pending and running runs that would be stopped."""
     refusals: tuple[str, ...]
     """Why nothing may be deleted, with remedies."""
@@ -57,32 +57,32 @@ class Plan:
         return frozenset(key for objects in self.stages.values() for key in objects)
 
 
-def decide(live: LiveStack, now: datetime) -> Plan:
+def plan_full_teardown(live: LiveStack, now: datetime) -> TeardownPlan:
     """Plan the teardown of a stack. `now` determines the age of its runs."""
     retention_reasons = dict(_retention_reasons(live))
-    deleted = frozenset(map(identity, live.own)) - retention_reasons.keys()
+    deleted = frozenset(map(identity, live.labeled_objects)) - retention_reasons.keys()
     objects_of_runs = _objects_of_runs(live)
     stage_by_object = {key: "runs" if key in objects_of_runs else _stage(key[0]) for key in deleted}
     stages = {
         stage: tuple(sorted((key for key in deleted if stage_by_object[key] == stage), key=str)) for stage in STAGES
     }
-    definitions = {identity(body) for body in live.of("CustomResourceDefinition")}
-    definitions |= {key for key in live.known or () if key[0] == "CustomResourceDefinition"}
+    definitions = {identity(body) for body in live.labeled_objects_of("CustomResourceDefinition")}
+    definitions |= {key for key in live.state_identities or () if key[0] == "CustomResourceDefinition"}
     refusals = [
         *(_protection_refusal(volume, live.stack) for volume in live.protected),
         *_active_run_refusals(live, now, f"trainstack destroy -s {live.stack}"),
         *_unrecorded_object_refusals(live, deleted),
         *_user_refusals(live, deleted | definitions),
     ]
-    return Plan(stages, retention_reasons, _active_run_ids(live), tuple(refusals))
+    return TeardownPlan(stages, retention_reasons, _active_run_ids(live), tuple(refusals))
 
 
-def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
+def plan_teardown_without_platform(live: LiveStack, now: datetime) -> TeardownPlan:
     """Plan the deletion of the objects in a stack's state, without those that the engine retains.
 
     `live` has what the user may read, so that a deployer's rights suffice. Users that it lacks are not found.
     """
-    state_identities = live.known or frozenset()
+    state_identities = live.state_identities or frozenset()
     deleted = sorted(state_identities - live.retained, key=str)
     launches = _launches(live)
     stage_by_object = {key: "runs" if key in launches else _stage(key[0]) for key in deleted}
@@ -97,7 +97,7 @@ def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
             live, frozenset(deleted) | {key for key in state_identities if key[0] == "CustomResourceDefinition"}
         ),
     ]
-    return Plan(stages, retention_reasons, _active_run_ids(live), tuple(refusals))
+    return TeardownPlan(stages, retention_reasons, _active_run_ids(live), tuple(refusals))
 
 
 def _user_refusals(live: LiveStack, deleted: frozenset[Identity]) -> list[str]:
@@ -129,10 +129,10 @@ def _stage(kind: str) -> str:
 
 def _objects_of_runs(live: LiveStack) -> set[Identity]:
     """Return launches, ledgers, wrappers and parameter files: ConfigMaps that are not part of an operator's release."""
-    operators = {body["metadata"].get("namespace") for body in live.of("Deployment")}
+    operators = {body["metadata"].get("namespace") for body in live.labeled_objects_of("Deployment")}
     return _launches(live) | {
         identity(body)
-        for body in live.of("ConfigMap")
+        for body in live.labeled_objects_of("ConfigMap")
         if RUN in body["metadata"]["labels"] or body["metadata"]["namespace"] not in operators
     }
 
@@ -142,27 +142,29 @@ def _retention_reasons(live: LiveStack) -> Iterator[tuple[Identity, str]]:
     yield from (
         (key, "an earlier `destroy --keep-platform` left it") for key in forgotten_objects if key[0] not in _VOLUMES
     )
-    volumes = {identity(body) for body in live.of(*_VOLUMES)} & (live.retained | forgotten_objects)
+    volumes = {identity(body) for body in live.labeled_objects_of(*_VOLUMES)} & (live.retained | forgotten_objects)
     for volume in volumes:
         yield volume, "its data is kept" if volume[0] == "PersistentVolumeClaim" else "its folder on the node has data"
-    for body in live.of("Namespace"):
+    for body in live.labeled_objects_of("Namespace"):
         if reason := _namespace_retention_reason(live, body["metadata"]["name"], volumes):
             yield identity(body), reason
-    for body in live.of("CustomResourceDefinition"):
-        if reason := definition_stays(live.instances.get(body["metadata"]["name"], ()), live):
+    for body in live.labeled_objects_of("CustomResourceDefinition"):
+        if reason := definition_retention_reason(live.instances.get(body["metadata"]["name"], ()), live):
             yield identity(body), reason
 
 
 def _objects_left_by_earlier_destroy(live: LiveStack) -> set[Identity]:
     """Return the objects that an earlier `destroy` may have removed from the state and left in the cluster."""
-    if live.known is None:
+    if live.state_identities is None:
         return set()
-    return {identity(body) for body in live.of(*_VOLUMES, "Namespace", "CustomResourceDefinition")} - live.known
+    return {
+        identity(body) for body in live.labeled_objects_of(*_VOLUMES, "Namespace", "CustomResourceDefinition")
+    } - live.state_identities
 
 
 def _namespace_retention_reason(live: LiveStack, name: str, volumes: set[Identity]) -> str:
     namespace_identity: Identity = ("Namespace", None, name)
-    is_recorded = live.known is None or namespace_identity in live.known
+    is_recorded = live.state_identities is None or namespace_identity in live.state_identities
     # The engine deletes a namespace whose retained volumes are no longer declared: they are users, and refused.
     if is_recorded and namespace_identity not in live.retained:
         return ""
@@ -172,7 +174,7 @@ def _namespace_retention_reason(live: LiveStack, name: str, volumes: set[Identit
     if namespace_identity not in live.retained:
         return ""
     claims = [
-        f"{identity(body)[2]} {owner_text(body)}"
+        f"{identity(body)[2]} {describe_owner(body)}"
         for body in live.in_namespaces
         if body["kind"] == "PersistentVolumeClaim"
         and body["metadata"]["namespace"] == name
@@ -181,9 +183,9 @@ def _namespace_retention_reason(live: LiveStack, name: str, volumes: set[Identit
     return f"it holds {listed(sorted(claims))}" if claims else ""
 
 
-def definition_stays(instances: tuple[Body, ...], live: LiveStack) -> str:
+def definition_retention_reason(instances: tuple[Body, ...], live: LiveStack) -> str:
     """Return why a definition remains, or an empty string if all objects of its kind are the stack's."""
-    own_uids = {str(body["metadata"]["uid"]) for body in live.own}
+    own_uids = {str(body["metadata"]["uid"]) for body in live.labeled_objects}
     foreign_objects = [
         shown(identity(body))
         for body in instances
@@ -205,7 +207,9 @@ def _protection_refusal(volume: str, stack: str) -> str:
 
 def _unrecorded_object_refusals(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[str]:
     # The engine would leave objects that are not in the state.
-    unrecorded_objects = sorted(shown(key) for key in deleted - live.known) if live.known is not None else []
+    unrecorded_objects = (
+        sorted(shown(key) for key in deleted - live.state_identities) if live.state_identities is not None else []
+    )
     if unrecorded_objects:
         yield (
             f"{listed(unrecorded_objects)}: labelled with stack {live.stack!r}, but not in this checkout's state. "
@@ -215,7 +219,7 @@ def _unrecorded_object_refusals(live: LiveStack, deleted: frozenset[Identity]) -
         )
 
 
-def protected(settings: Settings) -> tuple[str, ...]:
+def protected_volumes(settings: Settings) -> tuple[str, ...]:
     if "training" not in settings.environment.layers:
         return ()
     return tuple(

@@ -7,11 +7,11 @@ from typing import Any
 from trainstack.lifecycle.teardown.context import (
     Body,
     LiveStack,
-    finished,
+    dependent_uids,
+    describe_owner,
     has_label_of,
+    is_finished,
     launch_name,
-    owned,
-    owner_text,
     owners,
 )
 from trainstack.objects.labels import LEDGER
@@ -23,7 +23,7 @@ _SECRET_SOURCES, _CONFIG_MAP_SOURCES = ("secretRef", "secretKeyRef"), ("configMa
 """The keys of a container's `envFrom` and `valueFrom`."""
 _ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
 """The annotation of a ServiceAccount's token, which is deleted with the account."""
-Use = tuple[Body, str]
+ForeignUse = tuple[Body, str]
 """An object of another owner, and its use of the stack's object."""
 
 
@@ -65,30 +65,30 @@ def kinds_of_users(deleted: Collection[Identity]) -> Mapping[str, frozenset[str 
     }
 
 
-def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept: Collection[Identity] = ()) -> list[str]:
+def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept_launches: Collection[Identity] = ()) -> list[str]:
     """Return the objects of others that use deleted objects, with their uses, sorted.
 
     `deleted` has the definitions of operators that are deleted, also where the definitions remain. `kept_launches`: the
     stack's active launches that are not deleted; they are users like those of others.
     """
-    all_bodies = [*live.own, *live.in_namespaces]
+    all_bodies = [*live.labeled_objects, *live.in_namespaces]
     all_bodies += [body for lists in (live.lists, live.instances) for bodies in lists.values() for body in bodies]
-    roots = [body for body in live.own if identity(body) not in kept]
-    own_uids, bodies_by_identity = owned(roots, all_bodies), {identity(body): body for body in all_bodies}
+    roots = [body for body in live.labeled_objects if identity(body) not in kept_launches]
+    own_uids, bodies_by_identity = dependent_uids(roots, all_bodies), {identity(body): body for body in all_bodies}
     users: dict[Identity, tuple[str, list[str]]] = {}
-    launches_in_use = {launch_name(body) for body in live.own if identity(body) in kept}
+    launches_in_use = {launch_name(body) for body in live.labeled_objects if identity(body) in kept_launches}
     launches = ({launch_name(body) for body in roots} | live.recorded_launches) - launches_in_use - {""}
     foreign = [
         (body, use)
         for body, use in _uses(live, deleted)
         if not _belongs_to(body, own_uids)
-        and (identity(body) in kept or not has_label_of(body, live.stack))
+        and (identity(body) in kept_launches or not has_label_of(body, live.stack))
         and launch_name(body) not in launches
         and not _is_pod_of_deployment(body, deleted)
     ]
     for body, use in (*foreign, *_uses_of_policies(live, deleted), *_claims_in_namespaces(live, deleted)):
-        user = root(body)
-        _, uses = users.setdefault(user, (owner_text(bodies_by_identity.get(user, body)), []))
+        user = owner_identity(body)
+        _, uses = users.setdefault(user, (describe_owner(bodies_by_identity.get(user, body)), []))
         if use not in uses:
             uses.append(use)
     return [f"{shown(user)}, {owner}, {' and '.join(uses)}" for user, (owner, uses) in sorted(users.items(), key=str)]
@@ -104,14 +104,19 @@ def queue_users(name: str, stack: str, local_queues: Sequence[Body], workloads: 
         for queue in local_queues
         if not has_label_of(queue, stack) and (queue.get("spec") or {}).get("clusterQueue") == name
     ]
-    return sorted(f"{shown(root(body))}, {owner_text(body)}" for body in (*bound_queues, *holders(name, workloads)))
+    return sorted(
+        f"{shown(owner_identity(body))}, {describe_owner(body)}"
+        for body in (*bound_queues, *workloads_holding_quota(name, workloads))
+    )
 
 
-def holders(name: str, workloads: Sequence[Body]) -> list[Body]:
-    return [workload for workload in workloads if admitted_by(workload) == name and not finished(workload)]
+def workloads_holding_quota(name: str, workloads: Sequence[Body]) -> list[Body]:
+    return [workload for workload in workloads if admitted_by(workload) == name and not is_finished(workload)]
 
 
-def ownerless(workloads: Sequence[Body], kinds: Collection[str], live: Collection[str]) -> list[Body]:
+def workloads_without_owner(
+    workloads: Sequence[Body], kinds: Collection[str], live_uids: Collection[str]
+) -> list[Body]:
     """Return the Workloads whose owners no longer exist, by the UIDs `live_uids` of all objects of `kinds`.
 
     An owner of another kind counts as existing.
@@ -119,7 +124,8 @@ def ownerless(workloads: Sequence[Body], kinds: Collection[str], live: Collectio
     return [
         workload
         for workload in workloads
-        if owners(workload) and all(owner["kind"] in kinds and owner["uid"] not in live for owner in owners(workload))
+        if owners(workload)
+        and all(owner["kind"] in kinds and owner["uid"] not in live_uids for owner in owners(workload))
     ]
 
 
@@ -133,7 +139,7 @@ def _belongs_to_recorded_launch(body: Body, live: LiveStack) -> bool:
     return launch_name(body) in live.recorded_launches
 
 
-def _uses(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     yield from _uses_by_queues(live, deleted)
     yield from _uses_by_parameters(live, deleted)
     yield from _uses_by_workloads(live, deleted)
@@ -161,9 +167,9 @@ def _belongs_to(body: Body, uids: frozenset[str]) -> bool:
     return body["metadata"].get("uid") in uids or any(owner["uid"] in uids for owner in owners(body))
 
 
-def _uses_by_queues(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_queues(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     flavors, cohorts, checks = (_names(deleted, kind) for kind in ("ResourceFlavor", "Cohort", "AdmissionCheck"))
-    for queue in live.all("ClusterQueue"):
+    for queue in live.objects_of_kind("ClusterQueue"):
         spec = queue.get("spec") or {}
         groups = spec.get("resourceGroups") or ()
         used_flavors = {flavor["name"] for group in groups for flavor in group["flavors"]} & flavors
@@ -174,36 +180,36 @@ def _uses_by_queues(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[U
         strategy = spec.get("admissionChecksStrategy") or {}
         if required_checks := {check["name"] for check in strategy.get("admissionChecks") or ()} & checks:
             yield queue, f"uses AdmissionCheck {', '.join(sorted(required_checks))}"
-    for cohort in live.all("Cohort"):
+    for cohort in live.objects_of_kind("Cohort"):
         if (parent := (cohort.get("spec") or {}).get("parentName")) in cohorts:
             yield cohort, f"is in Cohort {parent}"
 
 
-def _uses_by_parameters(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_parameters(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     topologies, clusters = _names(deleted, "Topology"), _names(deleted, "MultiKueueCluster")
-    for flavor in live.all("ResourceFlavor"):
+    for flavor in live.objects_of_kind("ResourceFlavor"):
         if (name := (flavor.get("spec") or {}).get("topologyName")) in topologies:
             yield flavor, f"uses Topology {name}"
-    for check in live.all("AdmissionCheck"):
+    for check in live.objects_of_kind("AdmissionCheck"):
         parameters = (check.get("spec") or {}).get("parameters") or {}
         if (kind := parameters.get("kind")) and parameters.get("name") in _names(deleted, kind):
             yield check, f"uses {kind} {parameters['name']}"
-    for config in live.all("MultiKueueConfig"):
+    for config in live.objects_of_kind("MultiKueueConfig"):
         if removed_clusters := {*(config.get("spec") or {}).get("clusters", ())} & clusters:
             yield config, f"uses MultiKueueCluster {', '.join(sorted(removed_clusters))}"
 
 
-def _uses_by_workloads(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_workloads(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     cluster_queues, checks, clusters = (
         _names(deleted, kind) for kind in ("ClusterQueue", "AdmissionCheck", "MultiKueueCluster")
     )
     local_queues = {key[1:] for key in deleted if key[0] == "LocalQueue"}
-    for queue in live.all("LocalQueue"):
+    for queue in live.objects_of_kind("LocalQueue"):
         if (name := (queue.get("spec") or {}).get("clusterQueue")) in cluster_queues:
             yield queue, f"points to ClusterQueue {name}"
-    for workload in live.all("Workload"):
+    for workload in live.objects_of_kind("Workload"):
         queue_of = (str(workload["metadata"]["namespace"]), str((workload.get("spec") or {}).get("queueName")))
-        if finished(workload):
+        if is_finished(workload):
             continue
         if queue_of in local_queues:
             yield workload, f"{'holds quota' if admitted_by(workload) else 'waits'} in LocalQueue {'/'.join(queue_of)}"
@@ -216,11 +222,11 @@ def _uses_by_workloads(live: LiveStack, deleted: frozenset[Identity]) -> Iterato
             yield workload, f"is dispatched to MultiKueueCluster {cluster}"
 
 
-def _uses_by_pods(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_pods(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     # A queued run has no pods yet, and a deployer may not be allowed to list pods.
-    for body in (*live.all("Pod"), *live.all("Workload")):
+    for body in (*live.objects_of_kind("Pod"), *live.objects_of_kind("Workload")):
         namespace = body["metadata"]["namespace"]
-        for kind, referenced in () if finished(body) else _references(*_pod_specs(body)).items():
+        for kind, referenced in () if is_finished(body) else _references(*_pod_specs(body)).items():
             deleted_names = sorted(name for name in referenced if (kind, namespace, name) in deleted)
             if deleted_names:
                 verb = "mounts" if kind == "PersistentVolumeClaim" else "uses"
@@ -270,49 +276,49 @@ def _volume_sources(volumes: Sequence[Body]) -> Iterator[Body]:
         yield from (volume.get("projected") or {}).get("sources") or ()
 
 
-def _uses_by_pending_claims(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_pending_claims(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     # A bound claim does not need its class. A pending one would never be bound.
     classes = {name for kind, _, name in deleted if kind == "StorageClass"}
-    for claim in live.all("PersistentVolumeClaim"):
+    for claim in live.objects_of_kind("PersistentVolumeClaim"):
         name = claim["spec"].get("storageClassName")
         if name in classes and (claim.get("status") or {}).get("phase") == "Pending":
             yield claim, f"waits for a volume of StorageClass {name}"
 
 
-def _uses_by_instances(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_by_instances(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     # Only the deleted operator removes the finalizers of objects that have not finished.
     for name in _names(deleted, "CustomResourceDefinition"):
         for body in live.instances.get(name, ()):
-            if not finished(body):
+            if not is_finished(body):
                 yield body, f"is of the kind {name}, whose operator would be deleted"
 
 
-def _uses_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
-    for body in strangers(live.in_namespaces, _names(deleted, "Namespace")):
+def _uses_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
+    for body in objects_of_others(live.in_namespaces, _names(deleted, "Namespace")):
         # The garbage collector deletes what a controller leaves.
         if "deletionTimestamp" in body["metadata"] or any(owner.get("controller") for owner in owners(body)):
             continue
         yield body, f"is in namespace {body['metadata']['namespace']}, which would be deleted with all its objects"
 
 
-def _uses_of_policies(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _uses_of_policies(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     """Yield the pods and the queued Workloads of others that a deleted NetworkPolicy isolates.
 
     The stack may remove the isolation of its own runs.
     """
     policies = {namespace: name for kind, namespace, name in deleted if kind == "NetworkPolicy"}
     all_bodies = [body for bodies in live.lists.values() for body in bodies]
-    own_uids = owned(live.own, all_bodies)
-    for body in (*live.all("Pod"), *live.all("Workload")):
+    own_uids = dependent_uids(live.labeled_objects, all_bodies)
+    for body in (*live.objects_of_kind("Pod"), *live.objects_of_kind("Workload")):
         policy = policies.get(body["metadata"]["namespace"])
         is_own = (
             has_label_of(body, live.stack) or _belongs_to(body, own_uids) or _belongs_to_recorded_launch(body, live)
         )
-        if policy and not finished(body) and not is_own:
+        if policy and not is_finished(body) and not is_own:
             yield body, f"is isolated by NetworkPolicy {policy}"
 
 
-def _claims_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+def _claims_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     """Yield the stack's own claims that a deleted namespace holds, such as retained ones of earlier declarations."""
     namespaces = _names(deleted, "Namespace")
     for body in live.in_namespaces:
@@ -326,7 +332,7 @@ def _claims_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iter
             yield body, f"is in namespace {body['metadata']['namespace']}, which would be deleted with its data"
 
 
-def strangers(bodies: Sequence[Body], namespaces: Collection[str]) -> Iterator[Body]:
+def objects_of_others(bodies: Sequence[Body], namespaces: Collection[str]) -> Iterator[Body]:
     """Return the objects in these namespaces that neither Kubernetes creates nor another of the objects owns."""
     uids = {str(body["metadata"]["uid"]) for body in bodies}
     for body in bodies:
@@ -339,7 +345,7 @@ def strangers(bodies: Sequence[Body], namespaces: Collection[str]) -> Iterator[B
             yield body
 
 
-def root(body: Body) -> Identity:
+def owner_identity(body: Body) -> Identity:
     """Return the owner of a Workload, and otherwise the object itself."""
     if body["kind"] == "Workload" and owners(body):
         owner = owners(body)[0]

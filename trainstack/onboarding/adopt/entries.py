@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from trainstack.objects.labels import MANAGED_BY, NAMESPACE_NAME, OWNER, STACK, Manifest
-from trainstack.onboarding.adopt.found import Body
+from trainstack.onboarding.adopt.namespace_objects import Body
 from trainstack.platform import queues as build_queues
 from trainstack.platform import storage as build_storage
 from trainstack.settings.base import Section
@@ -58,7 +58,7 @@ _TOOLS = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class KindConversion:
     """The conversion of one kind into settings."""
 
     path: tuple[str, str]
@@ -68,7 +68,7 @@ class Kind:
     build: Callable[[Any, str], Manifest]
 
 
-def unexpressed(kind: Kind, element: Element, live: Body, stack: str) -> list[str]:
+def find_unexpressed_fields(kind: KindConversion, element: Element, live: Body, stack: str) -> list[str]:
     """Return the fields of the live object that the element would change."""
     try:
         # Strict validation accepts a list for a tuple only in JSON.
@@ -79,7 +79,7 @@ def unexpressed(kind: Kind, element: Element, live: Body, stack: str) -> list[st
     return sorted(_differences(_fields(live), _fields(declared_manifest), _DEFAULTED_FIELDS.get(str(live["kind"]), {})))
 
 
-def obstacle(live: Body, stack: str) -> str | None:
+def adoption_obstacle(live: Body, stack: str) -> str | None:
     """Return why an object cannot be taken over, whatever its fields: it has an owner, or is terminating."""
     metadata = live["metadata"]
     labels = metadata.get("labels") or {}
@@ -95,7 +95,7 @@ def obstacle(live: Body, stack: str) -> str | None:
     return "is being deleted" if metadata.get("deletionTimestamp") else None
 
 
-def spec(live: Body) -> Mapping[str, Any]:
+def spec_of(live: Body) -> Mapping[str, Any]:
     # Kueue accepts objects without a spec.
     return live.get("spec") or {}
 
@@ -192,39 +192,39 @@ def _storage_class(live: Body) -> Element:
 
 
 def _flavor(live: Body) -> Element:
-    fields = {key: spec(live).get(key) for key in ("nodeLabels", "nodeTaints", "tolerations")}
-    return _element(live, topology=spec(live).get("topologyName"), **fields)
+    fields = {key: spec_of(live).get(key) for key in ("nodeLabels", "nodeTaints", "tolerations")}
+    return _element(live, topology=spec_of(live).get("topologyName"), **fields)
 
 
 def _topology(live: Body) -> Element:
-    return _element(live, levels=[level["nodeLabel"] for level in spec(live).get("levels") or ()])
+    return _element(live, levels=[level["nodeLabel"] for level in spec_of(live).get("levels") or ()])
 
 
 def _cohort(live: Body) -> Element:
-    fields = {key: spec(live).get(key) for key in ("resourceGroups", "fairSharing")}
-    return _element(live, parent=spec(live).get("parentName"), **fields)
+    fields = {key: spec_of(live).get(key) for key in ("resourceGroups", "fairSharing")}
+    return _element(live, parent=spec_of(live).get("parentName"), **fields)
 
 
 def _admission_check(live: Body) -> Element:
-    fields = {key: spec(live).get(key) for key in ("controllerName", "parameters")}
+    fields = {key: spec_of(live).get(key) for key in ("controllerName", "parameters")}
     return _element(live, **fields)
 
 
 def _provisioning_request_config(live: Body) -> Element:
-    fields = {key: value for key, value in spec(live).items() if (key, value) != ("retryStrategy", _RETRY_STRATEGY)}
+    fields = {key: value for key, value in spec_of(live).items() if (key, value) != ("retryStrategy", _RETRY_STRATEGY)}
     return _element(live, **fields)
 
 
 def _multi_kueue_cluster(live: Body) -> Element:
-    return _element(live, kubeConfig=(spec(live).get("clusterSource") or {}).get("kubeConfig"))
+    return _element(live, kubeConfig=(spec_of(live).get("clusterSource") or {}).get("kubeConfig"))
 
 
 def _multi_kueue_config(live: Body) -> Element:
-    return _element(live, clusters=spec(live).get("clusters"))
+    return _element(live, clusters=spec_of(live).get("clusters"))
 
 
 def _cluster_queue(live: Body) -> Element:
-    queue = spec(live)
+    queue = spec_of(live)
     preemption = {
         key: value
         for key, value in (queue.get("preemption") or {}).items()
@@ -257,12 +257,12 @@ def _cluster_queue(live: Body) -> Element:
 
 
 def _local_queue(live: Body) -> Element:
-    stop = spec(live).get("stopPolicy")
+    stop = spec_of(live).get("stopPolicy")
     return _element(
         live,
-        clusterQueue=spec(live).get("clusterQueue"),
+        clusterQueue=spec_of(live).get("clusterQueue"),
         stopPolicy=None if stop == "None" else stop,
-        fairSharing=spec(live).get("fairSharing"),
+        fairSharing=spec_of(live).get("fairSharing"),
     )
 
 
@@ -270,25 +270,27 @@ def _priority_class(live: Body) -> Element:
     return _element(live, value=live.get("value"), description=live.get("description"))
 
 
-CLAIM = Kind(("storage", "volumes"), _claim, Volume, build_storage.claim)
-PERSISTENT_VOLUME = Kind(
+CLAIM = KindConversion(("storage", "volumes"), _claim, Volume, build_storage.claim)
+PERSISTENT_VOLUME = KindConversion(
     ("storage", "persistentVolumes"), _persistent_volume, PersistentVolume, build_storage.persistent_volume
 )
-STORAGE_CLASS = Kind(("storage", "classes"), _storage_class, StorageClass, build_storage.storage_class)
-FLAVOR = Kind(("queues", "flavors"), _flavor, ResourceFlavor, build_queues.resource_flavor)
-COHORT = Kind(("queues", "cohorts"), _cohort, Cohort, build_queues.cohort)
-TOPOLOGY = Kind(("queues", "topologies"), _topology, Topology, build_queues.topology)
-ADMISSION_CHECK = Kind(("queues", "admissionChecks"), _admission_check, AdmissionCheck, build_queues.admission_check)
-PROVISIONING_REQUEST_CONFIG = Kind(
+STORAGE_CLASS = KindConversion(("storage", "classes"), _storage_class, StorageClass, build_storage.storage_class)
+FLAVOR = KindConversion(("queues", "flavors"), _flavor, ResourceFlavor, build_queues.resource_flavor)
+COHORT = KindConversion(("queues", "cohorts"), _cohort, Cohort, build_queues.cohort)
+TOPOLOGY = KindConversion(("queues", "topologies"), _topology, Topology, build_queues.topology)
+ADMISSION_CHECK = KindConversion(
+    ("queues", "admissionChecks"), _admission_check, AdmissionCheck, build_queues.admission_check
+)
+PROVISIONING_REQUEST_CONFIG = KindConversion(
     ("queues", "provisioningRequestConfigs"),
     _provisioning_request_config,
     ProvisioningRequestConfig,
     build_queues.provisioning_request_config,
 )
-MULTI_KUEUE_CLUSTER = Kind(
+MULTI_KUEUE_CLUSTER = KindConversion(
     ("queues", "multiKueueClusters"), _multi_kueue_cluster, MultiKueueCluster, build_queues.multi_kueue_cluster
 )
-MULTI_KUEUE_CONFIG = Kind(
+MULTI_KUEUE_CONFIG = KindConversion(
     ("queues", "multiKueueConfigs"), _multi_kueue_config, MultiKueueConfig, build_queues.multi_kueue_config
 )
 PARAMETERS = {
@@ -296,6 +298,8 @@ PARAMETERS = {
     "MultiKueueConfig": MULTI_KUEUE_CONFIG,
 }
 """By name: the kinds of the parameters of admission checks."""
-CLUSTER_QUEUE = Kind(("queues", "clusterQueues"), _cluster_queue, ClusterQueue, build_queues.cluster_queue)
-LOCAL_QUEUE = Kind(("queues", "localQueues"), _local_queue, LocalQueue, build_queues.local_queue)
-PRIORITY_CLASS = Kind(("queues", "priorityClasses"), _priority_class, PriorityClass, build_queues.priority_class)
+CLUSTER_QUEUE = KindConversion(("queues", "clusterQueues"), _cluster_queue, ClusterQueue, build_queues.cluster_queue)
+LOCAL_QUEUE = KindConversion(("queues", "localQueues"), _local_queue, LocalQueue, build_queues.local_queue)
+PRIORITY_CLASS = KindConversion(
+    ("queues", "priorityClasses"), _priority_class, PriorityClass, build_queues.priority_class
+)

@@ -7,9 +7,15 @@ from pydantic.alias_generators import to_snake
 
 from trainstack.objects.ownership import identity, shown
 from trainstack.onboarding.adopt import entries as kinds
-from trainstack.onboarding.adopt.entries import Element, Kind, obstacle, spec, unexpressed
-from trainstack.onboarding.adopt.found import Body, Found
-from trainstack.onboarding.editing import Entry
+from trainstack.onboarding.adopt.entries import (
+    Element,
+    KindConversion,
+    adoption_obstacle,
+    find_unexpressed_fields,
+    spec_of,
+)
+from trainstack.onboarding.adopt.namespace_objects import Body, NamespaceObjects
+from trainstack.onboarding.editing import FileAddition
 from trainstack.preflight.rules.references import ALWAYS_PRESENT
 from trainstack.settings.model import Settings
 from trainstack.settings.values.quantities import amount
@@ -20,40 +26,44 @@ _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 @dataclass
 class Adoption:
-    entries: list[Entry] = field(default_factory=list)
-    taken: list[str] = field(default_factory=list)
+    entries: list[FileAddition] = field(default_factory=list)
+    adopted_objects: list[str] = field(default_factory=list)
     """The objects that the next `up` takes over, as `Kind [namespace/]name`."""
-    left: dict[str, str] = field(default_factory=dict)
+    reasons_by_object: dict[str, str] = field(default_factory=dict)
     """The reasons why the other objects are not taken over, by object."""
     notes: list[str] = field(default_factory=list)
 
 
-def adopt(settings: Settings, found: Found, shared_priorities: Iterable[str] = ()) -> Adoption:
+def plan_adoption(
+    settings: Settings, namespace_objects: NamespaceObjects, shared_priorities: Iterable[str] = ()
+) -> Adoption:
     """Return the additions that take over live objects, as far as the environment's layers and profile have them.
 
     `shared_priorities`: the priority classes that only defaults.yaml declares.
     """
-    plan = _AdoptionPlan(settings, found, frozenset(shared_priorities))
+    plan = _AdoptionPlan(settings, namespace_objects, frozenset(shared_priorities))
     environment = settings.environment
     declared_namespaces = {namespace.name for namespace in environment.namespaces}
-    if found.namespace not in {*declared_namespaces, *environment.existing.namespaces, *ALWAYS_PRESENT}:
-        plan.entries.append(Entry(("environment", "existing", "namespaces"), found.namespace))
+    if namespace_objects.namespace not in {*declared_namespaces, *environment.existing.namespaces, *ALWAYS_PRESENT}:
+        plan.entries.append(FileAddition(("environment", "existing", "namespaces"), namespace_objects.namespace))
     if "platform" in environment.layers and environment.profile == "owner":
         plan.add_storage()
         plan.add_queues()
-    elif found.local_queues:
+    elif namespace_objects.local_queues:
         plan.notes.append(f"adopt queues with the platform's environment: {settings.stack} has only volumes and runs")
     if "training" in environment.layers:
         plan.add_claims()
-    elif found.claims:
+    elif namespace_objects.claims:
         plan.notes.append(f"adopt volume claims with the team's environment: {settings.stack} has only the platform")
     return plan
 
 
 class _AdoptionPlan(Adoption):
-    def __init__(self, settings: Settings, namespace_objects: Found, shared_priorities: frozenset[str]) -> None:
+    def __init__(
+        self, settings: Settings, namespace_objects: NamespaceObjects, shared_priorities: frozenset[str]
+    ) -> None:
         """`shared_priorities`: the priority classes of defaults.yaml, which the environment's own file may adopt."""
-        super().__init__(notes=list(namespace_objects.unreadable))
+        super().__init__(notes=list(namespace_objects.read_failures))
         self._settings, self._objects, self._shared_priorities = settings, namespace_objects, shared_priorities
 
     def add_claims(self) -> None:
@@ -67,7 +77,7 @@ class _AdoptionPlan(Adoption):
             str(claim["spec"]["storageClassName"]) for claim in adopted_claims if claim["spec"].get("storageClassName")
         }
         for name in sorted(used_classes - existing_classes):
-            self.entries.append(Entry(("environment", "existing", "storageClasses"), name))
+            self.entries.append(FileAddition(("environment", "existing", "storageClasses"), name))
 
     def add_storage(self) -> None:
         """Take over volumes that were created manually for the claims, and classes that only the namespace uses."""
@@ -87,7 +97,7 @@ class _AdoptionPlan(Adoption):
         """Take over the namespace's local queues with their references, unless one cannot be declared."""
         for live in self._objects.priority_classes:
             self._adopt(kinds.PRIORITY_CLASS, live)
-        used_queues = {spec(live).get("clusterQueue") for live in self._objects.local_queues}
+        used_queues = {spec_of(live).get("clusterQueue") for live in self._objects.local_queues}
         queues = [live for live in self._objects.cluster_queues if live["metadata"]["name"] in used_queues]
         # Flavors and cohorts of queues that cannot be taken over are left too.
         adoptable = [live for live in queues if self._is_adoptable(kinds.CLUSTER_QUEUE, live)]
@@ -101,7 +111,7 @@ class _AdoptionPlan(Adoption):
             )
             self._adopt(kinds.CLUSTER_QUEUE, live, missing_reference)
         for live in self._objects.local_queues:
-            queue = str(spec(live).get("clusterQueue"))
+            queue = str(spec_of(live).get("clusterQueue"))
             self._adopt(kinds.LOCAL_QUEUE, live, self._missing_reference("cluster queue", kinds.CLUSTER_QUEUE, [queue]))
 
     def _missing_reference_of_queue(self, queue: Body) -> str:
@@ -110,12 +120,12 @@ class _AdoptionPlan(Adoption):
 
     def _add_flavors(self, used_flavors: set[str]) -> None:
         flavors = [live for live in self._objects.flavors if live["metadata"]["name"] in used_flavors]
-        topologies = {spec(live).get("topologyName") for live in flavors if self._is_adoptable(kinds.FLAVOR, live)}
+        topologies = {spec_of(live).get("topologyName") for live in flavors if self._is_adoptable(kinds.FLAVOR, live)}
         for live in self._objects.topologies:
             if live["metadata"]["name"] in topologies:
                 self._adopt(kinds.TOPOLOGY, live)
         for live in flavors:
-            topology_names = [name] if (name := spec(live).get("topologyName")) else []
+            topology_names = [name] if (name := spec_of(live).get("topologyName")) else []
             self._adopt(kinds.FLAVOR, live, self._missing_reference("topology", kinds.TOPOLOGY, topology_names))
 
     def _add_checks(self, used_checks: set[str]) -> None:
@@ -123,13 +133,13 @@ class _AdoptionPlan(Adoption):
         checks = [live for live in self._objects.admission_checks if live["metadata"]["name"] in used_checks]
         parameters = [_parameters(live) for live in checks if self._is_adoptable(kinds.ADMISSION_CHECK, live)]
         configs = [live for live in self._objects.multi_kueue_configs if _reference(live) in parameters]
-        clusters = {name for live in configs for name in spec(live).get("clusters") or ()}
+        clusters = {name for live in configs for name in spec_of(live).get("clusters") or ()}
         for live in self._objects.multi_kueue_clusters:
             if live["metadata"]["name"] in clusters:
                 self._adopt(kinds.MULTI_KUEUE_CLUSTER, live)
         for live in configs:
             missing_cluster = self._missing_reference(
-                "cluster", kinds.MULTI_KUEUE_CLUSTER, spec(live).get("clusters") or ()
+                "cluster", kinds.MULTI_KUEUE_CLUSTER, spec_of(live).get("clusters") or ()
             )
             self._adopt(kinds.MULTI_KUEUE_CONFIG, live, missing_cluster)
         for live in self._objects.provisioning_request_configs:
@@ -145,78 +155,80 @@ class _AdoptionPlan(Adoption):
         cohorts_by_name = {cohort["metadata"]["name"]: cohort for cohort in self._objects.cohorts}
         ancestors = sorted(used_cohorts)
         for name in ancestors:
-            parent = spec(cohorts_by_name[name]).get("parentName") if name in cohorts_by_name else None
+            parent = spec_of(cohorts_by_name[name]).get("parentName") if name in cohorts_by_name else None
             if parent is not None and parent not in ancestors:
                 ancestors.append(parent)
         for name in reversed(ancestors):
             if name in cohorts_by_name:
                 self._adopt(kinds.COHORT, cohorts_by_name[name])
             elif name not in self._available_names(kinds.COHORT):
-                self.entries.append(Entry(kinds.COHORT.path, {"name": name}))
+                self.entries.append(FileAddition(kinds.COHORT.path, {"name": name}))
                 self.notes.append(f"cohort {name} has no object; `up` creates an empty one, which has no effect")
 
-    def _missing_reference(self, noun: str, kind: Kind, used_names: Iterable[str]) -> str:
+    def _missing_reference(self, noun: str, kind: KindConversion, used_names: Iterable[str]) -> str:
         """Return the first of the used objects that the environment would not declare."""
         names = self._available_names(kind)
         return next((f"{noun} {name}" for name in used_names if name not in names), "")
 
-    def _available_names(self, kind: Kind) -> set[str]:
+    def _available_names(self, kind: KindConversion) -> set[str]:
         """The names of a kind that the environment declares, or would declare."""
         added_values = (entry.value for entry in self.entries if entry.path == kind.path)
         return {name for name, _ in self._declared_names(kind)} | {
             value["name"] for value in added_values if isinstance(value, dict)
         }
 
-    def _declared_names(self, kind: Kind) -> set[tuple[str, str | None]]:
+    def _declared_names(self, kind: KindConversion) -> set[tuple[str, str | None]]:
         """The names and namespaces that the environment declares."""
         section, list_name = map(to_snake, kind.path)
         elements = getattr(getattr(self._settings, section), list_name)
         return {(element.name, getattr(element, "namespace", None)) for element in elements}
 
-    def _adopt(self, kind: Kind, live: Body, missing_reference: str = "") -> bool:
+    def _adopt(self, kind: KindConversion, live: Body, missing_reference: str = "") -> bool:
         """Add the object's element, or the reason why it is left. Return whether the environment then declares it."""
         stack, metadata = self._settings.stack, live["metadata"]
         is_shared = kind is kinds.PRIORITY_CLASS and metadata["name"] in self._shared_priorities
         if (metadata["name"], metadata.get("namespace")) in self._declared_names(kind) and not is_shared:
             self._leave_out(live, f"is declared by {stack} already")
             return True
-        if reason := obstacle(live, stack):
+        if reason := adoption_obstacle(live, stack):
             self._leave_out(live, reason)
             return False
         element: Element = kind.element(live)
         if is_shared:
             element = {**element, "description": live.get("description", "")}
-        if fields := unexpressed(kind, element, live, stack):
+        if fields := find_unexpressed_fields(kind, element, live, stack):
             self._leave_out(live, f"cannot be expressed in the settings: {', '.join(fields)}")
             return False
         if missing_reference:
             self._leave_out(live, f"refers to {missing_reference}, which {stack} does not declare")
             return False
-        self.entries.append(Entry(kind.path, element))
-        self.taken.append(shown(identity(live)))
+        self.entries.append(FileAddition(kind.path, element))
+        self.adopted_objects.append(shown(identity(live)))
         return True
 
-    def _is_adoptable(self, kind: Kind, live: Body) -> bool:
+    def _is_adoptable(self, kind: KindConversion, live: Body) -> bool:
         stack = self._settings.stack
-        return obstacle(live, stack) is None and not unexpressed(kind, kind.element(live), live, stack)
+        return adoption_obstacle(live, stack) is None and not find_unexpressed_fields(
+            kind, kind.element(live), live, stack
+        )
 
     def _leave_out(self, live: Body, reason: str) -> None:
-        self.left[shown(identity(live))] = reason
+        self.reasons_by_object[shown(identity(live))] = reason
 
 
 def _flavors(queue: Body) -> list[str]:
-    groups = spec(queue).get("resourceGroups") or ()
+    groups = spec_of(queue).get("resourceGroups") or ()
     return [flavor["name"] for group in groups for flavor in group["flavors"]]
 
 
 def _checks(queue: Body) -> list[str]:
-    strategy = spec(queue).get("admissionChecksStrategy") or {}
+    strategy = spec_of(queue).get("admissionChecksStrategy") or {}
     return [check["name"] for check in strategy.get("admissionChecks") or ()]
 
 
 def _parameters(check: Body) -> tuple[str, str]:
     """Return the kind and name of an admission check's parameters; empty if it has none."""
-    parameters = spec(check).get("parameters") or {}
+    parameters = spec_of(check).get("parameters") or {}
     return parameters.get("kind", ""), parameters.get("name", "")
 
 
@@ -225,10 +237,10 @@ def _reference(live: Body) -> tuple[str, str]:
 
 
 def _cohorts(queue: Body) -> list[str]:
-    return [name] if (name := spec(queue).get("cohortName")) else []
+    return [name] if (name := spec_of(queue).get("cohortName")) else []
 
 
-def _shared_use(storage_class: Body, namespace_objects: Found) -> str | None:
+def _shared_use(storage_class: Body, namespace_objects: NamespaceObjects) -> str | None:
     """Return why other namespaces may use a class, so that a `destroy` must not delete it."""
     metadata = storage_class["metadata"]
     if (metadata.get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
@@ -262,6 +274,6 @@ def _is_for_claim(volume: Body, claim: Body) -> bool:
     )
 
 
-def operators(found: Found) -> Iterator[str]:
-    for operator in found.operators:
+def describe_operators(namespace_objects: NamespaceObjects) -> Iterator[str]:
+    for operator in namespace_objects.operators:
         yield f"{operator.name} {operator.version} in namespace {operator.namespace}"

@@ -15,13 +15,13 @@ from typing import Any, Literal
 import jinja2
 
 from trainstack.errors import TrainstackError
-from trainstack.onboarding.new_project.request import Request, faults
+from trainstack.onboarding.new_project.request import ProjectRequest, find_faults
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.values.stack_name import file_of
 
 WORKLOAD = "hello"
 """The name of the workload and of its run."""
-OWNED = ("Pulumi.yaml", "__main__.py", ".github/workflows/trainstack.yml", ".gitignore")
+OWNED_FILES = ("Pulumi.yaml", "__main__.py", ".github/workflows/trainstack.yml", ".gitignore")
 """The generated files; the others are the user's from the beginning."""
 _STAMP = re.compile(r"# Written by `trainstack init`; `trainstack init --upgrade` renews it unless edited\. (\w{16})\n")
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -31,7 +31,7 @@ Outcome = Literal["renewed", "unchanged", "edited", "missing"]
 
 
 @dataclass(frozen=True)
-class Owned:
+class OwnedFileUpdate:
     """What happens to an owned file. An edited one is kept, although the template has changed; so is a deletion."""
 
     outcome: Outcome
@@ -39,30 +39,34 @@ class Owned:
     """The text that the template results in now."""
 
 
-def new_files(request: Request, version: str, *, virtualenv: bool) -> dict[str, str]:
+def build_new_files(request: ProjectRequest, version: str, *, virtualenv: bool) -> dict[str, str]:
     """Return the texts of the files by their paths.
 
     `version`: of Trainstack, for the workflow. `virtualenv`: whether the engine uses the project's `.venv`. Raises
     TrainstackError with all faults.
     """
-    if violations := list(faults(request)):
+    if violations := list(find_faults(request)):
         raise TrainstackError("\n".join(violations))
     values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD}
     return {
-        **owned_files(request.name, version, virtualenv=virtualenv),
+        **build_owned_files(request.name, version, virtualenv=virtualenv),
         file_of(request.stack): _render("environment.yaml", **values),
         f"workloads/{WORKLOAD}/workload.yaml": _render("workload.yaml", **values),
     }
 
 
-def owned_files(name: str, version: str, *, virtualenv: bool) -> dict[str, str]:
+def build_owned_files(name: str, version: str, *, virtualenv: bool) -> dict[str, str]:
     values = {"name": name, "version": version, "virtualenv": virtualenv}
-    return {path: _with_stamp(_render(path.rpartition("/")[2].lstrip("._"), **values)) for path in OWNED}
+    return {path: _with_stamp(_render(path.rpartition("/")[2].lstrip("._"), **values)) for path in OWNED_FILES}
 
 
-def renewed(current: Mapping[str, str], fresh: Mapping[str, str]) -> dict[str, Owned]:
+def renew_owned_files(
+    existing_texts: Mapping[str, str], generated_texts: Mapping[str, str]
+) -> dict[str, OwnedFileUpdate]:
     """Return what happens to each owned file, from the texts of the existing ones."""
-    return {path: Owned(_outcome(current.get(path), text), text) for path, text in fresh.items()}
+    return {
+        path: OwnedFileUpdate(_outcome(existing_texts.get(path), text), text) for path, text in generated_texts.items()
+    }
 
 
 def _outcome(existing_text: str | None, generated_text: str) -> Outcome:

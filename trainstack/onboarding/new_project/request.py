@@ -15,7 +15,7 @@ _NAMESPACE = "training"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ProjectRequest:
     """What is not derived from the cluster's service."""
 
     name: str
@@ -48,7 +48,7 @@ class Request:
         return self.queue or self.run_namespace
 
 
-def faults(request: Request) -> Iterator[str]:
+def find_faults(request: ProjectRequest) -> Iterator[str]:
     if not _PROJECT.fullmatch(request.name):
         yield (
             f"{request.name!r} is not a valid name for a Pulumi project; use --name with at most 100 letters, digits, "

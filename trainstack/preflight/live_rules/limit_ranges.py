@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trainstack.kueue.limit_ranger import refusals
-from trainstack.kueue.pod_requests import requests
+from trainstack.kueue.pod_requests import requests_and_faults
 from trainstack.preflight.live_context import LiveContext
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.pod_resources import booked_otherwise, booking_differs, launched_specs
@@ -34,7 +34,7 @@ def limit_range_refused(context: LiveContext) -> Iterator[Violation]:
             continue
         found: dict[Violation, None] = {}
         for pods, spec in launched_specs(context, path, run):
-            _, of_kueue = requests(spec, limits, context.snapshot.model.overheads or {})
+            _, of_kueue = requests_and_faults(spec, limits, context.snapshot.model.overheads or {})
             known = of_kueue if run.queue is not None else ()
             texts = (text for text in refusals(spec, limits) if text not in known)
             found |= dict.fromkeys(Violation(pods.resources_path, text) for text in texts)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from trainstack.kueue.model import ClusterQueue, Cohort, Model, Workload
-from trainstack.kueue.node_capacity import capacity, nodes_with_labels, oversized
-from trainstack.kueue.quantities import readable
-from trainstack.kueue.verdict import Assigned, Reason, Verdict
-from trainstack.kueue.workloads import declared_workloads
+from trainstack.kueue.node_capacity import capacity, nodes_with_labels, unplaceable_pods
+from trainstack.kueue.quantities import format_readable
+from trainstack.kueue.verdict import PodSetAdmission, Reason, Verdict
+from trainstack.kueue.workloads import run_workloads
 from trainstack.preflight.live_context import LiveContext, unknown
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.runs.status.run_pods import pod_sets
@@ -67,10 +67,10 @@ def node_resources(context: LiveContext) -> Iterator[Violation]:
                 yield unknown(path, "a node has what its pods request", "nodes")
         return
     # Pods need the resources that they request, whatever Kueue counts instead.
-    plain = replace(model, excluded=(), transformations={})
+    plain = replace(model, excluded_prefixes=(), transformations={})
     for workload in (
-        *declared_workloads(context.declared, plain),
-        *declared_workloads(context.declared, plain, queued=False),
+        *run_workloads(context.declared, plain),
+        *run_workloads(context.declared, plain, is_queued=False),
     ):
         if workload.path in sent:
             continue
@@ -83,12 +83,14 @@ def _oversized(workload: Workload, verdict: Verdict | None, model: Model) -> lis
     """Compare with the nodes of the assigned flavors; if a run waits, with those of the flavor that suits it best."""
     queue = (model.cluster_queues or {}).get(verdict.cluster_queue) if verdict else None
     if verdict is None or queue is None:
-        return oversized(workload, (), model)
+        return unplaceable_pods(workload, (), model)
     if verdict.assigned or (verdict.outcome == "never fits" and not verdict.judged_by):
-        return oversized(workload, verdict.assigned, model)
+        return unplaceable_pods(workload, verdict.assigned, model)
     flavors = [name for group in queue.groups for name in group.flavors if name in (model.flavors or {})]
     found = [
-        oversized(workload, [Assigned(pods.name, pods.count, {"": name}) for pods in workload.pod_sets], model)
+        unplaceable_pods(
+            workload, [PodSetAdmission(pods.name, pods.count, {"": name}) for pods in workload.pod_sets], model
+        )
         for name in flavors
     ]
     return min(found, key=len, default=[])
@@ -112,7 +114,7 @@ def quota_over_nodes(context: LiveContext) -> Iterator[Violation]:
             continue
         most = capacities[flavor.name].get(quota.name, 0)
         if known[holder.name].quotas[flavor.name, quota.name].nominal > most:
-            limit = readable(quota.name, most)
+            limit = format_readable(quota.name, most)
             message = f"nominalQuota exceeds the {limit} {quota.name} of all nodes of flavor {flavor.name}"
             remedy = f"lower it to at most {limit}, or add nodes"
             yield Violation(f"{path}.nominalQuota", message, remedy)
@@ -138,8 +140,10 @@ def flavor_overpromised(context: LiveContext) -> Iterator[Violation]:
                 holder: quotas[flavor.name, name].nominal for holder, quotas in holders if (flavor.name, name) in quotas
             }
             if sum(shares.values()) > most >= max(shares.values()):
-                listed = [f"{holder} has {readable(name, share)}" for holder, share in shares.items() if share]
-                message = f"quota exceeds the {readable(name, most)} {name} of all its nodes: {', '.join(listed)}"
+                listed = [f"{holder} has {format_readable(name, share)}" for holder, share in shares.items() if share]
+                message = (
+                    f"quota exceeds the {format_readable(name, most)} {name} of all its nodes: {', '.join(listed)}"
+                )
                 yield Violation(path, message)
 
 
@@ -179,7 +183,7 @@ def _flavors(holders: Iterable[ClusterQueue | Cohort]) -> set[str]:
 
 def _labels(model: Model) -> dict[str, Mapping[str, str]]:
     """Return the node labels of each flavor; nothing if the nodes are unknown, or an autoscaler adds nodes."""
-    if model.nodes is None or model.grows:
+    if model.nodes is None or model.has_autoscaler:
         return {}
     return {name: flavor.labels for name, flavor in (model.flavors or {}).items()}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainstack.kueue.releases import MODELLED, is_modelled
+from trainstack.kueue.releases import MODELED_MINORS, is_modeled
 from trainstack.preflight import downgrades
 from trainstack.preflight.live_context import LiveContext, Operator, absent, declared, needed, unread
 from trainstack.preflight.operator_facts import OPERATORS
@@ -190,8 +190,10 @@ def kueue_unmodelled(context: LiveContext) -> Iterator[Violation]:
     path = needed(context.settings).get("kueue")
     numbers = version(context.kueue_release)
     # version_clash reports an older release.
-    if path and numbers and numbers >= KUEUE_FIRST and not is_modelled(context.kueue_release):
-        message = f"Kueue {context.kueue_release} admits the runs, but the verdicts model {', '.join(MODELLED)} only"
+    if path and numbers and numbers >= KUEUE_FIRST and not is_modeled(context.kueue_release):
+        message = (
+            f"Kueue {context.kueue_release} admits the runs, but the verdicts model {', '.join(MODELED_MINORS)} only"
+        )
         yield Violation(path, message)
 
 

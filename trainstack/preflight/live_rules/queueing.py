@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainstack.kueue.booking import contradictory_flavors, unbooked
+from trainstack.kueue.booking import contradictory_flavors, pods_without_booking
 from trainstack.kueue.resource_node import missing_objects
 from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.preflight.live_context import LiveContext, absent_name, declared, unread
@@ -81,7 +81,7 @@ def _is_completed(context: LiveContext, name: str, body: Body | None) -> bool:
     """Whether a cluster queue is inactive only because of objects that the environment declares, and `up` creates."""
     model = context.snapshot.model
     queue = (model.cluster_queues or {}).get(name)
-    if queue is None or body is None or queue.inactive or missing_objects(model, queue):
+    if queue is None or body is None or queue.inactive_message or missing_objects(model, queue):
         return False
     return conditions(body).get("Active", {}).get("reason") in _MISSING
 
@@ -122,9 +122,9 @@ def never_admitted(context: LiveContext) -> Iterator[Violation]:
 def nothing_counted(context: LiveContext) -> Iterator[Violation]:
     """Find what the cluster's Kueue does not count, except for pods of which the files show it."""
     model, reported = context.model_of_files, context.submissions_of_files
-    known = {pods.resources_path for workload in reported for pods, _ in unbooked(model, workload)}
+    known = {pods.resources_path for workload in reported for pods, _ in pods_without_booking(model, workload)}
     for workload in context.submissions:
-        for pods, message in unbooked(context.snapshot.model, workload):
+        for pods, message in pods_without_booking(context.snapshot.model, workload):
             if pods.resources_path not in known:
                 yield Violation(pods.resources_path, message)
 

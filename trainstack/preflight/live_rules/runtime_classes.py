@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from trainstack.kueue.quantities import exactly
+from trainstack.kueue.quantities import resources_to_billionths
 from trainstack.preflight.live_context import LiveContext
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.pod_resources import launched_specs
@@ -29,7 +29,11 @@ def runtime_class_refused(context: LiveContext) -> Iterator[Violation]:
                 message = f"the cluster does not have RuntimeClass {name!r}"
                 remedy = f"{nearest(name, overheads)} (or ask the cluster's owner to create it)"
                 yield Violation(f"{path}.podPatch.spec.runtimeClassName", message, remedy)
-            elif name and spec.get("overhead") and exactly(spec["overhead"]) != exactly(overheads[name]):
+            elif (
+                name
+                and spec.get("overhead")
+                and resources_to_billionths(spec["overhead"]) != resources_to_billionths(overheads[name])
+            ):
                 message = f"RuntimeClass {name} has another overhead ({_listed(overheads[name])})"
                 yield Violation(f"{path}.podPatch.spec.overhead", message, "leave it out: the API server sets it")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from trainstack.kueue.booking import contradictory_flavors, unbooked
+from trainstack.kueue.booking import contradictory_flavors, pods_without_booking
 from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.objects.labels import PRIORITY, QUEUE
 from trainstack.preflight.examples import digits
@@ -74,7 +74,7 @@ def never_fits(context: RuleContext) -> Iterator[Violation]:
 )
 def requests_nothing(context: RuleContext) -> Iterator[Violation]:
     for workload in context.submissions:
-        for pods, message in unbooked(context.model, workload):
+        for pods, message in pods_without_booking(context.model, workload):
             yield Violation(pods.resources_path, message)
 
 

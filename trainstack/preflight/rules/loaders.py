@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trainstack.kueue.admission_simulator import simulate
-from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Admitted, Model, Workload
-from trainstack.kueue.workloads import declared_workloads, read_workload
+from trainstack.kueue.from_objects import stack_model
+from trainstack.kueue.model import AdmittedWorkload, Model, Workload
+from trainstack.kueue.workloads import read_workload, run_workloads
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.manifests.data_loader import temporary_loader
@@ -27,8 +27,8 @@ from trainstack.runs.manifests.data_loader import temporary_loader
     ),
 )
 def loader_shut_out(context: RuleContext) -> Iterator[Violation]:
-    model = declared_model(context.declared)
-    workloads = {workload.path: workload for workload in declared_workloads(context.declared, model)}
+    model = stack_model(context.declared)
+    workloads = {workload.path: workload for workload in run_workloads(context.declared, model)}
     queues = context.settings.queues.cluster_queues
     strict = {queue.name for queue in queues if queue.queueing_strategy == "StrictFIFO"}
     for path, volume, count in _waiting(context):
@@ -65,13 +65,13 @@ def _loader(context: RuleContext, model: Model, namespace: str, volume: str) -> 
     return read_workload(*context.declared.queued(spec), model, name=spec.name, path="cluster.loader")
 
 
-def _admitted(workload: Workload, model: Model, count: int) -> list[Admitted]:
+def _admitted(workload: Workload, model: Model, count: int) -> list[AdmittedWorkload]:
     """Return as many copies of a workload, at most `count`, as an idle cluster admits."""
-    admitted: list[Admitted] = []
+    admitted: list[AdmittedWorkload] = []
     while len(admitted) < count:
         verdict = simulate(workload, model, admitted=admitted)
         if verdict.outcome not in ("fits", "fits by borrowing"):
             break
         copy = replace(workload, name=f"{workload.name}-{len(admitted)}")
-        admitted.append(Admitted(workload=copy, cluster_queue=verdict.cluster_queue, usage=verdict.usage))
+        admitted.append(AdmittedWorkload(workload=copy, cluster_queue=verdict.cluster_queue, usage=verdict.usage))
     return admitted

@@ -7,7 +7,7 @@ pkg/util/admissioncheck, and the adapters of pkg/controller/jobs.
 from collections.abc import Iterator
 
 from trainstack.kueue.differences import release_of
-from trainstack.kueue.releases import declared_release
+from trainstack.kueue.releases import release_from_settings
 from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
@@ -36,7 +36,7 @@ _INSTEAD = {
 )
 def multikueue_checks(context: RuleContext) -> Iterator[Violation]:
     queues = context.settings.queues
-    release = release_of(declared_release(context.settings))
+    release = release_of(release_from_settings(context.settings))
     provisioning = {check.name for check in queues.admission_checks if check.controller_name == PROVISIONING}
     for path, queue in context.cluster_queues():
         names = [check.name for check in queues.multi_kueue_checks(queue)]

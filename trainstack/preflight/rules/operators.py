@@ -7,7 +7,7 @@ from trainstack.declared.inputs import is_built
 from trainstack.files.regular import read_bytes
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.feature_gates import GROUPS_OF_GATES
-from trainstack.kueue.releases import is_modelled
+from trainstack.kueue.releases import is_modeled
 from trainstack.platform.operators.release import MAX_BYTES
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs
@@ -95,7 +95,7 @@ def framework_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def feature_gate_unknown(context: RuleContext) -> Iterator[Violation]:
     kueue = context.settings.operators.kueue
-    if kueue is None or not is_modelled(kueue.manifest.version):
+    if kueue is None or not is_modeled(kueue.manifest.version):
         return
     release = release_of(kueue.manifest.version)
     gates = release.gates

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainstack.kueue.booking import amounts_booked_otherwise
 from trainstack.kueue.model import Model
-from trainstack.kueue.pod_requests import container_requests, is_of_whole_pods
+from trainstack.kueue.pod_requests import container_requests, is_pod_level_resource
 from trainstack.kueue.quantities import WHOLE
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
@@ -116,7 +116,7 @@ def _of_whole_pod(path: str, spec: Body) -> Iterator[Violation]:
 
 def _supported(resources: Body, kind: str) -> dict[str, str]:
     amounts = (resources.get(kind) or {}).items()
-    return {name: text for name, text in amounts if is_of_whole_pods(name)}
+    return {name: text for name, text in amounts if is_pod_level_resource(name)}
 
 
 def _against_containers(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from trainstack.kueue.booking import contradictory_flavors
-from trainstack.kueue.quantities import readable
+from trainstack.kueue.quantities import format_readable
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -81,10 +81,11 @@ def cohort_overpromised(context: RuleContext) -> Iterator[Violation]:
         most = context.tree.potential_available(queue.name, flavor.name, quota.name) - model.nominal
         if model.borrowing_limit is not None and most < model.borrowing_limit and queue.cohort is not None:
             message = (
-                f"cluster queue {queue.name} may borrow {readable(quota.name, model.borrowing_limit)} {quota.name}, "
-                f"but cohort {queue.cohort} can lend it at most {readable(quota.name, most)}"
+                f"cluster queue {queue.name} may borrow "
+                f"{format_readable(quota.name, model.borrowing_limit)} {quota.name}, "
+                f"but cohort {queue.cohort} can lend it at most {format_readable(quota.name, most)}"
             )
-            remedy = f"lower it to {readable(quota.name, most)}, or raise what other members of the cohort lend"
+            remedy = f"lower it to {format_readable(quota.name, most)}, or raise what other members of the cohort lend"
             yield Violation(f"{path}.borrowingLimit", message, remedy)
 
 
@@ -171,7 +172,7 @@ def _selected(run: Workload) -> Iterator[tuple[str, str]]:
 def _acyclic(context: RuleContext) -> Iterator[tuple[str, ClusterQueue]]:
     """Yield the cluster queues outside cycles of cohorts, which another rule reports."""
     for path, queue in context.cluster_queues():
-        if queue.name in context.tree.queues and not (queue.cohort and context.tree.cyclic(queue.cohort)):
+        if queue.name in context.tree.queues and not (queue.cohort and context.tree.is_cyclic(queue.cohort)):
             yield path, queue
 
 

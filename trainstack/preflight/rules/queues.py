@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from trainstack.kueue.booking import overflowing_requests
 from trainstack.kueue.model import FlavorResource
-from trainstack.kueue.quantities import counted, exact
+from trainstack.kueue.quantities import from_billionths, to_billionths
 from trainstack.kueue.resource_node import ResourceNode
 from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
@@ -162,7 +162,9 @@ def _overflowing_quota(context: RuleContext) -> Iterator[Violation]:
             "borrowingLimit": quota.borrowing_limit,
             "lendingLimit": quota.lending_limit,
         }
-        amounts = {key: counted(quota.name, exact(text)) for key, text in written.items() if text is not None}
+        amounts = {
+            key: from_billionths(quota.name, to_billionths(text)) for key, text in written.items() if text is not None
+        }
         beyond = [key for key, number in amounts.items() if number > MAX]
         for key in beyond:
             yield Violation(f"{path}.{key}", f"{written[key]} of {quota.name} exceeds 64 bits in Kueue's unit")

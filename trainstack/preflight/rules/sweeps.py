@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from trainstack.kueue.pod_requests import requests
+from trainstack.kueue.pod_requests import requests_and_faults
 from trainstack.kueue.quantities import WHOLE
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -112,7 +112,7 @@ def gpus(sweep: Sweep) -> Fraction:
         (
             Fraction(pods.count * number, WHOLE)
             for pods in launched_pods(body, others)
-            for name, number in requests(pods.spec, (), {})[0].items()
+            for name, number in requests_and_faults(pods.spec, (), {})[0].items()
             if name.endswith("/gpu") or name.startswith("nvidia.com/mig-")
         ),
         Fraction(0),

@@ -10,10 +10,10 @@ import pytest
 
 from trainstack.guards.states import NO_ID
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
-from trainstack.lifecycle.recovery.locks import Lock, StateFiles
-from trainstack.lifecycle.recovery.objects import LiveObject, Seen
-from trainstack.lifecycle.recovery.problem import Id, RecoveryCommands
-from trainstack.lifecycle.recovery.state import State, read_state
+from trainstack.lifecycle.recovery.locks import StateFiles, StateLock
+from trainstack.lifecycle.recovery.objects import LiveObject, LiveObjects
+from trainstack.lifecycle.recovery.problem import ProblemId, RecoveryCommands
+from trainstack.lifecycle.recovery.state import EngineState, read_state
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, WORKLOAD
 from trainstack.objects.ownership import Identity
 
@@ -55,7 +55,7 @@ def make_pending(who: Identity, operation: str = "creating") -> dict[str, Any]:
     }
 
 
-def make_state(*resources: dict[str, Any], pending: tuple[dict[str, Any], ...] = ()) -> State:
+def make_state(*resources: dict[str, Any], pending: tuple[dict[str, Any], ...] = ()) -> EngineState:
     """Return a state with these resources, the stack and a provider, which are not objects."""
     others = [
         {"urn": "urn:stack", "type": "pulumi:pulumi:Stack", "custom": False},
@@ -70,10 +70,10 @@ def make_live(uid: str = "1", labels: Mapping[str, str] | None = None, **changes
 
 
 def make_diagnosis(
-    state: State,
+    state: EngineState,
     live: Mapping[Identity, LiveObject],
     *,
-    locks: tuple[Lock, ...] = (),
+    locks: tuple[StateLock, ...] = (),
     declared: tuple[Identity, ...] = (),
     retained: tuple[Identity, ...] = (),
     unreadable: frozenset[str] = frozenset(),
@@ -83,9 +83,9 @@ def make_diagnosis(
         stack="lab",
         files=StateFiles(locks=locks),
         state=state,
-        seen=Seen(live, unreadable),
+        live_objects=LiveObjects(live, unreadable),
         retained=retained,
-        declared=lambda: declared,
+        read_declared_identities=lambda: declared,
         now=NOW,
     )
 
@@ -97,13 +97,13 @@ def ids(diagnosis: Diagnosis) -> list[str]:
 
 def test_a_state_that_matches_the_cluster_has_no_problem() -> None:
     """Objects that controllers created from the stack's objects, with the same labels, are no problem either."""
-    live = {QUEUE: make_live(), ("Service", "lab", "child"): make_live("2", owned=True)}
+    live = {QUEUE: make_live(), ("Service", "lab", "child"): make_live("2", is_owned=True)}
     assert make_diagnosis(make_state(make_resource(QUEUE)), live) == Diagnosis((), ())
 
 
 def test_the_recovery_from_a_killed_engine_has_three_commands() -> None:
     """The engine leaves its lock and a pending object, which is not also reported as unknown to the state."""
-    lock = Lock("/state/lock.json", 7, "ann", "here", NOW, alive=False)
+    lock = StateLock("/state/lock.json", 7, "ann", "here", NOW, is_alive=False)
     diagnosis = make_diagnosis(make_state(pending=(make_pending(QUEUE),)), {QUEUE: make_live()}, locks=(lock,))
     assert ids(diagnosis) == ["lock-stale", "operation-pending"]
     assert diagnosis.commands == (RECOVERY.cancel, RECOVERY.refresh, RECOVERY.up)
@@ -129,7 +129,7 @@ def test_an_interrupted_deletion_is_reported_with_its_outcome() -> None:
             "object-unmarked",
             f"kubectl label --overwrite localqueue open -n lab {STACK}=lab",
         ),
-        (make_live("1", drained=True), "queue-drained", RECOVERY.refresh),
+        (make_live("1", is_drained=True), "queue-drained", RECOVERY.refresh),
     ],
     ids=["missing", "replaced", "unmarked", "drained"],
 )
@@ -185,7 +185,7 @@ def test_a_labelled_object_that_is_not_in_the_state() -> None:
     """`up` takes over a declared object. The command deletes an undeclared one, and the message warns about a run."""
     job: Identity = ("Job", "lab", "digits-1")
     live = {QUEUE: make_live(state=OWN), job: make_live(labels={RUN: "digits", WORKLOAD: "digits"}, state=OWN)}
-    diagnosis = make_diagnosis(State(identity=OWN), live, declared=(QUEUE,))
+    diagnosis = make_diagnosis(EngineState(identity=OWN), live, declared=(QUEUE,))
     assert ids(diagnosis) == ["object-orphaned", "object-unrecorded"]
     assert diagnosis.problems[0].message.endswith("It is a run: deleting it ends it")
     assert diagnosis.commands == ("kubectl delete job digits-1 -n lab", RECOVERY.up)
@@ -197,7 +197,7 @@ def test_an_object_of_another_state_is_never_deleted(own: str, other: str, entry
     """No command is printed, only the setting that takes the object over, whether or not it is declared."""
     secret: Identity = ("Secret", "lab", "old")
     live = {QUEUE: make_live(state=other), secret: make_live(state=other)}
-    diagnosis = make_diagnosis(State(identity=own), live, declared=(QUEUE,))
+    diagnosis = make_diagnosis(EngineState(identity=own), live, declared=(QUEUE,))
     assert ids(diagnosis) == ["object-of-another-state", "object-of-another-state"]
     assert diagnosis.commands == ()
     assert f"`trainstack:cluster: {{takeOver: [{entry}]}}` into Pulumi.lab.yaml" in diagnosis.problems[0].message
@@ -218,10 +218,10 @@ def test_objects_that_destroy_leaves_are_no_problem() -> None:
     live = {
         ("CustomResourceDefinition", None, "queues"): make_live(),
         claim: make_live(),
-        QUEUE: make_live(deleted=NOW - timedelta(seconds=20)),
+        QUEUE: make_live(deletion_time=NOW - timedelta(seconds=20)),
         ("Job", "lab", "loader-1"): make_live(labels={LAUNCH: "loader-1"}),
     }
-    assert ids(make_diagnosis(State(), live, retained=(claim,))) == []
+    assert ids(make_diagnosis(EngineState(), live, retained=(claim,))) == []
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_objects_that_destroy_leaves_are_no_problem() -> None:
 )
 def test_an_object_that_keeps_terminating(who: Identity, finalizers: tuple[str, ...], command: str) -> None:
     """It is a problem after five minutes. The command shows the cause, and removes no finalizer."""
-    live = {who: make_live(deleted=NOW - timedelta(minutes=6), finalizers=finalizers)}
+    live = {who: make_live(deletion_time=NOW - timedelta(minutes=6), finalizers=finalizers)}
     diagnosis = make_diagnosis(make_state(make_resource(who)), live)
     assert (ids(diagnosis), diagnosis.commands) == (["object-stuck"], (command,))
 
@@ -264,8 +264,8 @@ def test_an_invalid_export_does_not_count_as_an_empty_state() -> None:
 
 def test_a_lock_whose_process_runs_is_the_only_problem() -> None:
     """`pulumi cancel` would remove this lock too, and the state of a running operation is outdated at once."""
-    running = Lock("/state/a.json", 7, "ann", "here", NOW, alive=True)
-    stale = Lock("/state/b.json", 8, "ann", "here", NOW, alive=False)
+    running = StateLock("/state/a.json", 7, "ann", "here", NOW, is_alive=True)
+    stale = StateLock("/state/b.json", 8, "ann", "here", NOW, is_alive=False)
     diagnosis = diagnose_files(StateFiles(locks=(stale, running)), "lab")
     assert diagnosis is not None
     assert (ids(diagnosis), diagnosis.commands) == (["operation-running"], ("tail --pid=7 -f /dev/null",))
@@ -273,23 +273,23 @@ def test_a_lock_whose_process_runs_is_the_only_problem() -> None:
 
 def test_the_command_for_a_lock_of_another_host_checks_its_process() -> None:
     """The message has the command that cancels the lock if the process has ended."""
-    lock = Lock("/state/a.json", 7, "ann", "far", NOW)
+    lock = StateLock("/state/a.json", 7, "ann", "far", NOW)
     assert diagnose_files(StateFiles(locks=(lock,)), "lab") is None
-    diagnosis = make_diagnosis(State(), {}, locks=(lock,))
+    diagnosis = make_diagnosis(EngineState(), {}, locks=(lock,))
     assert (ids(diagnosis), diagnosis.commands) == (["lock-elsewhere"], ("ssh ann@far ps -fp 7",))
     assert RECOVERY.cancel in diagnosis.problems[0].message
 
 
 def test_an_incomplete_lock_is_stale() -> None:
     """Its writer was killed; the engine refuses to work until the lock is removed."""
-    diagnosis = make_diagnosis(State(), {}, locks=(Lock("/state/fileblob1"),))
+    diagnosis = make_diagnosis(EngineState(), {}, locks=(StateLock("/state/fileblob1"),))
     assert (ids(diagnosis), diagnosis.commands) == (["lock-stale"], (RECOVERY.cancel,))
 
 
 def test_unreadable_files_are_the_first_problems() -> None:
     """They hide all others. One command removes all sidecars; the state is restored from its backup."""
     diagnosis = diagnose_files(
-        StateFiles(sidecars=("/state/a b.attrs", "/state/c.attrs"), checkpoint="/s.json", backup=True), "lab"
+        StateFiles(sidecars=("/state/a b.attrs", "/state/c.attrs"), checkpoint="/s.json", has_usable_backup=True), "lab"
     )
     assert diagnosis is not None
     assert ids(diagnosis) == ["sidecar-unreadable", "state-unreadable"]
@@ -312,12 +312,12 @@ def test_a_state_without_a_backup_is_created_again() -> None:
 def test_every_problem_has_a_section() -> None:
     """The sections of docs/recovery.md are those of the problems."""
     page = (Path(__file__).parents[4] / "docs" / "recovery.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"^### `(.+)`$", page, re.MULTILINE)) == sorted(get_args(Id))
+    assert sorted(re.findall(r"^### `(.+)`$", page, re.MULTILINE)) == sorted(get_args(ProblemId))
 
 
 def test_which_objects_belong_to_declared_runs() -> None:
     """The workload label of launches and ledgers decides, not their names: the launch rules apply to them."""
     ledger = make_live(labels={LEDGER: "run", RUN: "digits-1", WORKLOAD: "digits"})
-    assert ledger.of_run(["digits"])
-    assert not ledger.of_run(["other"])
-    assert not make_live().of_run(["digits"])
+    assert ledger.is_of_run(["digits"])
+    assert not ledger.is_of_run(["other"])
+    assert not make_live().is_of_run(["digits"])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trainstack.lifecycle.recovery.diagnosis import diagnose_refused
-from trainstack.lifecycle.recovery.integrity import engine_fault, faults
-from trainstack.lifecycle.recovery.locks import Lock, StateFiles
+from trainstack.lifecycle.recovery.integrity import find_state_faults, parse_engine_fault
+from trainstack.lifecycle.recovery.locks import StateFiles, StateLock
 from trainstack.lifecycle.recovery.problem import RecoveryCommands
 from trainstack.lifecycle.recovery.restore import Backup
 
@@ -107,9 +107,11 @@ def test_a_state_that_the_engine_refuses(
 ) -> None:
     """`state repair` sorts, and removes references. A launch without its parent would be another one, and deleted."""
     deployment = make_deployment()
-    assert faults(deployment) == ()
+    assert find_state_faults(deployment) == ()
     edit(deployment)
-    diagnosis = diagnose_refused(faults(deployment), "/s.json", None, Backup("/s.json", is_usable=True), "lab")
+    diagnosis = diagnose_refused(
+        find_state_faults(deployment), "/s.json", None, Backup("/s.json", is_usable=True), "lab"
+    )
     (problem,) = diagnosis.problems
     assert str(problem).startswith(f"[state-refused] /s.json: the engine refuses the state: {message}")
     assert diagnosis.commands == commands
@@ -118,7 +120,7 @@ def test_a_state_that_the_engine_refuses(
 @pytest.mark.parametrize("deployment", [None, {}, {"resources": None, "manifest": None}, {"resources": []}])
 def test_an_empty_state_is_accepted(deployment: Any) -> None:
     """It is that of a new stack."""
-    assert faults(deployment) == ()
+    assert find_state_faults(deployment) == ()
 
 
 def test_what_a_replacement_has_not_deleted_yet_is_no_duplicate() -> None:
@@ -126,21 +128,21 @@ def test_what_a_replacement_has_not_deleted_yet_is_no_duplicate() -> None:
     deployment = make_deployment()
     old = {**deployment["resources"][3], "delete": True}
     deployment["resources"] += [old, {**old, "provider": f"{PROVIDER}::p0", "pendingReplacement": True}]
-    assert faults(deployment) == ()
+    assert find_state_faults(deployment) == ()
 
 
 def test_a_lock_is_removed_before_the_repair() -> None:
     """The engine does not write a locked state."""
-    lock = Lock("/lock.json", 7, "ann", "here", alive=False)
+    lock = StateLock("/lock.json", 7, "ann", "here", is_alive=False)
     deployment = make_deployment()
     without(JOB)(deployment)
-    diagnosis = diagnose_refused(faults(deployment), "/s.json", StateFiles(locks=(lock,)), None, "lab")
+    diagnosis = diagnose_refused(find_state_faults(deployment), "/s.json", StateFiles(locks=(lock,)), None, "lab")
     assert diagnosis.commands == (RECOVERY.cancel, RECOVERY.repair, RECOVERY.up)
 
 
 def test_a_state_without_a_usable_backup_is_created_again() -> None:
     """A state elsewhere has versions instead."""
-    found = (engine_fault("error: failed to load checkpoint:\n json: cannot unmarshal number"),)
+    found = (parse_engine_fault("error: failed to load checkpoint:\n json: cannot unmarshal number"),)
     diagnosis = diagnose_refused(found, "/s.json", None, Backup("/s.json", is_usable=False), "lab")
     assert diagnosis.commands == ("mv -- /s.json /s.json.unreadable", "pulumi stack init lab", RECOVERY.up)
     assert "refuses the state: failed to load checkpoint: json: cannot" in diagnosis.problems[0].message
@@ -158,6 +160,8 @@ def test_a_state_without_a_usable_backup_is_created_again() -> None:
 )
 def test_a_state_of_a_newer_engine_is_not_replaced(message: str) -> None:
     """Its backup is older, and nothing is lost."""
-    diagnosis = diagnose_refused((engine_fault(message),), "/s.json", None, Backup("/s.json", is_usable=True), "lab")
+    diagnosis = diagnose_refused(
+        (parse_engine_fault(message),), "/s.json", None, Backup("/s.json", is_usable=True), "lab"
+    )
     assert diagnosis.commands == ()
     assert "Use the release of Pulumi that wrote it, or a newer one" in diagnosis.problems[0].message

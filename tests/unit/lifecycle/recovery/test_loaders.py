@@ -71,8 +71,8 @@ def test_the_doctor_reports_a_waiting_loader_with_the_command_that_deletes_it() 
 
 def test_a_loader_is_abandoned_after_the_longest_wait_of_a_command() -> None:
     """A command waits a day for the queue and ten minutes for the pod."""
-    assert not make_waiting().abandoned(CREATED + timedelta(hours=24, minutes=10))
-    assert make_waiting().abandoned(CREATED + timedelta(hours=24, minutes=11))
+    assert not make_waiting().is_abandoned(CREATED + timedelta(hours=24, minutes=10))
+    assert make_waiting().is_abandoned(CREATED + timedelta(hours=24, minutes=11))
 
 
 def test_loaders_are_the_launches_of_a_stack_without_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ def make_scene(**changes: Any) -> LiveStack:
     """Return a stack with a queue, a volume and a namespace; volume and namespace are retained."""
     base = {
         "stack": "dev",
-        "own": (QUEUE, CLUSTER_QUEUE, FLAVOR, COHORT, VOLUME, NAMESPACE),
+        "labeled_objects": (QUEUE, CLUSTER_QUEUE, FLAVOR, COHORT, VOLUME, NAMESPACE),
         "retained": frozenset({CLAIM, SPACE}),
     }
     return LiveStack(**{**base, **changes})

@@ -21,9 +21,15 @@ from tests.unit.lifecycle.teardown.teardown_cases import (
 from tests.unit.live_objects import NOW, RUN, make_condition, make_launch_body
 from tests.unit.make import make_settings, make_storage, make_volume
 from trainstack.lifecycle.teardown.context import LiveStack
-from trainstack.lifecycle.teardown.leftovers import explained, left
-from trainstack.lifecycle.teardown.plan import STAGES, Plan, decide, decide_keeping_platform, protected
-from trainstack.lifecycle.teardown.users import ownerless, queue_users
+from trainstack.lifecycle.teardown.leftovers import explain_leftover, leftovers
+from trainstack.lifecycle.teardown.plan import (
+    STAGES,
+    TeardownPlan,
+    plan_full_teardown,
+    plan_teardown_without_platform,
+    protected_volumes,
+)
+from trainstack.lifecycle.teardown.users import queue_users, workloads_without_owner
 from trainstack.objects.ownership import Identity, identity
 from trainstack.runs.launches import live_launch
 from trainstack.settings.sections.environment import Environment
@@ -33,9 +39,9 @@ FOREIGN = "of another owner"
 IN_USE, USED = "kueue.x-k8s.io/resource-in-use", "Kueue finds it in use, or is not running"
 
 
-def plan(stack: LiveStack) -> Plan:
+def plan(stack: LiveStack) -> TeardownPlan:
     """Return the plan of a teardown one minute later."""
-    return decide(stack, AT.replace(minute=AT.minute + 1))
+    return plan_full_teardown(stack, AT.replace(minute=AT.minute + 1))
 
 
 def refusals(**changes: Any) -> tuple[str, ...]:
@@ -48,8 +54,8 @@ def test_objects_are_deleted_in_drain_order() -> None:
     job = make_launch_body()
     deployment = ours("Deployment", "kueue-controller-manager", "kueue-system")
     crd, ledger = ours("CustomResourceDefinition", "jobs.example"), ours("ConfigMap", "run-digits", "research")
-    everything = (*make_scene().own, job, deployment, crd, ledger)
-    stages = plan(make_scene(own=everything, retained=frozenset())).stages
+    everything = (*make_scene().labeled_objects, job, deployment, crd, ledger)
+    stages = plan(make_scene(labeled_objects=everything, retained=frozenset())).stages
     assert [*stages] == [*STAGES]
     assert [(stage, [kind for kind, _, _ in objects]) for stage, objects in stages.items() if objects] == [
         ("runs", ["ConfigMap", "Job"]),
@@ -66,18 +72,18 @@ def test_objects_are_deleted_in_drain_order() -> None:
 def test_a_retained_volume_is_kept_with_its_namespace() -> None:
     """Both are listed with the reason. A volume that is not retained is deleted."""
     kept = plan(make_scene())
-    assert kept.stays == {CLAIM: "its data is kept", SPACE: "it holds the retained volume training"}
+    assert kept.retention_reasons == {CLAIM: "its data is kept", SPACE: "it holds the retained volume training"}
     assert not kept.deleted & {CLAIM, SPACE}
     assert plan(make_scene(retained=frozenset())).deleted >= {CLAIM, SPACE}
 
 
 def test_a_retained_namespace_without_volumes_is_deleted() -> None:
     """The engine would only remove it from its state; a teardown checks its volumes."""
-    namespace = {"own": (NAMESPACE,), "retained": frozenset({SPACE})}
+    namespace = {"labeled_objects": (NAMESPACE,), "retained": frozenset({SPACE})}
     assert SPACE in plan(make_scene(**namespace)).deleted
     foreign = make_body("PersistentVolumeClaim", "data", "research", stack="team")
     kept = plan(make_scene(**namespace, in_namespaces=(foreign,)))
-    assert kept.stays == {SPACE: "it holds data of stack 'team'"}
+    assert kept.retention_reasons == {SPACE: "it holds data of stack 'team'"}
     assert kept.refusals == ()
 
 
@@ -140,19 +146,19 @@ def test_the_pods_of_a_ray_cluster_belong_to_the_stack() -> None:
     job = {**make_launch_body(), "kind": "RayJob"}
     cluster = make_body("RayCluster", "c", "research", metadata=owned_by(job))
     pods = (make_pod(metadata=owned_by(cluster)),)
-    own, nothing_retained = (*make_scene().own, job), frozenset[Identity]()
-    assert refusals(own=own, retained=nothing_retained, lists={"Pod": pods, "RayCluster": (cluster,)}) == ()
-    assert refusals(own=own, retained=nothing_retained, lists={"Pod": pods}) != ()
+    own, nothing_retained = (*make_scene().labeled_objects, job), frozenset[Identity]()
+    assert refusals(labeled_objects=own, retained=nothing_retained, lists={"Pod": pods, "RayCluster": (cluster,)}) == ()
+    assert refusals(labeled_objects=own, retained=nothing_retained, lists={"Pod": pods}) != ()
 
 
 def test_a_launch_of_any_kind_is_deleted_with_the_runs() -> None:
     """The launches of the stack identify it."""
     job = {**make_launch_body(), "kind": "JAXJob", "status": {"conditions": [make_condition("Succeeded")]}}
     who = identity(job)
-    found = plan(make_scene(own=(*make_scene().own, job), launches=(live_launch(job),)))
+    found = plan(make_scene(labeled_objects=(*make_scene().labeled_objects, job), launches=(live_launch(job),)))
     assert who in found.stages["runs"]
-    kept = make_scene(launches=(live_launch(job),), known=frozenset({who}))
-    assert decide_keeping_platform(kept, AT).stages["runs"] == (who,)
+    kept = make_scene(launches=(live_launch(job),), state_identities=frozenset({who}))
+    assert plan_teardown_without_platform(kept, AT).stages["runs"] == (who,)
 
 
 def test_own_and_finished_workloads_cause_no_refusal() -> None:
@@ -161,7 +167,9 @@ def test_own_and_finished_workloads_cause_no_refusal() -> None:
     own_workload = make_body("Workload", "m", "research", spec={"queueName": "research"}, metadata=owned_by(job))
     status = {"conditions": [{"type": "Finished", "status": "True"}]}
     ended = make_body("Workload", "e", "research", spec={"queueName": "research"}, status=status)
-    assert refusals(own=(*make_scene().own, job), lists={"Workload": (own_workload, ended)}) == ()
+    assert (
+        refusals(labeled_objects=(*make_scene().labeled_objects, job), lists={"Workload": (own_workload, ended)}) == ()
+    )
 
 
 def make_pod(**changes: Any) -> Body:
@@ -184,7 +192,11 @@ def test_a_foreign_pod_on_a_deleted_volume_is_named(pod: Body, retained: frozens
     """A volume that is kept may stay mounted."""
     outer = ours("JobSet", "outer", "research")
     inner = make_body("Job", "inner", "research", metadata=owned_by(outer))
-    changes = {"own": (*make_scene().own, outer), "lists": {"Pod": (pod,), "Job": (inner,)}, "retained": retained}
+    changes = {
+        "labeled_objects": (*make_scene().labeled_objects, outer),
+        "lists": {"Pod": (pod,), "Job": (inner,)},
+        "retained": retained,
+    }
     message = (
         f"Pod research/p, {FOREIGN}, mounts PersistentVolumeClaim training; ask its owner to end, move or delete it"
     )
@@ -214,7 +226,9 @@ def test_a_claim_that_waits_for_a_deleted_class_is_named() -> None:
     spec = {"storageClassName": "shared"}
     pending = make_body("PersistentVolumeClaim", "a", "x", spec=spec, status={"phase": "Pending"})
     bound = make_body("PersistentVolumeClaim", "b", "x", spec=spec, status={"phase": "Bound"})
-    (refusal,) = refusals(own=(ours("StorageClass", "shared"),), lists={"PersistentVolumeClaim": (pending, bound)})
+    (refusal,) = refusals(
+        labeled_objects=(ours("StorageClass", "shared"),), lists={"PersistentVolumeClaim": (pending, bound)}
+    )
     assert refusal.startswith("PersistentVolumeClaim x/a, of another owner, waits for a volume of StorageClass shared")
 
 
@@ -223,47 +237,49 @@ def test_foreign_objects_of_a_deleted_operator_cause_a_refusal_until_they_have_e
     crd = ours("CustomResourceDefinition", "pytorchjobs.kubeflow.org")
     ended = {"conditions": [{"type": "Succeeded", "status": "True"}]}
 
-    def plan_with_job(**changes: Any) -> Plan:
+    def plan_with_job(**changes: Any) -> TeardownPlan:
         job = make_body("PyTorchJob", "theirs", "x", **changes)
-        return plan(make_scene(own=(crd,), instances={"pytorchjobs.kubeflow.org": (job,)}))
+        return plan(make_scene(labeled_objects=(crd,), instances={"pytorchjobs.kubeflow.org": (job,)}))
 
     (refusal,) = plan_with_job().refusals
     assert refusal.startswith("PyTorchJob x/theirs, of another owner, is of the kind pytorchjobs.kubeflow.org, whose")
     done = plan_with_job(status=ended)
     assert done.refusals == ()
     name = ("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org")
-    assert done.stays == {name: "others have objects of this kind: PyTorchJob x/theirs"}
-    assert plan(make_scene(own=(crd,), instances={"pytorchjobs.kubeflow.org": ()})).deleted == {name}
+    assert done.retention_reasons == {name: "others have objects of this kind: PyTorchJob x/theirs"}
+    assert plan(make_scene(labeled_objects=(crd,), instances={"pytorchjobs.kubeflow.org": ()})).deleted == {name}
 
 
 def test_an_active_run_has_to_be_named() -> None:
     """A run is named by its run id, as for `up`; the trials of a sweep by the sweep's name."""
     job = make_launch_body()
-    changes: Mapping[str, Any] = {"own": (job,), "launches": (live_launch(job),)}
+    changes: Mapping[str, Any] = {"labeled_objects": (job,), "launches": (live_launch(job),)}
     (refusal,) = refusals(**changes)
     assert refusal.startswith(f"Job research/{job['metadata']['name']} (run {RUN}) has been queued for 1 min; ")
     assert refusal.endswith(f"trainstack destroy -s dev --stop {RUN}")
     allowed = plan(make_scene(**changes, stop=frozenset({RUN})))
-    assert (allowed.refusals, allowed.active) == ((), (RUN,))
+    assert (allowed.refusals, allowed.active_runs) == ((), (RUN,))
     job["metadata"]["labels"]["trainstack.dev/sweep"] = "search"
-    assert refusals(own=(job,), launches=(live_launch(job),), stop=frozenset({"search"})) == ()
+    assert refusals(labeled_objects=(job,), launches=(live_launch(job),), stop=frozenset({"search"})) == ()
 
 
 def test_objects_that_are_not_in_the_state_are_not_deleted() -> None:
     """They may belong to a stack of another checkout with the same name."""
     known = frozenset({CLAIM, SPACE, ("LocalQueue", "research", "research"), ("ClusterQueue", None, "research")})
-    (refusal,) = refusals(known=known)
+    (refusal,) = refusals(state_identities=known)
     assert refusal.startswith("Cohort local, ResourceFlavor cpu: labelled with stack 'dev', but not in this checkout's")
-    assert refusals(known=known | {("Cohort", None, "local"), ("ResourceFlavor", None, "cpu")}) == ()
+    assert refusals(state_identities=known | {("Cohort", None, "local"), ("ResourceFlavor", None, "cpu")}) == ()
 
 
 def test_objects_that_an_earlier_destroy_left_are_kept() -> None:
     """Volumes, their namespaces and definitions are no longer in the state. They are listed without a refusal."""
     crd, empty = ours("CustomResourceDefinition", "jobs.example"), ours("Namespace", "empty")
-    again = plan(make_scene(own=(VOLUME, NAMESPACE, crd, empty), retained=frozenset(), known=frozenset()))
+    again = plan(
+        make_scene(labeled_objects=(VOLUME, NAMESPACE, crd, empty), retained=frozenset(), state_identities=frozenset())
+    )
     assert (again.deleted, again.refusals) == (frozenset(), ())
     left_before = "an earlier `destroy --keep-platform` left it"
-    assert again.stays == {
+    assert again.retention_reasons == {
         CLAIM: "its data is kept",
         SPACE: "it holds the retained volume training",
         ("CustomResourceDefinition", None, "jobs.example"): left_before,
@@ -273,8 +289,8 @@ def test_objects_that_an_earlier_destroy_left_are_kept() -> None:
 
 def test_a_namespace_that_the_engine_would_delete_with_a_retained_volume_is_refused() -> None:
     """An earlier `up` retained the volume when its entry was removed, and made the namespace one that is deleted."""
-    scene: Body = {"own": (NAMESPACE, VOLUME), "in_namespaces": (VOLUME,)}
-    for marks in ({"retained": frozenset(), "known": frozenset({SPACE})}, {"retained": frozenset({CLAIM})}):
+    scene: Body = {"labeled_objects": (NAMESPACE, VOLUME), "in_namespaces": (VOLUME,)}
+    for marks in ({"retained": frozenset(), "state_identities": frozenset({SPACE})}, {"retained": frozenset({CLAIM})}):
         (refusal,) = refusals(**scene, **marks)
         assert refusal.startswith("PersistentVolumeClaim research/training, of stack 'dev', is in namespace research")
         assert "which would be deleted with its data" in refusal
@@ -283,10 +299,12 @@ def test_a_namespace_that_the_engine_would_delete_with_a_retained_volume_is_refu
 def test_a_protected_volume_stops_the_teardown() -> None:
     """The refusal has the remedy. A platform has no protected volumes."""
     settings = make_settings(storage=make_storage(volumes=(make_volume(protect=True),)))
-    (name,) = protected(settings)
+    (name,) = protected_volumes(settings)
     (refusal,) = refusals(protected=(name,))
     assert refusal.startswith("PersistentVolumeClaim research/training is protected, so nothing is deleted")
-    assert protected(make_settings(environment=Environment(layers=("platform",)), storage=settings.storage)) == ()
+    assert (
+        protected_volumes(make_settings(environment=Environment(layers=("platform",)), storage=settings.storage)) == ()
+    )
 
 
 def test_the_users_of_a_queue_are_checked_again_before_its_deletion() -> None:
@@ -307,7 +325,7 @@ def test_a_workload_whose_owner_was_deleted_is_ownerless() -> None:
     )
     bare = make_body("Workload", "bare", "x")
     living = {str(job["metadata"]["uid"])}
-    assert ownerless([own, left, unknown, bare], ["Job"], living) == [left]
+    assert workloads_without_owner([own, left, unknown, bare], ["Job"], living) == [left]
 
 
 @pytest.mark.parametrize(
@@ -330,10 +348,10 @@ def test_a_workload_whose_owner_was_deleted_is_ownerless() -> None:
 )
 def test_a_terminating_object_is_reported_with_its_finalizers(body: Body, message: str) -> None:
     """Finalizers are named, and never removed."""
-    assert explained(body, AT.astimezone(UTC).replace(minute=AT.minute + 1)) == message
+    assert explain_leftover(body, AT.astimezone(UTC).replace(minute=AT.minute + 1)) == message
 
 
 def test_kept_objects_are_no_leftovers() -> None:
     """All other objects are."""
     kept: Sequence[Identity] = (CLAIM, SPACE)
-    assert left((VOLUME, NAMESPACE, QUEUE), kept) == [QUEUE]
+    assert leftovers((VOLUME, NAMESPACE, QUEUE), kept) == [QUEUE]

@@ -82,7 +82,9 @@ def test_what_is_deleted_anyway_does_not_use_a_namespace() -> None:
     terminating = make_body("ConfigMap", "c", "research", metadata={"deletionTimestamp": "now"})
     claim = ours("PersistentVolumeClaim", "data", "research", metadata={"deletionTimestamp": "now"})
     theirs = make_body("ConfigMap", "theirs", "research")
-    (user,) = users(identity(NAMESPACE), own=(NAMESPACE,), in_namespaces=(orphan, terminating, claim, theirs))
+    (user,) = users(
+        identity(NAMESPACE), labeled_objects=(NAMESPACE,), in_namespaces=(orphan, terminating, claim, theirs)
+    )
     assert user.startswith("ConfigMap research/theirs, of another owner, is in namespace research")
 
 
@@ -97,7 +99,7 @@ def test_the_runs_of_others_need_the_isolation_of_their_namespace() -> None:
     ]
     own = make_launch_body()
     mine = make_body("Workload", "mine", "research", spec={"queueName": "research"}, metadata=owned_by(own))
-    assert users(POLICY, kept=(identity(own),), own=(own,), lists={"Workload": (mine,)}) == []
+    assert users(POLICY, kept=(identity(own),), labeled_objects=(own,), lists={"Workload": (mine,)}) == []
 
 
 JOB = make_body("Job", "theirs", "research")
@@ -114,7 +116,7 @@ def test_an_active_run_of_the_stack_uses_a_queue_that_is_deleted_under_it() -> N
         status={"admission": {"clusterQueue": "research"}},
         metadata=owned_by(own),
     )
-    scene: Body = {"own": (QUEUE, CLUSTER_QUEUE, own), "lists": {"Workload": (held,)}}
+    scene: Body = {"labeled_objects": (QUEUE, CLUSTER_QUEUE, own), "lists": {"Workload": (held,)}}
     for queue in (QUEUE, CLUSTER_QUEUE):
         assert users(identity(queue), **scene) == []
         (user,) = users(identity(queue), kept=(identity(own),), **scene)
@@ -144,22 +146,22 @@ def test_a_workload_uses_what_its_admission_depends_on(deleted: Identity, status
 def test_a_deleted_namespace_is_used_by_the_claims_that_an_earlier_up_retained() -> None:
     """The engine no longer knows them, and they have the stack's own label."""
     claim = ours("PersistentVolumeClaim", "kept", "research")
-    found = users(identity(NAMESPACE), own=(NAMESPACE, claim), in_namespaces=(claim,))
+    found = users(identity(NAMESPACE), labeled_objects=(NAMESPACE, claim), in_namespaces=(claim,))
     (user,) = found
     assert user.startswith("PersistentVolumeClaim research/kept, of stack 'dev', is in namespace research")
     assert user.endswith("which would be deleted with its data")
     both = frozenset({identity(NAMESPACE), identity(claim)})
-    assert foreign_users(make_scene(own=(NAMESPACE, claim), in_namespaces=(claim,)), both) == []
+    assert foreign_users(make_scene(labeled_objects=(NAMESPACE, claim), in_namespaces=(claim,)), both) == []
 
 
 def test_a_removed_operator_is_used_by_unfinished_objects_of_its_kinds() -> None:
     """The definitions remain, but only the operator ends its objects."""
     crd, job = ours("CustomResourceDefinition", "jobs.example"), make_body("Example", "a", "x")
     instances = {"jobs.example": (job,)}
-    assert users(identity(crd), own=(crd,), instances=instances) == [
+    assert users(identity(crd), labeled_objects=(crd,), instances=instances) == [
         "Example x/a, of another owner, is of the kind jobs.example, whose operator would be deleted"
     ]
-    assert users(("CustomResourceDefinition", None, "other"), own=(crd,), instances=instances) == []
+    assert users(("CustomResourceDefinition", None, "other"), labeled_objects=(crd,), instances=instances) == []
 
 
 def test_ledgers_are_used_by_nobody_else() -> None:
@@ -190,7 +192,7 @@ def test_the_stacks_own_pods_are_no_users() -> None:
     replica_set = make_body("ReplicaSet", "manager-5d9f", "research")
     replica = make_pod(spec, metadata=owned_by(replica_set))
     config_map, manager = ("ConfigMap", "research", "x"), ("Deployment", "research", "manager")
-    assert users(config_map, own=(own,), lists={"Pod": (run,)}) == []
+    assert users(config_map, labeled_objects=(own,), lists={"Pod": (run,)}) == []
     assert foreign_users(make_scene(lists={"Pod": (replica,)}), frozenset({config_map, manager})) == []
     assert users(config_map, lists={"Pod": (replica,)}) != []
 
@@ -215,5 +217,5 @@ def test_the_pods_of_a_deleted_launch_are_no_users() -> None:
     kept = make_launch_body()
     name = kept["metadata"]["labels"]["trainstack.dev/launch"]
     in_use = make_pod(spec, metadata={"labels": {"trainstack.dev/launch": name}})
-    scene = {"own": (kept,), "lists": {"Pod": (in_use,)}, "recorded_launches": frozenset({name})}
+    scene = {"labeled_objects": (kept,), "lists": {"Pod": (in_use,)}, "recorded_launches": frozenset({name})}
     assert users(("ConfigMap", "research", "x"), kept=(identity(kept),), **scene) != []

@@ -10,14 +10,14 @@ from trainstack.onboarding.adopt.entries import (
     PERSISTENT_VOLUME,
     PROVISIONING_REQUEST_CONFIG,
     TOPOLOGY,
-    Kind,
-    unexpressed,
+    KindConversion,
+    find_unexpressed_fields,
 )
 from trainstack.onboarding.adopt.entries import (
     FLAVOR as FLAVOR_KIND,
 )
-from trainstack.onboarding.adopt.found import Found, Operator
-from trainstack.onboarding.adopt.plan import adopt, operators
+from trainstack.onboarding.adopt.namespace_objects import InstalledOperator, NamespaceObjects
+from trainstack.onboarding.adopt.plan import describe_operators, plan_adoption
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing
 from trainstack.settings.sections.operators import Operators
@@ -86,24 +86,24 @@ def make_empty(**changes: Any) -> Settings:
     )
 
 
-def entries(settings: Settings, found: Found, *shared: str) -> list[tuple[str, object]]:
+def entries(settings: Settings, found: NamespaceObjects, *shared: str) -> list[tuple[str, object]]:
     """Return the entries that adoption adds, with the path of the list in the file."""
-    return [(".".join(entry.path), entry.value) for entry in adopt(settings, found, shared).entries]
+    return [(".".join(entry.path), entry.value) for entry in plan_adoption(settings, found, shared).entries]
 
 
-def left(settings: Settings, found: Found) -> dict[str, str]:
+def left(settings: Settings, found: NamespaceObjects) -> dict[str, str]:
     """Return the objects that are not adopted, with the reasons."""
-    return adopt(settings, found).left
+    return plan_adoption(settings, found).reasons_by_object
 
 
-def fields(kind: Kind, live: dict[str, Any]) -> list[str]:
+def fields(kind: KindConversion, live: dict[str, Any]) -> list[str]:
     """Return the fields that the object's settings cannot express."""
-    return unexpressed(kind, kind.element(live), live, "lab")
+    return find_unexpressed_fields(kind, kind.element(live), live, "lab")
 
 
 def test_a_whole_namespace_becomes_settings() -> None:
     """Volumes, their class, and the queue with everything that it refers to; defaults are left out."""
-    found = Found(
+    found = NamespaceObjects(
         namespace="vision",
         claims=(make_claim(),),
         classes=(CLASS,),
@@ -130,14 +130,16 @@ def test_a_whole_namespace_becomes_settings() -> None:
         ("queues.localQueues", {"name": "q", "namespace": "vision", "clusterQueue": "gpu", "adopt": True}),
         ("storage.volumes", {"name": "data", "namespace": "vision", **claim, "adopt": True}),
     ]
-    assert adopt(make_empty(), found).notes == [
+    assert plan_adoption(make_empty(), found).notes == [
         "cohort all has no object; `up` creates an empty one, which has no effect"
     ]
 
 
 def test_each_layer_adopts_its_own_objects() -> None:
     """A team adopts its claims and only references the class; a platform adopts everything else."""
-    found = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), local_queues=(make_local_queue(),))
+    found = NamespaceObjects(
+        namespace="vision", claims=(make_claim(),), classes=(CLASS,), local_queues=(make_local_queue(),)
+    )
     team = make_empty(environment=Environment(profile="tenant", layers=("training",)))
     assert [path for path, _ in entries(team, found)] == [
         "environment.existing.namespaces",
@@ -152,26 +154,26 @@ def test_a_class_that_others_use_is_only_referenced() -> None:
     """The same holds if other namespaces may use the class, or if it is the cluster's default."""
     other = make_claim()
     other["metadata"]["namespace"] = "audio"
-    shared = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=(other,))
+    shared = NamespaceObjects(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=(other,))
     reference = ("environment.existing.storageClasses", "fast")
     assert left(make_empty(), shared) == {
         "StorageClass fast": "is used by claims of other namespaces; it is only referenced"
     }
     assert reference in entries(make_empty(), shared)
-    unknown = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=None)
+    unknown = NamespaceObjects(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=None)
     assert left(make_empty(), unknown) == {
         "StorageClass fast": "may be used by claims of other namespaces, which may not be read; it is only referenced"
     }
     assert reference in entries(make_empty(), unknown)
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     default_class = {**CLASS, "metadata": {**CLASS["metadata"], "annotations": default}}
-    found = Found(namespace="vision", claims=(make_claim(),), classes=(default_class,))
+    found = NamespaceObjects(namespace="vision", claims=(make_claim(),), classes=(default_class,))
     assert left(make_empty(), found) == {"StorageClass fast": "is the cluster's default; it is only referenced"}
 
 
 def test_an_object_with_an_inexpressible_field_is_not_adopted() -> None:
     """The reason names the field. An object that refers to it is not adopted either."""
-    found = Found(
+    found = NamespaceObjects(
         namespace="vision",
         local_queues=(make_local_queue(),),
         cluster_queues=(make_queue(concurrentAdmission={"policy": "x"}),),
@@ -194,7 +196,7 @@ def test_an_object_with_an_inexpressible_field_is_not_adopted() -> None:
 
 def test_a_queue_whose_flavor_is_missing_is_not_adopted() -> None:
     """Its local queue is not adopted either, and no cohort is declared for it."""
-    found = Found(
+    found = NamespaceObjects(
         namespace="default", local_queues=(make_local_queue(),), cluster_queues=(make_queue(cohortName="lab"),)
     )
     assert left(make_empty(), found) == {
@@ -210,11 +212,11 @@ def test_a_queue_without_a_spec_is_not_adopted() -> None:
     for spec in empty:
         local = make_live(KUEUE, "LocalQueue", "q", "vision", **spec)
         cluster = make_live(KUEUE, "ClusterQueue", "gpu", **spec)
-        found = Found(namespace="default", local_queues=(local,), cluster_queues=(cluster,))
+        found = NamespaceObjects(namespace="default", local_queues=(local,), cluster_queues=(cluster,))
         assert left(make_empty(), found) == {
             "LocalQueue vision/q": "cannot be expressed in the settings: clusterQueue is missing"
         }
-        used = Found(namespace="default", local_queues=(make_local_queue(),), cluster_queues=(cluster,))
+        used = NamespaceObjects(namespace="default", local_queues=(make_local_queue(),), cluster_queues=(cluster,))
         assert left(make_empty(), used) == {
             "ClusterQueue gpu": "cannot be expressed in the settings: resourceGroups is missing",
             "LocalQueue vision/q": "refers to cluster queue gpu, which test does not declare",
@@ -226,8 +228,8 @@ def test_a_declared_claim_without_a_class_is_not_adopted_again() -> None:
     claim = make_claim("training", storageClassName=None)
     for spec in (claim["spec"], {key: value for key, value in claim["spec"].items() if key != "storageClassName"}):
         live = {**claim, "metadata": {**claim["metadata"], "namespace": "research"}, "spec": spec}
-        adoption = adopt(make_settings(), Found(namespace="research", claims=(live,)))
-        assert adoption.left == {"PersistentVolumeClaim research/training": "is declared by test already"}
+        adoption = plan_adoption(make_settings(), NamespaceObjects(namespace="research", claims=(live,)))
+        assert adoption.reasons_by_object == {"PersistentVolumeClaim research/training": "is declared by test already"}
         assert adoption.entries == []
 
 
@@ -251,7 +253,7 @@ def test_preemption_and_fungibility_of_a_queue_become_settings() -> None:
     live = make_queue(preemption={**policies, **preemption}, flavorFungibility=fungibility)
     element = CLUSTER_QUEUE.element(live)
     assert (element["preemption"], element["flavorFungibility"]) == ({**policies, **preemption}, fungibility)
-    assert unexpressed(CLUSTER_QUEUE, element, live, "lab") == []
+    assert find_unexpressed_fields(CLUSTER_QUEUE, element, live, "lab") == []
     preference = {"preference": "PreemptionOverBorrowing"}
     assert fields(CLUSTER_QUEUE, make_queue(flavorFungibility={**fungibility, **preference})) == []
     useless = make_queue(flavorFungibility={"whenCanBorrow": "MayStopSearch", **preference})
@@ -267,7 +269,7 @@ def test_a_queue_is_adopted_with_its_checks_their_parameters_and_topologies() ->
     shares: dict[str, Any] = {"fairSharing": {"weight": "2"}, "admissionScope": scope}
     checks = [{"name": "elsewhere", "onFlavors": ["gpu"]}]
     strategy: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": checks}}
-    found = Found(
+    found = NamespaceObjects(
         namespace="vision",
         local_queues=(make_local_queue(),),
         cluster_queues=(make_queue(**shares, **strategy),),
@@ -351,7 +353,9 @@ def test_a_host_path_volume_is_expressible() -> None:
 
 def volumes_taken(claim: dict[str, Any], *volumes: dict[str, Any]) -> list[str]:
     """Return the names of the volumes that are adopted with the claim."""
-    names = adopt(make_empty(), Found(namespace="vision", claims=(claim,), persistent_volumes=volumes)).taken
+    names = plan_adoption(
+        make_empty(), NamespaceObjects(namespace="vision", claims=(claim,), persistent_volumes=volumes)
+    ).adopted_objects
     return [name.removeprefix("PersistentVolume ") for name in names if name.startswith("PersistentVolume ")]
 
 
@@ -408,11 +412,11 @@ def test_an_object_with_another_owner_is_not_adopted() -> None:
         "is being deleted": make_owned(deletionTimestamp="2026-01-01T00:00:00Z"),
     }
     for reason, claim in reasons.items():
-        assert left(make_empty(), Found(namespace="vision", claims=(claim,))) == {
+        assert left(make_empty(), NamespaceObjects(namespace="vision", claims=(claim,))) == {
             "PersistentVolumeClaim vision/data": reason
         }
     declared = make_owned(name="training", namespace="research")
-    assert left(make_settings(), Found(namespace="research", claims=(declared,))) == {
+    assert left(make_settings(), NamespaceObjects(namespace="research", claims=(declared,))) == {
         "PersistentVolumeClaim research/training": "is declared by test already"
     }
 
@@ -421,14 +425,18 @@ def test_a_priority_class_of_the_shared_defaults_is_adopted_with_the_live_values
     """The environment's own file overrides defaults.yaml."""
     settings = make_empty(queues=Queues(priority_classes=(PriorityClass(name="normal", value=1, description="x"),)))
     live = make_live(KUEUE, "WorkloadPriorityClass", "normal", value=7)
-    found = Found(namespace="default", priority_classes=(live,))
+    found = NamespaceObjects(namespace="default", priority_classes=(live,))
     assert entries(settings, found, "normal") == [
         ("queues.priorityClasses", {"name": "normal", "value": 7, "adopt": True, "description": ""})
     ]
-    assert adopt(settings, found).left == {"WorkloadPriorityClass normal": "is declared by test already"}
+    assert plan_adoption(settings, found).reasons_by_object == {
+        "WorkloadPriorityClass normal": "is declared by test already"
+    }
 
 
 def test_operators_are_listed_with_version_and_namespace() -> None:
     """Adoption leaves them to the owner who installed them."""
-    found = Found(namespace="vision", operators=(Operator(name="Kueue", namespace="kueue-system", version="v0.15.2"),))
-    assert list(operators(found)) == ["Kueue v0.15.2 in namespace kueue-system"]
+    found = NamespaceObjects(
+        namespace="vision", operators=(InstalledOperator(name="Kueue", namespace="kueue-system", version="v0.15.2"),)
+    )
+    assert list(describe_operators(found)) == ["Kueue v0.15.2 in namespace kueue-system"]

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trainstack.kueue.booking import overflowing_requests, unsettled_requests
-from trainstack.kueue.differences import Disputed
+from trainstack.kueue.booking import ambiguous_requests, overflowing_requests
+from trainstack.kueue.differences import DisputedFeature
 from trainstack.kueue.flavor_assigner import pod_set_groups
 from trainstack.kueue.model import Model, Workload
 from trainstack.kueue.resource_node import dispatches_and_provisions
@@ -11,9 +11,9 @@ from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Reason
 
 
-def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[Reason]:
+def unmodeled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[Reason]:
     """Yield the reasons; none if everything that the verdict on a workload depends on is calculated."""
-    for text in model.gates.unmodelled():
+    for text in model.gates.unmodeled_gates():
         yield Reason("unmodelled", f"Kueue runs with {text}", workload.path)
     release = model.release
     dependency = (
@@ -22,12 +22,12 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
         else "release of Kueue, which is unknown"
     )
     for feature, text in _disputed_features(model, workload, cq):
-        if not release.minor or feature in release.disputed:
+        if not release.minor or feature in release.disputed_features:
             yield Reason("unmodelled", f"{text} depends on the {dependency}", workload.path)
     for kind, name in _relevant_objects(workload, cq):
-        for text in model.unmodelled.get((kind, name), ()):
+        for text in model.unmodeled_fields.get((kind, name), ()):
             yield Reason("unmodelled", f"{' '.join(filter(None, (kind, name)))} sets {text}", workload.path)
-    for text in workload.unmodelled:
+    for text in workload.unmodeled_fields:
         yield Reason("unmodelled", f"Workload {workload.key} sets {text}", workload.path)
     for pods in workload.pod_sets:
         if (
@@ -41,14 +41,16 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
             )
             yield Reason("unmodelled", message, workload.path)
     yield from overflowing_requests(workload)
-    yield from unsettled_requests(workload)
+    yield from ambiguous_requests(workload)
     order = [index for group in pod_set_groups(workload) for index in group]
     if order != sorted(order):
         message = "the pod sets of a group (podset-group-name) are not consecutive, which Kueue does not handle"
         yield Reason("unmodelled", message, workload.path)
 
 
-def _disputed_features(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[Disputed | None, str]]:
+def _disputed_features(
+    model: Model, workload: Workload, cq: QueueSnapshot
+) -> Iterator[tuple[DisputedFeature | None, str]]:
     """Yield the decisions on which releases differ, with their feature if patch releases differ on it, or None."""
     if model.fair_sharing:
         yield "fair sharing", "preemption under fair sharing"
@@ -61,13 +63,15 @@ def _disputed_features(model: Model, workload: Workload, cq: QueueSnapshot) -> I
         flavor.name
         for pods in workload.pod_sets
         for name, group in cq.group_of.items()
-        if pods.topology and name in (*pods.requests, "pods") and group.covered.isdisjoint(pods.own_resources)
+        if pods.requests_topology
+        and name in (*pods.requests, "pods")
+        and group.covered_resources.isdisjoint(pods.own_resources)
         for flavor in group.flavors
         if flavor and not flavor.topology
     }
     for name in sorted(without_topology):
         yield "topology", f"whether pods with a topology request get flavor {name}, which has no topology,"
-    if dispatches_and_provisions(model, cq.spec) and not cq.spec.inactive:
+    if dispatches_and_provisions(model, cq.spec) and not cq.spec.inactive_message:
         yield (
             None,
             f"whether cluster queue {cq.spec.name}, with checks of MultiKueue and ProvisioningRequest, is active",

@@ -9,7 +9,7 @@ Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator:
+class InstalledOperator:
     name: str
     namespace: str
     version: str
@@ -17,7 +17,7 @@ class Operator:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class NamespaceObjects:
     namespace: str
     claims: tuple[Body, ...] = ()
     foreign_claims: tuple[Body, ...] | None = ()
@@ -35,6 +35,6 @@ class Found:
     multi_kueue_clusters: tuple[Body, ...] = ()
     multi_kueue_configs: tuple[Body, ...] = ()
     priority_classes: tuple[Body, ...] = ()
-    operators: tuple[Operator, ...] = ()
-    unreadable: tuple[str, ...] = field(default=())
+    operators: tuple[InstalledOperator, ...] = ()
+    read_failures: tuple[str, ...] = field(default=())
     """Messages about lists that the user may not read, and unsupported API versions."""
