@@ -62,7 +62,7 @@ HIDDEN = Case(
     candidate=_pod("asked", "l0", cpu="1", memory="1Gi"),
 )
 """A flavor of which one resource is to be borrowed, and the other is lent: Kueue takes it for one that fits, and then
-skips the workload for ever. See `Attempt.skipped`."""
+skips the workload for ever. See `Attempt.is_skipped`."""
 CASES = int(os.environ.get("TRAINSTACK_ADMISSION_CASES", "20"))
 ROUNDS = 20
 """Of making a disagreement smaller; each takes half a minute."""
