@@ -22,10 +22,9 @@ from trainstack.local_cluster.sites import definition
 from trainstack.local_cluster.spec import ClusterSpec
 from trainstack.local_cluster.state import write_atomically
 from trainstack.toolchain import tools
-from trainstack.toolchain.places import cache_root
+from trainstack.toolchain.places import CHECKOUT, cache_root
 
 find = cache(tools.program)
-CHECKOUT = Path(__file__).resolve().parents[3]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SUPERVISOR = "trainstack.local_cluster.supervisor"
 NAMESPACES = ("--mount", "--propagation", "private", "--uts", "--ipc", "--net", "--pid")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import trainstack
 from trainstack.local_cluster.config import components
 from trainstack.local_cluster.launch import environment
 from trainstack.local_cluster.layout import Layout
@@ -94,6 +95,11 @@ def test_storage_has_two_kinds() -> None:
 def test_a_plan_reaches_the_supervisor_unchanged() -> None:
     """The pipe transfers it as JSON."""
     assert Plan.from_json(make_plan().to_json()) == make_plan()
+
+
+def test_programs_import_this_checkouts_package() -> None:
+    """The supervisor is a module of it, whatever Python's environment has installed."""
+    assert Path(trainstack.__file__).parents[1] == Path(environment({})["PYTHONPATH"])
 
 
 def test_programs_have_the_callers_garbage_collection_and_no_proxy() -> None:
