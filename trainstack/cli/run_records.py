@@ -16,6 +16,7 @@ from trainstack.objects.labels import RUN, SET, SWEEP
 from trainstack.runs.launches import live_launch
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import is_dispatched
+from trainstack.runs.names import workload_of
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Record
 from trainstack.transfer.fetch import fetch as fetch_files
@@ -56,7 +57,7 @@ def fetch_run(session: Session, ledger: Ledger, read_live_bodies: Callable[[], B
 def latest_run(session: Session, bodies: Bodies, workload: str, record: Record) -> str:
     """Return the id of a workload's latest run that has an object in the cluster; exits if there is no such run."""
     launches = map(live_launch, bodies)
-    workload_launches = [launch for launch in launches if launch.run_id.rpartition("-")[0] == workload]
+    workload_launches = [launch for launch in launches if workload_of(launch.run_id) == workload]
     if not workload_launches:
         fail(
             f"no run of {workload} has an object in the cluster; fetch an earlier one by its id, which is a folder of "
@@ -77,7 +78,7 @@ def settings_of_run(session: Session, live_bodies: Bodies, run_id: str) -> Setti
     if run_bodies and not any(map(is_dispatched, run_bodies)):
         return settings
     clusters = {*clusters_of(run_bodies, settings.cluster.context).values()}
-    if not clusters and (workload := session.workload(run_id.rpartition("-")[0])) is not None:
+    if not clusters and (workload := session.workload(workload_of(run_id))) is not None:
         # The run has no object that names its cluster.
         clusters = {*settings.queues.worker_clusters(workload.namespace, workload.queue)}
     if len(clusters) > 1:
@@ -91,22 +92,20 @@ def settings_of_run(session: Session, live_bodies: Bodies, run_id: str) -> Setti
 
 def _indexed_jobs(live_bodies: Bodies, run_id: str) -> Bodies:
     """Return the Indexed Jobs of a trial's sweep, which do not have its id."""
-    sweep = run_id.rpartition("-")[0]
+    sweep = workload_of(run_id)
     return [
         body for body in live_bodies if (labels := body["metadata"]["labels"]).get(SWEEP) == sweep and SET not in labels
     ]
 
 
 def record_place(session: Session, run_id: str) -> tuple[str, str, str]:
-    workload = session.workload(run_id.rpartition("-")[0])
+    """Return the namespace, volume and path of a run's record; exits if the run has no record."""
+    workload = session.workload(workload_of(run_id))
     if workload is None:
-        recorded_workloads = (
-            ", ".join(declared_run.name for _, declared_run in session.settings.trained() if declared_run.record)
-            or "none"
-        )
+        names = ", ".join(run.name for _, run in session.settings.trained() if run.record) or "none"
         fail(
             f"{run_id!r} is not a run of {session.stack}; run ids are <workload>-<10 hex>, and its recorded workloads "
-            f"are: {recorded_workloads}"
+            f"are: {names}"
         )
     if workload.record is None:
         fail(

@@ -10,6 +10,7 @@ from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
 from trainstack.objects.ownership import identity
 from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.ledgers import Ledger, wrapper_of
+from trainstack.runs.names import workload_of
 
 Body = Mapping[str, Any]
 """A live object."""
@@ -87,7 +88,7 @@ def launches_named(launches: Sequence[LiveLaunch], run: str | None) -> list[Live
     if run is None:
         return list(launches)
     # `digits` names the runs of that workload, not those of `digits-small`.
-    matches = [launch for launch in launches if launch.run_id.rpartition("-")[0] == run]
+    matches = [launch for launch in launches if workload_of(launch.run_id) == run]
     # `search-3` names the third trial, not the run id `search-3f0c9a1b2d`.
     matches = matches or [launch for launch in launches if run in (launch.name, _trial_name(launch))]
     return matches or [launch for launch in launches if launch.run_id.startswith(run)]

@@ -9,6 +9,7 @@ from trainstack.cli.session import Session
 from trainstack.live.progress import view_runs
 from trainstack.objects.labels import SET
 from trainstack.runs.launches import live_launch, utc_now
+from trainstack.runs.names import workload_of
 from trainstack.runs.status.run_view import RunView, bare_view
 
 MANY = 20
@@ -59,4 +60,4 @@ def split_off_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[Run
 def leave_out_loaders(session: Session, views: Sequence[RunView]) -> list[RunView]:
     """Leave out data loaders, which wait until they are used."""
     loader_names = {run.name for run in session.settings.workloads.runs if run.kind == "DataLoader"}
-    return [view for view in views if view.launch.run_id.rpartition("-")[0] not in loader_names]
+    return [view for view in views if workload_of(view.launch.run_id) not in loader_names]

@@ -26,6 +26,11 @@ def run_id(workload: str, digest: str) -> str:
     return f"{workload}-{digest[:RUN_DIGITS]}"
 
 
+def workload_of(run_id: str) -> str:
+    """Return the name of a run's workload, or of a trial's sweep."""
+    return run_id.rpartition("-")[0]
+
+
 def launch_name(run: str, digest: str) -> str:
     return f"{run}-{digest[:LAUNCH_DIGITS]}"
 

@@ -45,6 +45,7 @@ from trainstack.reports.errors import ReportError
 from trainstack.reports.runs import read_metrics
 from trainstack.runs.launches import live_launch
 from trainstack.runs.ledgers import Ledger
+from trainstack.runs.names import workload_of
 from trainstack.settings.sections.workloads import Data, Workload
 from trainstack.sweeps.status import live_trials
 from trainstack.toolchain.digests import sha256
@@ -129,7 +130,7 @@ def _start_local_cluster(session: Session) -> None:
 
 def _upload_data(session: Session) -> None:
     launches = map(live_launch, launch_bodies(session, None))
-    active_workloads = {launch.run_id.rpartition("-")[0] for launch in launches if launch.active}
+    active_workloads = {workload_of(launch.run_id) for launch in launches if launch.active}
     for _, run in session.settings.trained():
         if run.data is not None and run.data.prepare and run.name in active_workloads:
             _prepare_and_upload(session, run, run.data, run.data.prepare)
