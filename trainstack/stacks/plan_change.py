@@ -3,7 +3,7 @@
 import os
 import shlex
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class CheckedFiles:
     stack_objects: Declared
     findings: tuple[Finding, ...]
     admission_lines: tuple[str, ...]
-    """As in `Program`."""
+    """As in `LoadedProgram`."""
 
 
 def check_files(root: Path, stack: str, engine_values: Mapping[str, str] | None) -> CheckedFiles:
@@ -171,8 +171,6 @@ def plan_change(
         )
     )
     releases = definitions.planned(stack_objects, live_metadata, state.revisions, state.identity)
-    # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
-    ids_checked_later = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     return LoadedProgram(
         cluster=cluster,
         state=state,
@@ -181,13 +179,9 @@ def plan_change(
         run_decision=run_decision,
         recorded_launches=tuple(recorded_launches),
         replacements=replacements,
-        takeovers=tuple(
-            (m, live_metadata[i])
-            for i, m in manifests_by_identity.items()
-            if i in live_metadata and managers.of_other_states(live_metadata[i], field_manager(state.identity))
-        ),
+        takeovers=tuple(_takeovers(manifests_by_identity, live_metadata, state)),
         notes=(
-            *(str(finding) for finding in findings if not finding.silenced and finding.id not in ids_checked_later),
+            *_finding_notes(findings, settings),
             *other_states.notes,
             *run_decision.notes,
             *volume_notes,
@@ -196,13 +190,35 @@ def plan_change(
             *definitions.drifted(releases, live_metadata, state.revisions),
             *drained_queue_notes(live_metadata),
             *ownership.taken_over(lasting_manifests.values(), live_labels, adopted_objects, stack),
-            *(
-                f"{ownership.shown(ownership.identity(manifest))} is being deleted; its replacement is created "
-                "afterwards. If the engine's state still has the object, run `up --refresh` after its deletion"
-                for manifest in replacements.values()
-            ),
+            *map(_replacement_note, replacements.values()),
         ),
         admission_lines=files.admission_lines,
+    )
+
+
+def _takeovers(
+    manifests_by_identity: Mapping[ownership.Identity, Mapping[str, Any]],
+    live_metadata: Mapping[ownership.Identity, Mapping[str, Any]],
+    state: OwnState,
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    manager = field_manager(state.identity)
+    for identity, manifest in manifests_by_identity.items():
+        if identity in live_metadata and managers.of_other_states(live_metadata[identity], manager):
+            yield manifest, live_metadata[identity]
+
+
+def _finding_notes(findings: Iterable[Finding], settings: Settings) -> Iterator[str]:
+    # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
+    ids_checked_later = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
+    for finding in findings:
+        if not finding.silenced and finding.id not in ids_checked_later:
+            yield str(finding)
+
+
+def _replacement_note(manifest: Mapping[str, Any]) -> str:
+    return (
+        f"{ownership.shown(ownership.identity(manifest))} is being deleted; its replacement is created "
+        "afterwards. If the engine's state still has the object, run `up --refresh` after its deletion"
     )
 
 
