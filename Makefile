@@ -30,7 +30,7 @@ down: venv ## Stop the local cluster and leave nothing of it running
 	@$(TRAINSTACK) cluster down
 
 # The linters and the site use one core each. The output of each is printed at its end.
-test: venv machine browser test-tools ## What CI runs: lint, the site, unit and integration tests, tests on a local cluster
+test: venv browser test-tools ## What CI runs: lint, the site, unit and integration tests, tests on a local cluster
 	@$(MAKE) --jobs=2 --output-sync=target lint site
 	@$(MAKE) unit
 	@$(MAKE) cluster-test
@@ -46,7 +46,7 @@ integration: venv browser ## Integration tests: with git, tar, a shell, a browse
 # A test that waits for pods uses no core: three processes keep two cores busy. Go's programs collect garbage less often:
 # the clusters and commands have enough memory, and the tests wait for the cores.
 PROCESSES := 3
-cluster-test: venv machine browser test-tools ## Integration tests, and tests on a local cluster
+cluster-test: venv browser test-tools ## Integration tests, and tests on a local cluster
 	@PYTHONDONTWRITEBYTECODE= GOGC=400 $(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit -n $(PROCESSES) --dist loadscope \
 		--no-loadscope-reorder --durations 10 --durations-min 1
 

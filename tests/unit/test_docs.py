@@ -370,7 +370,7 @@ def test_the_base_image_is_explained() -> None:
 
 
 def test_the_page_of_the_architecture_lists_the_layers() -> None:
-    """The table has one row for each package of the library and the module `errors`, in the order of imports."""
+    """The table has one row for each layer, in the order of imports."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[([a-z_]+)(?:/|\.py)\]\(\.\./trainstack/\1(?:\.py)?\) \| \S", page, re.MULTILINE)
     assert tuple(listed) == LAYERS

@@ -82,10 +82,10 @@ def test_an_error_has_the_exit_code_of_its_class(error: type[TrainstackError], c
     ],
 )
 def test_a_missing_optional_package_names_its_extra(module: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for loaded in [name for name in sys.modules if name.split(".")[0] == module.split(".", maxsplit=1)[0]]:
+    package = module.partition(".")[0]
+    for loaded in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, loaded)
-    monkeypatch.setitem(sys.modules, module.split(".", maxsplit=1)[0], None)
-    package = module.split(".", maxsplit=1)[0]
+    monkeypatch.setitem(sys.modules, package, None)
     expected = (
         f"{package} is not installed; install the extra `{extra}` of trainstack: pip install 'trainstack[{extra}]'"
     )

@@ -1,6 +1,7 @@
 """The selection of the engine, and its environment."""
 
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -8,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from trainstack.settings.values.published_passphrase import PUBLISHED
-from trainstack.toolchain import engine, official
+from trainstack.toolchain import engine, lock, official
+from trainstack.toolchain.errors import ToolchainError
+
+BUILT = lock.version("pulumi-kubernetes")
 
 
 def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Path:
@@ -61,6 +65,17 @@ def test_our_own_engine_on_path_does_not_pass_for_an_official_one(tmp_path: Path
         tmp_path / "own", "v3.250.0", host="#!/bin/sh\nexec python -m trainstack.toolchain.language_host\n"
     )
     assert official.pulumi(str(own.parent)) == official.Search()
+
+
+def test_another_provider_than_the_built_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program's resources would name a plugin that this engine cannot find."""
+    monkeypatch.setattr(engine, "version", lambda _: "4.34.2")
+    message = (
+        f"pulumi-kubernetes 4.34.2 is installed, and the provider that is built here is {BUILT}; install "
+        f"pulumi-kubernetes=={BUILT}, or the official `pulumi`, which downloads the provider"
+    )
+    with pytest.raises(ToolchainError, match=re.escape(message)):
+        engine.prepare(tmp_path, tmp_path / "pulumi", own=True, embedded=True, provider=tmp_path / "provider")
 
 
 def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -> None:
