@@ -8,9 +8,9 @@ import pytest
 from tests.admission.bench import Bench, key
 from tests.admission.kueue import Body, wait_until
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
-from tests.unit.workloads.test_mpijob_manifest import make_mpijob
-from tests.unit.workloads.test_object_manifest import make_object
-from tests.unit.workloads.test_rayjob_manifest import make_rayjob
+from tests.unit.runs.manifests.test_mpijob import make_mpijob
+from tests.unit.runs.manifests.test_object import make_object
+from tests.unit.runs.manifests.test_rayjob import make_rayjob
 from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import PodSet, Workload

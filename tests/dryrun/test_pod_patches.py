@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.dryrun.dry_run_project import SEED, SUPPRESSED
 from tests.dryrun.pod_fields import FILE, document, fields, serialize
 from tests.unit.make import make_run
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import Manifest
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.strategic_merge import merged

@@ -9,7 +9,7 @@ import pytest
 
 from tests.apiserver import ApiServer, Response, api_server
 from tests.unit.make import make_run
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.objects.limits import (
     MOST_BYTES_OF_A_REQUEST,
     MOST_BYTES_OF_ANNOTATIONS,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.make import make_distributed, make_run
 from tests.unit.platform.restricted import violations
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.local_cluster.images.catalog import GIT
 from trainstack.runs.identity import run_id
 from trainstack.runs.images.references import target

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.wrapper.pods import RUN_ID, WRITE_RESULT, python, read_json, run
 from tests.unit.make import make_run
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.variable_expansion import environment, program

@@ -16,8 +16,8 @@ import pytest
 from tests.unit.cli.test_sweep_results import DONE, Project, make_project, run
 from tests.unit.live_objects import NOW, Body, make_condition
 from tests.unit.make import make_run, make_settings, make_space, make_sweeps
+from tests.unit.sweeps.planned_sweeps import make_planned
 from tests.unit.sweeps.test_status import make_attempt
-from tests.unit.workloads.sweeps import make_planned
 from trainstack.cli import sweep_logs, sweep_read
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.space import Objective

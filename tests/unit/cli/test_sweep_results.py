@@ -19,9 +19,9 @@ from typer.testing import CliRunner, Result
 from tests.copies import copy_into
 from tests.unit.live_objects import Body, make_condition, make_pending
 from tests.unit.make import make_settings, make_sweeps
+from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from tests.unit.sweeps.test_status import alive
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
-from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.cli import sweep_read
 from trainstack.cli.app import app
 from trainstack.cli.commands import sweep_status

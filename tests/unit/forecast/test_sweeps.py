@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.kueue.make import make_admitted, make_workload
 from tests.unit.make import make_run, make_settings, make_sweeps
-from tests.unit.workloads.sweeps import make_indexed, make_planned
+from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
 from trainstack.forecast.live_workloads import LiveWorkloads

@@ -22,7 +22,7 @@ from tests.unit.live_objects import (
     write_kubeconfig,
 )
 from tests.unit.make import make_distributed, make_queues, make_settings, make_storage
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.live.client import RightsError
 from trainstack.live.environment import read_environment
 from trainstack.live.events import read_events

@@ -10,9 +10,9 @@ import pytest
 
 from tests.unit.live_objects import NOW, make_launch_body
 from tests.unit.make import make_run, make_settings, make_storage
-from tests.unit.workloads.launches import make_launch
-from tests.unit.workloads.test_mpijob_manifest import make_mpijob
-from tests.unit.workloads.test_object_manifest import make_object
+from tests.unit.runs.launches import make_launch
+from tests.unit.runs.manifests.test_mpijob import make_mpijob
+from tests.unit.runs.manifests.test_object import make_object
 from trainstack.live import snapshot, teardown
 from trainstack.live.client import Answer, ClusterError
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces

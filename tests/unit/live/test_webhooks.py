@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.live_objects import write_kubeconfig
 from tests.unit.make import make_distributed
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.live.client import ClusterError
 from trainstack.live.webhooks import wait_until_accepted, wait_until_runtime_is_seen
 from trainstack.platform import probes

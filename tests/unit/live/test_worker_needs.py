@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.make import make_distributed, make_mount, make_run, make_settings
 from tests.unit.preflight.environment_cases import check_of, dispatching
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.cli.check_cluster import _worker_needs
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.unit.make import make_distributed
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import RUN
 from trainstack.platform.networks import policies
 from trainstack.runs.manifests.build import manifest

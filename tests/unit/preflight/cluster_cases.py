@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.unit.live_objects import Body, make_queue
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
-from tests.unit.workloads.test_mpijob_manifest import make_mpijob
-from tests.unit.workloads.test_object_manifest import make_object
+from tests.unit.runs.manifests.test_mpijob import make_mpijob
+from tests.unit.runs.manifests.test_object import make_object
 from trainstack.declared.declared import Declared
 from trainstack.objects.labels import STACK
 from trainstack.preflight.against_cluster import examine

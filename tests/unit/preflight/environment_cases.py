@@ -22,9 +22,9 @@ from tests.unit.preflight.cases import CASES, Case
 from tests.unit.preflight.pod_cases import POD_CASES
 from tests.unit.preflight.pool_cases import POOL, POOL_CASES
 from tests.unit.preflight.slip_cases import SLIP_CASES
-from tests.unit.workloads.test_mpijob_manifest import make_mpijob
-from tests.unit.workloads.test_object_manifest import make_object
-from tests.unit.workloads.test_rayjob_manifest import make_rayjob
+from tests.unit.runs.manifests.test_mpijob import make_mpijob
+from tests.unit.runs.manifests.test_object import make_object
+from tests.unit.runs.manifests.test_rayjob import make_rayjob
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
 from trainstack.settings.model import Cluster, Loader, Settings
 from trainstack.settings.search_space.constraints import Value

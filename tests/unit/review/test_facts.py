@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.make import make_distributed, make_run
 from tests.unit.review.samples import make_claim, make_job, make_quota
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import Manifest
 from trainstack.platform.tenants import rights
 from trainstack.review.facts import SENTENCES, Fact, Step, View, facts

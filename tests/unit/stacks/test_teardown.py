@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.live_objects import write_kubeconfig
 from tests.unit.make import make_settings, make_storage
-from tests.unit.workloads.test_object_manifest import make_object
+from tests.unit.runs.manifests.test_object import make_object
 from trainstack.components.removal import delete_and_wait, hold_and_drain, wait_until
 from trainstack.components.teardown import Work
 from trainstack.errors import RefusedError

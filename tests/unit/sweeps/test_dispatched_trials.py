@@ -12,9 +12,9 @@ import pytest
 from tests.unit.live_objects import Body
 from tests.unit.make import make_expansion, make_queues
 from tests.unit.preflight.environment_cases import check_of, dispatching
+from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from tests.unit.sweeps.sweep_cases import Cluster, ids, name_of_file
 from tests.unit.sweeps.test_status import alive, make_pod
-from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.cli import sweep_read
 from trainstack.live import progress, sweeps
 from trainstack.live.client import Answer, ClusterError

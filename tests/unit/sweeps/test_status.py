@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.live_objects import NOW, Body, make_condition, make_pending
+from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from tests.unit.sweeps.sweep_cases import ids, name_of_file
-from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.objects.labels import LAUNCH
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.waiting import Queueing

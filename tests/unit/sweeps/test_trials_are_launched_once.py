@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.make import make_expansion, make_run
+from tests.unit.sweeps.planned_sweeps import make_planned
 from tests.unit.sweeps.sweep_cases import Cluster
-from tests.unit.workloads.sweeps import make_planned
 from trainstack.runs.launches import LiveLaunch, Phase
 from trainstack.runs.ledgers import Ledger
 from trainstack.settings.search_space.constraints import Value

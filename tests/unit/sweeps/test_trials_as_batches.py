@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.make import make_expansion
+from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from tests.unit.sweeps.sweep_cases import NOW, Cluster, assert_unchanged, ids, launched, name_of_file
 from tests.unit.sweeps.test_trials_as_jobs import ADDED, MORE_MEMORY, OTHER_PROGRAM, PHASES, SETS
-from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.runs.launches import Phase
 from trainstack.runs.ledgers import Claim, Ledger
 from trainstack.sweeps.decision import decide, stoppable

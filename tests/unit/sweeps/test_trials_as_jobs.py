@@ -5,8 +5,8 @@ from copy import deepcopy
 import pytest
 
 from tests.unit.make import make_expansion, make_run, make_space
+from tests.unit.sweeps.planned_sweeps import make_planned
 from tests.unit.sweeps.sweep_cases import NOW, Cluster, assert_unchanged, ids, launched
-from tests.unit.workloads.sweeps import make_planned
 from trainstack.runs.launches import Phase
 from trainstack.runs.parameter_file import number_of
 from trainstack.settings.search_space.constraints import Value

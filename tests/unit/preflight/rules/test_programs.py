@@ -14,7 +14,7 @@ from tests.unit.make import (
     make_sweeps,
 )
 from tests.unit.preflight.cases import ROOT
-from tests.unit.workloads.test_job_manifest import environment
+from tests.unit.runs.manifests.test_job import environment
 from trainstack.declared.declared import Declared
 from trainstack.preflight import preflight
 from trainstack.preflight.finding import Finding

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.unit.make import make_distributed, make_run
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.runs.manifests.build import companions, manifest
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.status.kinds import KINDS, claims

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_distributed, make_run
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.runs.identity import canonical
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.launched_pods import launched_pods

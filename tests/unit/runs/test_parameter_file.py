@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.unit.make import make_expansion, make_space, make_sweep
-from tests.unit.workloads.sweeps import make_indexed
+from tests.unit.sweeps.planned_sweeps import make_indexed
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.parameter_file import (
     LIMIT_BYTES,

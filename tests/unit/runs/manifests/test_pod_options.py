@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from tests.unit.make import make_distributed, make_run
 from tests.unit.platform.restricted import violations
-from tests.unit.workloads.launches import make_launch
-from tests.unit.workloads.sweeps import make_indexed, make_planned
+from tests.unit.runs.launches import make_launch
+from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from trainstack.declared.launches import first_launches
 from trainstack.runs.identity import UNKNOWN_FACTS, identity
 from trainstack.runs.manifests.build import companions, manifest, plan

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.unit.make import make_distributed, make_run
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import SKIP_AWAIT
 from trainstack.runs.identity import UNKNOWN_FACTS, run_id
 from trainstack.runs.manifests.launched_pods import launched_pods

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.make import make_distributed, make_mount
 from tests.unit.platform.restricted import violations
-from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.manifests.build import manifest
 from trainstack.settings.sections.elastic import Elastic
 from trainstack.settings.sections.workloads import Image, Role

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tests.unit.live_objects import NOW
 from tests.unit.make import make_run, make_settings
 from tests.unit.platform.restricted import violations
-from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.live.paths import collection
 from trainstack.objects.labels import OBJECT
 from trainstack.runs.identity import identity

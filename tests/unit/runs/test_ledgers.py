@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_distributed, make_run
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.guards.states import OwnState, of_others
 from trainstack.objects.labels import LAUNCH, with_state
 from trainstack.objects.ownership import identity

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.make import make_distributed, make_run
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.runs.manifests.build import companions, manifest
 from trainstack.runs.manifests.kind import LaunchedPods
 from trainstack.runs.manifests.launched_pods import launched_pods

@@ -20,8 +20,8 @@ from tests.unit.make import (
     make_volume,
 )
 from tests.unit.preflight.cases import ROOT
-from tests.unit.workloads.launches import make_launch
-from tests.unit.workloads.test_identity import make_facts
+from tests.unit.runs.launches import make_launch
+from tests.unit.runs.test_identity import make_facts
 from trainstack.declared.declared import Declared
 from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.preflight.preflight import check

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from tests.unit.make import make_distributed, make_mount
 from tests.unit.platform.restricted import violations
-from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.ledgers import Ledger, wrapper_of
 from trainstack.runs.manifests.build import companions, manifest, plan

@@ -8,7 +8,7 @@ import yaml
 
 from tests.unit.make import make_distributed, make_run, make_settings, make_space, make_sweeps
 from tests.unit.preflight.environment_cases import check_of, dispatching
-from tests.unit.workloads.launches import make_launch
+from tests.unit.runs.launches import make_launch
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
 from trainstack.live.client import PermanentError
@@ -32,7 +32,7 @@ from trainstack.settings.sections.queues import MULTI_KUEUE
 from trainstack.settings.sections.workloads import Workload, Workloads
 
 SENT = dispatching(check_of("west"), queue={})
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def declared(settings: Settings) -> Declared:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from tests.unit.live_objects import NOW
 from tests.unit.make import make_run
 from tests.unit.platform.restricted import violations
-from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import identity
 from trainstack.runs.launches import live_launch

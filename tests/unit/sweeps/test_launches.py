@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweeps
-from tests.unit.workloads.sweeps import make_indexed, make_planned
+from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
 from trainstack.runs.errors import WorkloadError

@@ -13,7 +13,7 @@ from trainstack.declared.inputs import Inputs, read_inputs
 from trainstack.objects.labels import LAUNCH, MANAGED_BY, RUN, SET, SKIP_AWAIT, STACK, SWEEP, WORKLOAD, Manifest
 from trainstack.settings.loading.load import load
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PRODUCT_LABELS = {LAUNCH, MANAGED_BY, RUN, SET, STACK, SWEEP, WORKLOAD}
 """The labels that the product adds to objects and their pods."""
 
