@@ -1,4 +1,4 @@
-"""The objects of a component and their order. Pure."""
+"""The objects of a component and the order in which they are created. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -8,9 +8,11 @@ from trainstack.objects.labels import Manifest
 
 @dataclass(frozen=True)
 class DeclaredObject:
+    """An object with its dependencies and its options in the engine."""
+
     manifest: Manifest
     after: tuple[Manifest, ...] = ()
-    """Objects of the same component that are created before this one, and deleted after it."""
+    """The objects of the same component that are created before this one, and deleted after it."""
     retain: bool = False
     """Whether the object remains in the cluster when the stack is destroyed."""
     protect: bool = False
@@ -19,6 +21,8 @@ class DeclaredObject:
 
 @dataclass(frozen=True)
 class Component:
+    """The objects of a Pulumi component in the order of their creation."""
+
     objects: tuple[DeclaredObject, ...]
 
     @property
@@ -30,7 +34,10 @@ class Component:
 
 
 def staged(*stages: Iterable[Manifest], retained: Collection[str] = ()) -> Component:
-    """Make each object depend on all objects of the previous stage. The `retained` kinds remain in the cluster."""
+    """Return a component in which each object depends on all objects of the previous stage.
+
+    Objects of `retained_kinds` remain in the cluster when the stack is destroyed.
+    """
     objects: list[DeclaredObject] = []
     previous: tuple[Manifest, ...] = ()
     for stage in stages:

@@ -1,6 +1,6 @@
-"""The objects that an environment declares. Pure, except for `Declared.from_files`.
+"""The objects that an environment declares. Pure, except for `StackObjects.from_files`.
 
-Components, `render`, guards, preflight, review and rights share one `Declared`, so that each object is built once.
+Components, `render`, guards, preflight, review and rights share one `StackObjects`, so each object is built once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,6 +31,8 @@ from trainstack.sweeps.launches import PlannedSweep
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
+    """A run with the launch that the current files result in, and its objects."""
+
     workload: Workload
     launch: Launch
     manifest: Manifest
@@ -50,10 +52,10 @@ class PlannedRun:
 
 
 class Declared:
-    """The objects of an environment by component, built lazily and cached.
+    """The objects of an environment by component, built when they are first read, and cached.
 
     Building raises OperatorError or WorkloadError if the settings contradict a release or a kind of workload. Without
-    `inputs`, only `namespaces`, `queues` and `queued` are available.
+    `inputs`, the parts that depend on releases, images, data or the wrapper raise AssertionError.
     """
 
     def __init__(self, settings: Settings, inputs: Inputs | None = None) -> None:
@@ -66,8 +68,8 @@ class Declared:
     def from_files(cls, settings: Settings, root: Path, *, commit: str = "", cached: bool = True) -> Self:
         """Read the inputs of an environment of the project at `root`.
 
-        `commit` is recorded with runs; `cached` keeps parsed releases below `root`. Raises InputsError and
-        ReleasesError.
+        `commit`: the commit that runs are recorded with. `use_cache`: whether parsed releases are stored below `root`.
+        Raises InputsError and ReleasesError.
         """
         return cls(settings, read_inputs(settings, root, commit=commit, cache=root / CACHE if cached else None))
 
@@ -83,7 +85,7 @@ class Declared:
 
     @cached_property
     def namespaces(self) -> Component:
-        """Each namespace, then its NetworkPolicies."""
+        """The namespaces, each followed by its NetworkPolicies."""
         kept = {item.name for item in retained(self.settings) if item.kind == "Namespace"}
         objects: list[DeclaredObject] = []
         for declared in self.settings.environment.namespaces:
@@ -102,7 +104,7 @@ class Declared:
 
     @cached_property
     def storage_classes(self) -> Component:
-        """The classes, then the persistent volumes."""
+        """The storage classes, followed by the persistent volumes."""
         declared, stack = self.settings.storage, self.settings.stack
         return staged(
             (storage.storage_class(storage_class, stack) for storage_class in declared.classes),
@@ -141,7 +143,7 @@ class Declared:
 
     @cached_property
     def queues(self) -> Component:
-        """Kueue's objects in the order of their references. Each queue depends on the objects that it refers to."""
+        """Kueue's objects, referenced ones first. Each queue depends only on the objects that it refers to."""
         declared, stack = self.settings.queues, self.settings.stack
         priority_classes = (queues.priority_class(priority, stack) for priority in declared.priority_classes)
         cohorts = [queues.cohort(cohort, stack) for cohort in declared.cohorts]
@@ -157,6 +159,7 @@ class Declared:
         cluster_queues = [queues.cluster_queue(queue, stack) for queue in declared.cluster_queues]
         local_queues = [queues.local_queue(queue, stack) for queue in declared.local_queues]
         first = staged([*topologies, *parameters], [*cohorts, *flavors, *checks])
+        # In stages, each queue would depend on all objects before it, and wait for unrelated ones.
         known = {(item["kind"], item["metadata"]["name"]): item for item in (*first.manifests, *cluster_queues)}
         referring = (
             DeclaredObject(queue, tuple(known[other] for other in queues.references(queue) if other in known))
@@ -174,7 +177,7 @@ class Declared:
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
-        """The runs with the launches that they would have now."""
+        """The runs with the launches that the current files result in."""
         return tuple(map(self._plan, self.settings.workloads.runs))
 
     @cached_property
@@ -188,7 +191,7 @@ class Declared:
 
     @cached_property
     def sweeps(self) -> tuple[PlannedSweep, ...]:
-        """The sweeps with the launches that they would have now."""
+        """The sweeps with the launches that the current files result in."""
         return tuple(
             PlannedSweep(
                 sweep,
@@ -202,7 +205,7 @@ class Declared:
 
     @cached_property
     def launches(self) -> tuple[LaunchGroup, ...]:
-        """The launches in a cluster without any: the runs, then each sweep."""
+        """The launches of a cluster that has none yet: those of the runs, then those of each sweep."""
         stack, ledgers = self.settings.stack, tuple(run.ledger for run in self.runs)
         used = {workload.namespace for _, workload in self.settings.trained() if workload.managed}
         used |= {*self.settings.workloads.receives}
@@ -232,7 +235,7 @@ class Declared:
         return (*self.platform, *own_secrets, *((self.volumes,) if "training" in layers else ()))
 
     def manifests(self, launches: Sequence[LaunchGroup] | None = None) -> list[Manifest]:
-        """Return all objects of the stack in the order of creation. `launches`: by default those of a new cluster."""
+        """Return all objects of the stack in the order of creation. `launches`: by default, those of a new cluster."""
         if launches is None:
             launches = self.launches if "training" in self.settings.environment.layers else ()
         return [
@@ -241,12 +244,13 @@ class Declared:
         ]
 
     def queued(self, workload: Workload) -> tuple[Manifest, tuple[Manifest, ...]]:
-        """Return the object that Kueue admits for a run, or for a trial, and the objects that it refers to.
+        """Return the object that Kueue admits for a run or a trial, and the objects that it refers to.
 
-        Admission does not depend on the inputs. Raises WorkloadError.
+        Admission does not depend on the inputs, so they are optional here. Raises WorkloadError.
         """
         key = workload.namespace, workload.name
         if key not in self._queued:
+            # A run's own launch is built anyway. A trial, or a run without inputs, gets a launch with unknown facts.
             if self._inputs is not None and any(run is workload for run in self.settings.workloads.runs):
                 run = self._plan(workload)
                 self._queued[key] = run.manifest, run.companions
@@ -257,7 +261,7 @@ class Declared:
         return self._queued[key]
 
     def facts(self, workload: Workload) -> Facts:
-        """Return what a workload's launch depends on in addition to its settings, with pinned images."""
+        """Return the facts that a workload's launch depends on in addition to its settings, with pinned images."""
         settings, inputs = self.settings, self.inputs
         return Facts(
             image=settings.pinned(self.image(workload)),
@@ -268,7 +272,7 @@ class Declared:
         )
 
     def image(self, workload: Workload) -> str:
-        """Return the reference of a workload's image: its name, or the tag for its folder's content."""
+        """Return the reference of a workload's image: its name, or the tag for the content of the folder to build."""
         return workload.image.name or self.inputs.images[workload.image.build or ""]
 
     def _plan(self, workload: Workload) -> PlannedRun:

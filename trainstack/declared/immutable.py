@@ -1,4 +1,4 @@
-"""The declared objects with immutable fields."""
+"""The declared objects that have immutable fields. Pure."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from trainstack.settings.values.paths import elements
 
 
 def with_immutable_fields(environment: Declared) -> Iterator[tuple[str, Manifest]]:
-    """Yield each object of a kind in IMMUTABLE that the environment's layers declare, with its path."""
+    """Yield each declared object of a kind in IMMUTABLE_FIELDS, with its path in the settings."""
     layers = environment.settings.environment.layers
     of_platform = (environment.storage_classes, environment.queues) if "platform" in layers else ()
     components = (*of_platform, *((environment.volumes,) if "training" in layers else ()))

@@ -1,4 +1,4 @@
-"""The files that an environment's manifests depend on."""
+"""The content of the files that an environment's manifests depend on."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,22 +18,22 @@ from trainstack.settings.sections.operators import Install, Operators
 from trainstack.settings.sections.operators import Manifest as ReleaseManifest
 
 WRAPPER = Path("trainstack/runs/wrapper/run.py")
-"""The wrapper's source, relative to a checkout of this repository. Other projects use the installed one."""
+"""The path of the wrapper's source in a checkout of this repository. Other projects use the installed wrapper."""
 _INSTALLED_WRAPPER = Path(__file__).parents[1] / "runs" / "wrapper" / "run.py"
 BUILT = Path(".trainstack/manifests")
-"""The releases that the toolchain builds, relative to the project."""
+"""The folder of the releases that the toolchain builds, relative to the project."""
 _MAX_DATA_MANIFEST_BYTES = 256 << 20
-"""Two million files."""
+"""The maximum size of a data manifest, 256 MiB: that of about two million files."""
 CACHE = Path(".trainstack/cache")
-"""Parsed releases, relative to the project."""
+"""The folder of parsed releases, relative to the project."""
 
 
 class InputsError(TrainstackError):
-    """All missing files that the environment refers to, sorted."""
+    """All files that the environment refers to and that cannot be read, sorted."""
 
 
 class ReleasesError(ReleaseError):
-    """All releases that cannot be read. The objects of the other operators can be built without them."""
+    """All releases that cannot be read; `operators` has the names of their operators."""
 
     def __init__(self, errors: Mapping[str, ReleaseError]) -> None:
         super().__init__("\n".join(map(str, errors.values())))
@@ -46,14 +46,14 @@ FAULTS = (InputsError, ReleaseError, OperatorError, WorkloadError)
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What manifests depend on in addition to the settings."""
+    """The content of files that manifests depend on in addition to the settings."""
 
     releases: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
     """The objects of the operators' releases, by the operator's name."""
     images: Mapping[str, str] = field(default_factory=dict)
-    """References of images by the folder that they are built from."""
+    """The references of images by the folders that they are built from."""
     data_digests: Mapping[str, str] = field(default_factory=dict)
-    """The sha256 of data manifests by path."""
+    """The sha256 of data manifests by their paths."""
     wrapper: str = ""
     """The wrapper's source; empty if no workload is managed, and no namespace receives runs."""
     commit: str = ""
@@ -61,7 +61,10 @@ class Inputs:
 
 
 def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | None = None) -> Inputs:
-    """Read an environment's inputs; `cache` is as in `read_release`. Raises InputsError or ReleasesError."""
+    """Read the inputs of an environment of the project at `root`. Raises InputsError or ReleasesError.
+
+    `commit`: as in `Inputs`. `cache`: as in `read_release`.
+    """
     faults: list[str] = []
     workloads = [workload for _, workload in settings.trained()]
     builds = {workload.image.build for workload in workloads if workload.image.build is not None}
@@ -102,7 +105,7 @@ def _releases(operators: Operators, root: Path, cache: Path | None) -> dict[str,
 
 
 def is_built(install: Install) -> bool:
-    """Whether the toolchain builds the release of an operator."""
+    """Return whether the toolchain builds the release of an operator."""
     path = install.manifest.path
     return path is not None and Path(path).parent == BUILT
 
@@ -113,7 +116,10 @@ def _wrapper(root: Path) -> str:
 
 
 def release_path(release: ReleaseManifest, root: Path) -> Path:
-    """Return the file of a release. Raises ReleaseError for a URL, in whose place its reader puts a path."""
+    """Return the path of a release's file. Raises ReleaseError if the release has a URL instead.
+
+    The reader of URLs (live/releases.py) replaces them by the paths of the downloaded files.
+    """
     if release.path is None:
         raise ReleaseError(f"{release.url}: the release manifest was not downloaded", "run `trainstack check`")
     return root / release.path

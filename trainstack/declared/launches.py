@@ -1,4 +1,4 @@
-"""The launches of all runs, or of one sweep, with their ConfigMaps and ledgers. Pure."""
+"""The launches of all runs or of one sweep, with their ConfigMaps and ledgers. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +12,13 @@ from trainstack.sweeps.launches import PlannedSweep
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchGroup:
+    """The launches of the runs or of one sweep, and the ConfigMaps that they need."""
+
     stack: str
     sweep: str | None = None
     """The sweep's name; None for the runs."""
     files: tuple[Manifest, ...] = ()
-    """The ConfigMaps that launches mount: wrappers, or parameter files of a sweep."""
+    """The ConfigMaps that launches mount: wrappers, or the parameter files of a sweep."""
     launches: tuple[Ledger, ...] = ()
     ledgers: tuple[Ledger, ...] = ()
     """The ledgers to keep, including those of earlier launches."""
@@ -33,7 +35,7 @@ class LaunchGroup:
 
 
 def first_launches(planned: PlannedSweep) -> LaunchGroup:
-    """Return all launches of a sweep in a cluster without any, regardless of dependencies. Raises WorkloadError."""
+    """Return all launches of a sweep in a cluster without any, whatever its dependencies. Raises WorkloadError."""
     run_ids, files, stack = tuple(planned.trials), planned.file, planned.stack
     name, namespace = planned.sweep.name, planned.sweep.run.namespace
     if not run_ids:

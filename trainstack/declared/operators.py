@@ -22,9 +22,10 @@ _ADAPTED: Mapping[str, Callable[[Sequence[Manifest], Any], list[Manifest]]] = {
 
 
 def operators(settings: Settings, releases: Mapping[str, Sequence[Manifest]]) -> dict[str, OperatorManifests]:
-    """The operators by name, in the order of their installation, with the images of the settings.
+    """Return the operators' objects by name, in the order of their installation, with the images of the settings.
 
-    Kueue is first: the others may follow it. Raises OperatorError if a release lacks an object that the install needs.
+    Kueue is first, so that the others may depend on it. Raises OperatorError if a release lacks an object that its
+    install needs.
     """
     namespaces = [namespace.name for namespace in settings.environment.namespaces]
     result = {}
@@ -40,16 +41,20 @@ def operators(settings: Settings, releases: Mapping[str, Sequence[Manifest]]) ->
 
 
 def definitions(operators: Mapping[str, OperatorManifests]) -> Component:
-    """The CRDs of all operators: Kueue looks for the kinds that it manages when it starts."""
+    """Return the CRDs of all operators, which come before the operators: Kueue lists its kinds when it starts."""
     crds = (definition for operator in operators.values() for definition in operator.crds)
     return staged(crds, retained=("CustomResourceDefinition",))
 
 
 def operator(manifests: OperatorManifests, retained: Collection[str] = ()) -> Component:
-    """The objects of an operator except its CRDs. `retained`: the names of namespaces that remain in the cluster."""
+    """Return the objects of an operator except its CRDs.
+
+    `retained_namespaces`: the names of the namespaces that remain in the cluster when the stack is destroyed.
+    """
     created = [_with_retention(manifest, retained) for manifest in manifests.setup if manifest["kind"] == "Namespace"]
     rest = [manifest for manifest in manifests.setup if manifest["kind"] != "Namespace"]
     first = (DeclaredObject(namespace, retain=namespace["metadata"]["name"] in retained) for namespace in created)
+    # Namespaces have their own retention, so the objects of the first stage are replaced by those above.
     return Component(
         (*first, *staged(created, rest, manifests.deployments, manifests.extensions).objects[len(created) :])
     )

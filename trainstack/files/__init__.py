@@ -1,1 +1,4 @@
-"""Files on this machine: reading those of untrusted authors, changing those of a project, and temporary ones."""
+"""Files on this machine: reads of untrusted files, changes of a project's files, and temporary files.
+
+Read project.py before you edit.
+"""

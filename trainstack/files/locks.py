@@ -20,7 +20,8 @@ def try_lock(descriptor: int) -> bool:
 def try_lock_new(path: Path, descriptor: int) -> bool:
     """Lock a file or folder that this process has just created and opened, if its file system has locks.
 
-    Return False if it no longer exists: another process may remove what is not locked yet.
+    Return False if the path no longer exists, since another process may remove it before it is locked. Return True if
+    the file system has no locks.
     """
     try:
         return try_lock(descriptor) and os.path.samestat(path.lstat(), os.fstat(descriptor))
@@ -31,7 +32,7 @@ def try_lock_new(path: Path, descriptor: int) -> bool:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Whether another process has locked an open file or folder; also True if its file system has no locks."""
+    """Return whether another process has locked an open file or folder; True if the file system has no locks."""
     try:
         return not try_lock(descriptor)
     except OSError:
@@ -39,7 +40,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def holder(descriptor: int) -> str:
-    """Describe the process that holds the lock, if the kernel exposes it."""
+    """Describe the process that holds the lock: `another command` if the kernel does not expose it."""
     inode = os.fstat(descriptor).st_ino
     try:
         for line in Path("/proc/locks").read_text().splitlines():

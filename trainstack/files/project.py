@@ -1,7 +1,7 @@
-"""The files of a project: their places, and changes of them, also in a branch of an untrusted author.
+"""The paths of a project's files, and changes of the files, also in a branch of an untrusted author.
 
-A symbolic link may lead to another file of the project, but neither out of it nor into its hidden folders, such as
-`.git` and `.venv`. Every command that changes files of a project does so in `edit_project`.
+A symbolic link may point to another file of the project, but neither outside it nor into its hidden folders, such as
+`.git` and `.venv`. Every command that changes files of a project uses `edit_project`.
 """
 
 import os
@@ -16,22 +16,22 @@ from trainstack.files.regular import FileError, read_bytes
 from trainstack.files.replacement import Replacement, remove_leftovers
 
 LOCK_SECONDS = 60
-"""How long a command waits for another one that changes the project's files, which takes seconds."""
+"""The wait for another command that is changing the project's files, which takes it a few seconds."""
 _PAUSE_SECONDS = 0.05
 _MAX_BYTES = 16 << 20
-"""The limit of a file that is changed."""
+"""The maximum size of a file that a command changes, 16 MiB."""
 _originals: dict[Path, Path] = {}
-"""For the folder of a project with a few other files, the project's own."""
+"""The root of the original project by the folder of its overlay (`overlay_project`)."""
 
 
 class EditError(TrainstackError):
-    """A project's files were not changed."""
+    """A change of a project's files that was not made."""
 
 
 def project_file(root: Path, name: str | Path) -> Path:
-    """Return the place of a project's file, with all links followed, whether or not it exists.
+    """Return the path of a project's file, with all links followed, whether or not it exists.
 
-    Raises FileError if it is not in the project, or if a link leads to it that may not.
+    Raises FileError if the file is outside the project, or if a link points into a hidden folder.
     """
     if "\0" in str(name):
         raise FileError(root, f"cannot have a file {str(name)!r}")
@@ -46,15 +46,16 @@ def project_file(root: Path, name: str | Path) -> Path:
 
 
 def output_file(path: Path) -> Path:
-    """Return the place of a file that the user of a command has named for its output.
+    """Return the path of an output file that the user of a command has named.
 
     Raises FileError if a relative path without `..` leads out of the current folder, which may be an untrusted branch.
+    The user has chosen an absolute path or one with `..`, so it is not checked.
     """
     return path if path.is_absolute() or ".." in path.parts else project_file(Path.cwd(), path)
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a file, pipe or device; do not wait for the reader of a pipe. Raises OSError."""
+    """Write a file, pipe or device. Raises OSError, also for a pipe without a reader, instead of waiting for one."""
     place = output_file(path)
     try:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
@@ -62,14 +63,14 @@ def write_output(path: Path, content: bytes) -> None:
             os.set_blocking(descriptor, True)
             file.write(content)
     except OSError as error:
-        # The user's name of the file; the error of a full disk has none.
+        # The error of a full disk has no file name, and the others have the resolved path.
         error.filename = str(path)
         raise
 
 
 @contextmanager
 def with_other_files(root: Path, files: Mapping[str, str], folder: Path) -> Iterator[Path]:
-    """Yield the empty `folder` as a project with these files at its top, and for the rest those of another project."""
+    """Fill the empty `folder` with `files` and with links to the other files of the project at `root`, and yield it."""
     for entry in root.iterdir():
         if entry.name not in files:
             (folder / entry.name).symlink_to(Path(os.path.realpath(root)) / entry.name)
@@ -85,9 +86,9 @@ def with_other_files(root: Path, files: Mapping[str, str], folder: Path) -> Iter
 
 @contextmanager
 def edit_project(root: Path) -> Iterator["ProjectEdit"]:
-    """Change the files of the project at `root`, in this block, at whose beginning no other command is changing them.
+    """Lock the project at `root` for the block, in which the yielded object changes its files.
 
-    Read what the change depends on in the block. Raises EditError if another command does not finish.
+    Read the files that the change depends on inside the block. Raises EditError if another command keeps the lock.
     """
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -97,7 +98,7 @@ def edit_project(root: Path) -> Iterator["ProjectEdit"]:
 
 
 def _wait_for_lock(descriptor: int, root: Path) -> bool:
-    """Return whether there is a lock: some file systems have none."""
+    """Wait for the lock. Return False if the file system has no locks. Raises EditError after LOCK_SECONDS."""
     end = time.monotonic() + LOCK_SECONDS
     try:
         while not try_lock(descriptor):
@@ -113,7 +114,7 @@ def _wait_for_lock(descriptor: int, root: Path) -> bool:
 
 
 class ProjectEdit:
-    """A change of the files of one project, by their names in it."""
+    """A change of the files of one project. File names are relative to its root."""
 
     def __init__(self, root: Path, *, is_locked: bool) -> None:
         self._root = root
@@ -121,20 +122,24 @@ class ProjectEdit:
         self._texts: dict[str, str | None] = {}
 
     def text(self, name: str) -> str | None:
-        """Return a file's text, None if it does not exist. `write` fails if it changes later. Raises EditError."""
+        """Return a file's text, or None if it does not exist. Raises EditError.
+
+        `write` fails if another program changes the file after this read.
+        """
         self._texts[name] = self._text(name)
         return self._texts[name]
 
     def write(self, files: Mapping[str, str]) -> None:
-        """Write all files, or none if one cannot be written or has changed since `text`. Raises EditError.
+        """Write all files, or none if one cannot be written or has changed since `read`. Raises EditError.
 
-        An existing file keeps its mode; a link stays, and the file that it leads to is written.
+        An existing file keeps its mode. A link is kept, and the file that it points to is written.
         """
         replacements: list[Replacement] = []
         name = ""
         try:
             for folder in {self._place(name).parent for name in files}:
                 folder.mkdir(parents=True, exist_ok=True)
+                # Without a lock, the temporary files of another running command could be removed.
                 if self._is_locked:
                     remove_leftovers(folder)
             for name, text in files.items():
@@ -142,6 +147,7 @@ class ProjectEdit:
                 before = self._text(name)
                 self._ensure_unchanged(name, before)
                 replacements.append(Replacement.of(place, None if before is None else before.encode(), text.encode()))
+            # All new contents are on the disk by now: below, only a rename or a concurrent change can fail.
             for name, replacement in zip(files, replacements, strict=True):
                 self._ensure_unchanged(name, self._text(name))
                 replacement.apply()

@@ -1,4 +1,4 @@
-"""Read files from untrusted authors: regular files only, up to a size, without blocking the reader."""
+"""Reads of files of untrusted authors: only regular files, up to a maximum size, and never blocking."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 MAX_BYTES = 2 << 20
-"""The limit of one file of settings: twice a ConfigMap's, which may contain a sweep's sets."""
+"""The maximum size of a settings file, 2 MiB: twice a ConfigMap's, which may contain a sweep's parameter sets."""
 
 _FILE_TYPES = {
     stat.S_IFDIR: "a directory",
@@ -26,12 +26,15 @@ class FileError(OSError):
 
 
 def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
-    """Read a regular file of at most `limit` bytes. Raises FileError for others, OSError if it cannot be opened."""
+    """Read a regular file of at most `limit` bytes.
+
+    Raises FileError for other types and larger files, and OSError if the file cannot be opened.
+    """
     with open_regular(file) as opened:
         status = os.fstat(opened.fileno())
         content = opened.read(min(status.st_size, limit) + 1)
         if len(content) > status.st_size:
-            # It is growing, or has no size, as in /proc.
+            # The file is growing, or has no size, as in /proc.
             content += opened.read(max(0, limit + 1 - len(content)))
     if len(content) > limit:
         raise FileError(file, f"is larger than {limit >> 20} MiB")
@@ -39,9 +42,9 @@ def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
 
 
 def open_regular(file: Path) -> BinaryIO:
-    """Open a regular file for reading. Raises FileError for others, OSError if it cannot be opened."""
+    """Open a regular file for reading. Raises FileError for other types, and OSError if it cannot be opened."""
     _must_be_regular(file, file.stat().st_mode)
-    # The file may have been replaced since: without O_NONBLOCK, opening a FIFO waits for a writer.
+    # Another process may have replaced the file by a FIFO: without O_NONBLOCK, opening one waits for a writer.
     opened = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb")
     try:
         _must_be_regular(file, os.fstat(opened.fileno()).st_mode)

@@ -1,4 +1,4 @@
-"""Replace a file so that its readers, also after a crash, have the old or the new content."""
+"""Atomic replacements of files: a reader gets the old or the new content, also after a crash."""
 
 import os
 import shutil
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PREFIX, _SUFFIX = ".trainstack-", ".tmp"
-"""Of the names of files that are being written."""
+"""The prefix and the suffix of the names of files that are being written."""
 LEFTOVERS = f"{_PREFIX}*{_SUFFIX}"
-"""The pattern of the names."""
+"""The glob pattern of these names."""
 
 
 @dataclass
@@ -20,13 +20,13 @@ class Replacement:
 
     place: Path
     before: bytes | None
-    """The content of the present file; None without one."""
+    """The content of the existing file; None if there is none."""
     temporary: Path
     applied: bool = False
 
     @classmethod
     def of(cls, place: Path, before: bytes | None, content: bytes) -> "Replacement":
-        """Write the new file, with the mode of the present one. Raises OSError."""
+        """Write the new file, with the owner and the mode of the existing one. Raises OSError."""
         return cls(place, before, _write_temporary(place, content, exists=before is not None))
 
     def apply(self) -> None:
@@ -35,7 +35,7 @@ class Replacement:
         _flush_folder(self.place.parent)
 
     def undo(self) -> None:
-        """Restore the former file. Raises OSError."""
+        """Restore the old file, or remove the temporary one if it was not applied. Raises OSError."""
         if not self.applied:
             self.temporary.unlink(missing_ok=True)
         elif self.before is None:
@@ -46,7 +46,7 @@ class Replacement:
 
 
 def replace_file(place: Path, content: bytes) -> None:
-    """Write a file; a link in its place is replaced. Raises OSError."""
+    """Write a file atomically. A link at its path is replaced. Raises OSError."""
     temporary = _write_temporary(place, content, exists=False)
     try:
         temporary.replace(place)
@@ -55,7 +55,7 @@ def replace_file(place: Path, content: bytes) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the files in a folder that killed commands were writing. The caller holds the lock of its project."""
+    """Remove the files that killed commands left in a folder. The caller must have locked the folder's project."""
     for file in folder.glob(LEFTOVERS):
         if stat.S_ISREG(file.lstat().st_mode):
             file.unlink(missing_ok=True)
@@ -96,7 +96,7 @@ def _umask() -> int:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Write the rename itself to the disk, where the file system can."""
+    """Flush the rename itself to the disk, if the file system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,8 +1,8 @@
 """Temporary files, also secret ones, that do not outlive their process.
 
-A process that is killed cannot remove its files. A secret file is therefore in memory where the system has such files,
-as Linux has. Each temporary folder is locked by the process that uses it, so that the next command recognizes and
-removes those of processes that have ended.
+A killed process cannot remove its files. A secret file is therefore in memory on systems with memory files, such as
+Linux. The process that uses a temporary folder locks it, so that the next command can recognize and remove the folders
+of processes that have ended.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from pathlib import Path
 from trainstack.files.locks import try_lock, try_lock_new
 
 PREFIX = "trainstack-process-"
-"""Names of temporary folders begin with it; no other folders may, since `remove_leftovers` removes them."""
+"""The prefix of the names of temporary folders. Other folders must not have it: `remove_leftovers` removes them."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def temporary_folder() -> Iterator[Path]:
     """Yield a new folder that only this account can open. It is removed at the end of the block."""
     folder, lock = _locked_folder()
     try:
-        # The lock is that of the outer folder: the user may lock its own.
+        # The outer folder has the lock, so that the caller may lock the inner one.
         (folder / "content").mkdir()
         yield folder / "content"
     finally:
@@ -39,9 +39,9 @@ class SecretFile:
     """A file that only this account can read, until `close` or the end of the process."""
 
     path: Path
-    """For this process, and for programs that it starts and that it outlives."""
+    """The path for this process, and for child processes that end before it."""
     inherited_path: Path
-    """For a program that has inherited the descriptor, and may outlive this process."""
+    """The path for a child process that inherits the descriptor and may outlive this process."""
     descriptor: int
     folder: Path | None = None
     """The file's temporary folder; None if the file is in memory."""
@@ -77,7 +77,7 @@ def _locked_folder() -> tuple[Path, int]:
 
 
 def _file_in_memory(content: bytes) -> SecretFile | None:
-    """Return None on systems without such files, or without access to them by a path."""
+    """Return None on systems without memory files, or without access to them by a path."""
     if not hasattr(os, "memfd_create"):
         return None
     descriptor = os.memfd_create("trainstack", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -93,7 +93,7 @@ def _file_in_memory(content: bytes) -> SecretFile | None:
 
 
 def _file_in_folder(content: bytes) -> SecretFile:
-    # A program that inherits the folder's lock keeps other commands from removing the file.
+    # The descriptor is the folder's lock: a program that inherits it keeps other commands from removing the file.
     folder, lock = _locked_folder()
     path = folder / "secret"
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:

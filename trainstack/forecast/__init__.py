@@ -1,1 +1,4 @@
-"""The forecast of an environment: a simulation of its queues with declared or measured durations."""
+"""The forecast of an environment: a simulation of its queues with declared or measured durations.
+
+Read simulation.py before you edit.
+"""

@@ -17,28 +17,28 @@ _IN_GIB = ("memory", "ephemeral-storage")
 
 @dataclass(frozen=True, slots=True)
 class FlavorUsage:
-    """The usage of a flavor and resource over time, in the units of `in_units`."""
+    """The usage of a flavor and resource over time, in the units of `display_amount`."""
 
     flavor: str
     resource: str
     quota: float
     """The sum of the nominal quotas of all queues and cohorts."""
     steps: tuple[tuple[float, float], ...]
-    """Seconds, and the usage from then on."""
+    """Pairs of a time in seconds and the usage from then on."""
     peak: float
     mean: float
-    """From the start of the plan to the last known end."""
+    """The mean from the start of the forecast to the last known end."""
 
 
 def gpus_of(timeline: Timeline, model: Model) -> float:
-    """Return the GPUs of a run, with slices as fractions; those that it requests if it never starts."""
+    """Return the GPUs of a run, with slices as fractions; the requested ones if it is never admitted."""
     workload = timeline.task.workload
     requested = tuple(PodSetAdmission(pods.name, pods.count, {}) for pods in workload.pod_sets)
     return _gpus(workload, timeline.spans[0].assignments if timeline.spans else requested, model)
 
 
 def gpu_hours(timeline: Timeline, model: Model) -> float | None:
-    """Return the GPU-hours of a run; None without a known end."""
+    """Return the GPU-hours of a run, or None if its end is unknown."""
     if timeline.end is None:
         return None
     workload = timeline.task.workload
@@ -46,7 +46,7 @@ def gpu_hours(timeline: Timeline, model: Model) -> float | None:
 
 
 def run_cost(timeline: Timeline, plan: Plan) -> float | None:
-    """Return the cost of a run in the plan's currency; None without a known end or without prices."""
+    """Return the cost of a run in the plan's currency, or None if its end or all prices are unknown."""
     if timeline.end is None or not plan.prices or not timeline.task.is_queued:
         return None
     prices = {price.name: price.per_hour for price in plan.prices}
@@ -58,7 +58,7 @@ def run_cost(timeline: Timeline, plan: Plan) -> float | None:
 
 
 def flavor_usages(schedule: Schedule, model: Model) -> Iterator[FlavorUsage]:
-    """Yield the usage of every flavor and resource in the schedule, sorted."""
+    """Yield the usage of each flavor and resource in the schedule, sorted by both."""
     changes: dict[FlavorResource, dict[float, int]] = defaultdict(lambda: defaultdict(int))
     for timeline in schedule.timelines:
         for span in timeline.spans:
@@ -91,14 +91,14 @@ def _nominal_quota(model: Model, fr: FlavorResource) -> int:
 
 
 def in_units(resource: str, number: int) -> float:
-    """Return cores, GiB of memory and storage, or pieces."""
+    """Return the amount in cores, in GiB of memory or storage, or as a count."""
     if resource == "cpu":
         return number / 1000
     return number / 2**30 if resource in _IN_GIB else float(number)
 
 
 def _gpus(workload: Workload, assignments: Iterable[PodSetAdmission], model: Model) -> float:
-    """Sum up the GPUs; the share of a slice follows from the node selector and the labels of the flavor."""
+    """Return the sum of the GPUs; node selector and flavor labels determine the share of a slice."""
     assignments_by_pod_set = {pods.pod_set: pods for pods in assignments}
     flavors = model.flavors or {}
     total = Fraction(0)

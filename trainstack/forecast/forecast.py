@@ -29,9 +29,9 @@ class Forecast:
     model: Model
     schedule: Schedule
     variation: Variation | None = None
-    """None: there are too many runs to vary them."""
+    """The spread of the schedule; None if there are too many runs to vary them."""
     notes: tuple[str, ...] = ()
-    """On the plan as a whole."""
+    """Notes on the forecast as a whole."""
 
 
 def forecast(
@@ -42,7 +42,7 @@ def forecast(
     live: LiveWorkloads | None = None,
     unchanged_settings: Settings | None = None,
 ) -> Forecast:
-    """Forecast what happens if an environment, with what-if changes, is brought up now.
+    """Return the forecast of an environment, with its what-if changes, if it is brought up now.
 
     Args:
         measured_seconds: seconds that earlier runs, or the trials of a sweep, took, by `<namespace>/<name>`.
@@ -58,6 +58,7 @@ def forecast(
     tasks_of_plan = declared_tasks = _tasks(settings, model, measured_seconds or {}, live)
     admitted_workloads: tuple[AdmittedWorkload, ...] = ()
     if live is not None:
+        # A pending Workload keeps its spec unless the what-if changes edit its run, so both versions are compared.
         workloads_by_key = {
             task.key: task.workload
             for task in (_tasks(unchanged_settings, model, {}, live) if unchanged_settings else declared_tasks)
@@ -68,6 +69,7 @@ def forecast(
         }
         tasks_of_plan, admitted_workloads = add_live_workloads(declared_tasks, live, changed_keys, trial_durations)
     flavors = model.flavors or {}
+    # Without nodes in the model, `--nodes` describes only the named flavors: pods on other flavors always fit.
     nodes_of_plan = apply_node_changes(model.nodes or (), nodes, flavors)
     flavors_with_nodes = flavors_of_changes(nodes) if model.nodes is None else None
     has_nodes = model.nodes is not None or bool(nodes)

@@ -15,16 +15,16 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class LiveWorkloads(LiveTrials):
-    """The part of a cluster's state that a plan needs, with runs and all sweeps' trials.
+    """The part of a cluster's state that a forecast reads, with runs and the trials of all sweeps.
 
     All keys are `<namespace>/<name>`; the inherited fields contain the declared runs too.
     """
 
     snapshot: QueueState
     now: float
-    """When the cluster was read: seconds since 1970."""
+    """The time at which the cluster was read, in seconds since 1970."""
     deadlines: Mapping[str, float] = field(default_factory=dict)
-    """The deadline of a live Workload in seconds."""
+    """The deadlines of live Workloads in seconds, by key."""
 
     def with_trials(self, trials: LiveTrials) -> "LiveWorkloads":
         return replace(
@@ -37,7 +37,7 @@ class LiveWorkloads(LiveTrials):
 
     @property
     def settled_keys(self) -> set[str]:
-        """Keys of the runs and trials that are not launched on their own any more."""
+        """The keys of the runs and trials that are no longer launched on their own."""
         return {*self.ended, *self.trials_in_indexed_jobs}
 
 
@@ -58,7 +58,7 @@ def add_live_workloads(
     for admission in live.snapshot.admitted:
         task = _live_task(admission.workload, tasks_by_key, live, trial_durations or {})
         elapsed = max(0.0, live.now - admission.reserved_at)
-        # The plan's time begins now.
+        # Times of a forecast are relative to now.
         workload = replace(task.workload, requeue_at=None)
         admissions.append(replace(admission, workload=workload, reserved_at=-elapsed))
         tasks.append(replace(task, workload=workload, elapsed=elapsed))
@@ -131,9 +131,8 @@ def match_runs(
 ) -> tuple[dict[str, str], set[str]]:
     """Match the declared runs with the stack's launches and ledgers in the cluster.
 
-    Returns the key of the declared run by the key of its live Workload, and the keys of the declared runs that have
-    ended and are not launched again. `declared_ledgers`: the ledgers that the runs would have if they were launched
-    now.
+    Return the declared run's key by the key of its live Workload, and the keys of the declared runs that have ended and
+    are not launched again. `declared_ledgers`: the ledgers of the runs if they were launched now.
     """
     launches: dict[str, list[LiveLaunch]] = {}
     for launch in live_launches:
@@ -148,6 +147,7 @@ def match_runs(
             key = workloads.get((launch.kind, launch.namespace, launch.name))
             if key is not None:
                 runs[key] = name
+        # A failed run is launched again only if its launch was edited, which gives it another launch name.
         has_failed = bool(run_launches) and all(launch.phase == "failed" for launch in run_launches)
         is_launched_again = has_failed and run.launch_name not in {launch.launch for launch in run_launches}
         if not active and (run_launches or run.run_id in recorded_ids) and not is_launched_again:

@@ -1,4 +1,4 @@
-"""The option `--nodes`: `a100=4`, or `a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8` if no such node is known."""
+"""The option `--nodes`: `a100=4`, or `a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8` for a flavor without nodes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,16 @@ from trainstack.settings.errors import nearest
 
 _FORM = re.compile(r"(?P<flavor>[^=:]+)=(?P<count>[0-9]+)(?::(?P<resources>[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*))?")
 _PODS = 110
-"""The kubelet's default of maxPods."""
+"""The kubelet's default for maxPods."""
 
 
 def apply_node_changes(
     nodes: Sequence[ClusterNode], changes: Sequence[str], flavors: Mapping[str, Flavor]
 ) -> tuple[ClusterNode, ...]:
-    """Return the nodes with those of the named flavors replaced; raise TrainstackError with the change and the remedy.
+    """Return the nodes, with those of the named flavors replaced.
 
-    `changes`: `FLAVOR=COUNT` for nodes like the flavor's largest one, or with resources.
+    `changes`: `FLAVOR=COUNT`, which copies the flavor's largest node, or `FLAVOR=COUNT:RESOURCE=QUANTITY,…`. Raises
+    TrainstackError with the change and the remedy.
     """
     new_nodes = list(nodes)
     for change in changes:
@@ -42,7 +43,7 @@ def flavors_of_changes(changes: Sequence[str]) -> frozenset[str]:
 
 
 def _has_flavor(node: ClusterNode, flavor: Flavor, flavors: Mapping[str, Flavor]) -> bool:
-    """Whether a node belongs to a flavor, and not to another one that selects more of its labels."""
+    """Return whether a node belongs to a flavor, and not to another one that selects more of its labels."""
     selected_labels, labels = flavor.labels.items(), node.labels.items()
     return selected_labels <= labels and not any(
         selected_labels < another_flavor.labels.items() <= labels for another_flavor in flavors.values()

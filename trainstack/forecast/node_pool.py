@@ -1,7 +1,7 @@
 """The nodes on which admitted runs are placed: Kueue compares quota, the scheduler of Kubernetes compares nodes.
 
-As by default, each pod is placed on the node that is least allocated in cpu and memory. Unlike in Kubernetes, either
-all pods of a run are placed or none, in the order in which the runs were admitted.
+Each pod is placed on the node with the least allocated cpu and memory, which is the default of Kubernetes. Unlike in
+Kubernetes, either all pods of a run are placed or none, in the order in which the runs were admitted.
 
 Source: https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins (NodeResourcesFit, LeastAllocated)
 """
@@ -16,6 +16,8 @@ from trainstack.kueue.verdict import PodSetAdmission
 
 @dataclass(slots=True)
 class _NodeUsage:
+    """A node with its free resources."""
+
     node: ClusterNode
     free: dict[str, int]
 
@@ -23,7 +25,7 @@ class _NodeUsage:
         return all(number <= self.free.get(resource, 0) for resource, number in pod.items())
 
     def load(self, pod: Mapping[str, int]) -> float:
-        """Return the allocated part with one more pod, from 0 to 1: the mean of cpu and memory."""
+        """Return the allocated share with one more pod, from 0 to 1: the mean of cpu and memory."""
         shares = [
             1 - (self.free.get(name, 0) - pod.get(name, 0)) / self.node.allocatable[name]
             for name in ("cpu", "memory")
@@ -40,7 +42,7 @@ class NodePool:
     def __init__(
         self, nodes: Iterable[ClusterNode], flavors: Mapping[str, Flavor], only_flavors: Collection[str] | None = None
     ) -> None:
-        """Start with empty nodes; unschedulable ones are left out.
+        """Create a pool of empty nodes; unschedulable nodes are left out.
 
         `only_flavors`: the flavors that these nodes belong to; pods on other flavors always fit. None: all flavors.
         """
@@ -49,7 +51,7 @@ class NodePool:
         self._placements_by_workload: dict[str, list[tuple[_NodeUsage, dict[str, int]]]] = {}
 
     def place(self, workload: Workload, assigned: Sequence[PodSetAdmission]) -> bool:
-        """Place all pods of a workload, or none."""
+        """Place all pods of a workload, or none; return whether they are placed."""
         placements: list[tuple[_NodeUsage, dict[str, int]]] = []
         assignments_by_pod_set = {pods.pod_set: pods for pods in assigned}
         for pods in workload.pod_sets:
@@ -77,7 +79,7 @@ class NodePool:
             node.add(pod, -1)
 
     def _matching_nodes(self, pods: PodSet, assignment: PodSetAdmission) -> list[_NodeUsage]:
-        """Return the nodes that match the pods with the labels and tolerations of their flavors, which Kueue adds."""
+        """Return the nodes for the pods, which Kueue gives the node labels and tolerations of their flavors."""
         selector, tolerations = dict(pods.selector), [*pods.tolerations]
         for name in dict.fromkeys(assignment.flavors.values()):
             if name in self._flavors:

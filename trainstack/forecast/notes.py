@@ -1,4 +1,4 @@
-"""A note on a run of a plan: why it has no start or no end, and what else is unusual."""
+"""Notes on a forecast: why a run has no start or no end, and which behavior of Kueue is not simulated."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ _MOST_NAMES = 3
 
 
 def note_on_run(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
-    """Return the note on a run, without a full stop; empty if nothing is unusual."""
+    """Return the note on a run without a full stop, or an empty string if nothing is unusual."""
     if timeline.submitted is None:
         return _reason_not_submitted(timeline, schedule)
     if not timeline.spans:
@@ -93,7 +93,7 @@ def _blocking_key(blocked_timeline: Timeline, schedule: Schedule, model: Model) 
 
 
 def simulation_limits(model: Model) -> Iterator[str]:
-    """Yield what is in use and not simulated, so that order and placement may differ from the plan."""
+    """Yield a note on each feature in use that is not simulated, so that order and placement may differ."""
     queues = (model.cluster_queues or {}).values()
     usage_based_queues = sorted(queue.name for queue in queues if queue.usage_based)
     if model.admission_fair_sharing and usage_based_queues:
@@ -122,5 +122,5 @@ def simulation_limits(model: Model) -> Iterator[str]:
 
 
 def join_names(keys: Sequence[str], max_names: int = _MOST_NAMES) -> str:
-    """Join the first distinct names, with the number of further ones."""
+    """Join the first `max_names` distinct names, and the number of further ones."""
     return listed([*dict.fromkeys(keys)], max_names)

@@ -1,4 +1,4 @@
-"""A plan as rows, for tables, charts and JSON."""
+"""A forecast as rows, for tables, charts and JSON."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,13 +17,13 @@ _DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time in which a run holds its quota; seconds from the start of the plan."""
+    """A time in which a run holds its quota, in seconds from the start of the forecast."""
 
     admitted: float
     started: float | None
-    """None: no node has room."""
+    """None if no node has room."""
     ended: float | None
-    """None: unknown."""
+    """None if unknown."""
     flavors: tuple[str, ...]
     evicted_by: str
     """Empty if the run ended."""
@@ -31,7 +31,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class ForecastRow:
-    """A run; times are seconds from the start of the plan, None if unknown or never."""
+    """A run. Times are seconds from the start of the forecast; None for unknown or never."""
 
     name: str
     namespace: str
@@ -40,7 +40,7 @@ class ForecastRow:
     cluster_queue: str
     """Empty if the run is never admitted."""
     declared: bool
-    """Whether the environment declares the run; otherwise only the cluster has it."""
+    """Whether the environment declares the run; False for a Workload that exists only in the cluster."""
     priority: int
     duration: float | None
     source: DurationSource
@@ -48,9 +48,9 @@ class ForecastRow:
     start: float | None
     end: float | None
     end_range: Range | None
-    """The earliest and latest end if durations differ by a tenth; None if it is not known."""
+    """The earliest and latest end if durations differ by a tenth; None if unknown."""
     open: bool
-    """Whether the end moves further than the durations do, in a forecast that is open itself."""
+    """Whether the end varies more than the durations do; only in a forecast that is open itself."""
     wait: float | None
     evictions: int
     pods: int
@@ -69,18 +69,18 @@ class ForecastReport:
     makespan: float
     """The last known end."""
     makespan_range: Range | None
-    """The earliest and latest last end if durations differ by a tenth; None: too many runs to calculate it."""
+    """The earliest and latest last end if durations differ by a tenth; None if there are too many runs to vary."""
     open: bool
-    """Whether the makespan moves further than the durations do, or other runs end: the order of the runs decides."""
+    """Whether the makespan varies more than the durations do, or other runs end: it depends on the runs' order."""
     endless: int
     """The number of runs without a known end."""
     gpu_hours: float
-    """Of the runs with a known end."""
+    """The sum over the runs with a known end."""
     cost: float | None
-    """Of the runs with a known end; None without prices."""
+    """The sum over the runs with a known end; None without prices."""
     currency: str
     rows: tuple[ForecastRow, ...]
-    """By start; runs that never start are last."""
+    """Sorted by start; runs that never start are last."""
     uses: tuple[FlavorUsage, ...]
     notes: tuple[str, ...]
 

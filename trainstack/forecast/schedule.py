@@ -9,14 +9,14 @@ from trainstack.kueue.verdict import PodSetAdmission
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which a run holds its quota. All times are seconds from the start of the plan."""
+    """A time in which a run holds its quota. All times are seconds from the start of the forecast."""
 
     admitted: float
-    """Negative if the cluster had admitted the run before."""
+    """The time of the admission; negative if the cluster admitted the run before the forecast."""
     started: float | None = None
-    """When its pods have nodes; None: never."""
+    """The time at which its pods have nodes; None if they never have."""
     ended: float | None = None
-    """None: unknown."""
+    """None if unknown."""
     cluster_queue: str = ""
     assignments: tuple[PodSetAdmission, ...] = ()
     usage: Usage = field(default_factory=dict)
@@ -26,23 +26,27 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
+    """A task with its submission and its spans."""
+
     task: Task
     submitted: float | None
-    """None: a dependency has no known end."""
+    """The time of the submission; None if a dependency has no known end."""
     spans: tuple[Span, ...] = ()
-    """More than one if the run is evicted."""
+    """In the order of time; several if the run is evicted."""
 
     @property
     def start(self) -> float | None:
+        """The first time at which the run has nodes; None if it never starts."""
         return next((span.started for span in self.spans if span.started is not None), None)
 
     @property
     def end(self) -> float | None:
+        """The end of the last span; None if it is unknown or the run was evicted and not admitted again."""
         return self.spans[-1].ended if self.spans and not self.spans[-1].evicted_by else None
 
     @property
     def wait(self) -> float | None:
-        """Seconds from 0 on in which the run was submitted and not running; None if it never starts."""
+        """The seconds, from 0 on, in which the run is submitted and not running; None if it never starts."""
         if self.start is None or self.submitted is None:
             return None
         waited_seconds, waiting_since = 0.0, self.submitted

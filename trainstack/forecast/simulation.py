@@ -1,4 +1,4 @@
-"""A discrete-event simulation: runs are submitted, admitted, evicted and end.
+"""A discrete-event simulation in which runs are submitted, admitted, evicted and finished.
 
 The scheduler (`kueue.scheduler`) decides on admission; this module adds durations and nodes. The second or so from an
 admission to running pods is left out.
@@ -20,33 +20,33 @@ from trainstack.kueue.verdict import PodSetAdmission
 
 _SUBMISSION = -1
 _EARLIER_PREEMPTOR = "Kueue (before the plan began)"
-"""The preemptor of a workload whose eviction had begun."""
+"""The preemptor that is reported for a workload whose eviction began before the forecast."""
 
 
 @dataclass(slots=True)
 class _RunState:
-    """The state of a task."""
+    """A task with its progress in the simulation."""
 
     task: Task
     remaining_seconds: float | None
-    """Seconds; None: no known end."""
+    """None if the task has no known end."""
     open_dependencies: int
-    """Tasks that must end before this one is submitted."""
+    """The number of tasks that must end before this one is submitted."""
     submitted: float | None = None
     ended_spans: list[Span] = field(default_factory=list)
-    """Those that have ended."""
+    """The spans that have ended, in their order."""
     span: Span | None = None
-    """The current one; None: the run is not admitted."""
+    """The current span; None if the run is not admitted."""
     admissions: int = 0
 
 
 def simulate(
     tasks: Sequence[Task], model: Model, admitted: Iterable[AdmittedWorkload] = (), nodes: NodePool | None = None
 ) -> Schedule:
-    """Simulate the tasks, in the order of submission, until nothing more happens.
+    """Simulate the tasks, in the order of submission, until no event is left.
 
-    `admitted`: the workloads with reserved quota; each belongs to a task with `elapsed`. `nodes`: without pods; None:
-    quota alone decides.
+    `admitted`: the workloads with reserved quota, each of a task with `elapsed`. `nodes`: the pool without pods; if
+    None, quota alone decides.
     """
     return _Simulation(tasks, model, tuple(admitted), nodes).run()
 
@@ -66,11 +66,14 @@ class _Simulation:
             for dependency in {*task.dependencies} & task_keys:
                 self._dependents_by_task[dependency].append(task.key)
         self._waiting_for_slot: dict[str, deque[str]] = defaultdict(deque)
-        """By sweep."""
+        """The keys of the trials without a slot, by sweep."""
         self._used_slots: Counter[str] = Counter()
         self._ends: list[tuple[float, int, str, int]] = []
-        """Time, order, task and its number of admissions: an eviction makes the end of the admission obsolete. With
-        _SUBMISSION the task is submitted then."""
+        """A heap of (time, order, task key, number of the admission).
+
+        An entry is obsolete if its admission is no longer the current one, because the run was evicted. The number
+        _SUBMISSION marks the time at which a task is submitted.
+        """
         self._order = count()
         self._unplaced: dict[str, None] = {}
         """Admitted tasks whose pods have no nodes, in the order of admission."""
@@ -78,6 +81,7 @@ class _Simulation:
             self._continue(admission)
 
     def run(self) -> Schedule:
+        """Process all events in the order of time and return the schedule."""
         now = 0.0
         for key, run in self._runs.items():
             if run.task.earliest_start > now:
@@ -87,6 +91,7 @@ class _Simulation:
         while True:
             self._place(now)
             next_end = self._ends[0][0] if self._ends else inf
+            # The scheduler may decide before the next end: its events come first, since they change the ends.
             events = self._scheduler.advance(now, next_end)
             if events:
                 now = events[0].time
@@ -101,7 +106,7 @@ class _Simulation:
         return Schedule(tuple(map(_timeline, self._runs.values())))
 
     def _end(self, now: float) -> None:
-        """Take the first of `_ends`."""
+        """Process the first entry of `_ends`: submit or finish its task, or drop an obsolete entry."""
         _, _, key, admissions = heapq.heappop(self._ends)
         span = self._runs[key].span
         if admissions == _SUBMISSION:
@@ -126,7 +131,7 @@ class _Simulation:
             )
 
     def _continue(self, admission: AdmittedWorkload) -> None:
-        """Continue a workload that the cluster has admitted; it is running, whatever the nodes, or being evicted."""
+        """Continue a workload that the cluster has admitted: it runs, even if its nodes are unknown, or is evicted."""
         run = self._runs[admission.workload.key]
         self._used_slots[run.task.sweep] += 1
         elapsed = run.task.elapsed or 0.0
@@ -160,7 +165,7 @@ class _Simulation:
         self._unplaced[run.task.key] = None
 
     def _place(self, now: float) -> None:
-        """Start the admitted runs whose pods fit on nodes."""
+        """Start the admitted runs whose pods fit on the nodes."""
         for key in list(self._unplaced):
             run = self._runs[key]
             if any(pods.pod_refusals for pods in run.task.workload.pod_sets):

@@ -1,4 +1,4 @@
-"""The trials of a sweep as tasks: one per trial, or one for the indexed Job of all trials."""
+"""The tasks of a sweep: one for each trial, or one for the indexed Job of all trials."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -25,12 +25,16 @@ def sweep_tasks(
     settled_keys: Collection[str] = (),
     single_keys: Collection[str] = (),
 ) -> Iterator[Task]:
-    """Yield the tasks of the trials that have not ended, without those in a live indexed Job.
+    """Yield the tasks of the trials that have not ended, except those in a live indexed Job.
 
-    With form `jobs` at most `parallelism` trials are submitted at once. `workload`: of a trial; with form `indexed` of
-    the Job of all trials. `measured_seconds`: seconds that earlier trials took. `settled_keys`: keys of the
-    trials that have ended or belong to a live indexed Job. `single_keys`: keys of trials with a live Job of their own,
-    whatever the form is.
+    With form `jobs`, at most `parallelism` trials are submitted at once.
+
+    Args:
+        workload: the Workload of a trial; with form `indexed`, of the Job of all trials.
+        measured_seconds: the seconds that earlier trials took.
+        settled_keys: the keys of the trials that have ended or belong to a live indexed Job.
+        single_keys: the keys of the trials with their own live Job; also with form `indexed`, if the form was changed.
+
     """
     sets = sweep.expansion.sets if sweep.expansion else ()
     keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled_keys]
@@ -48,7 +52,7 @@ def sweep_tasks(
 
 
 def indexed_duration(trial: Duration, count: int, parallelism: int, deadline: float | None = None) -> Duration:
-    """Return the duration of an indexed Job of `count` trials, `parallelism` of them in parallel."""
+    """Return the duration of an indexed Job of `count` trials, of which `parallelism` run at the same time."""
     seconds = None if trial.seconds is None else ceil(count / parallelism) * trial.seconds
     if deadline is not None and (seconds is None or seconds > deadline):
         return Duration(float(deadline), "deadline")
@@ -63,7 +67,7 @@ def _with_count(workload: Workload, count: int) -> Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexedJob:
-    """A live indexed Job."""
+    """A live indexed Job of a sweep's trials."""
 
     sweep: str
     """`<namespace>/<name>`."""
@@ -77,11 +81,11 @@ class LiveTrials:
     runs: Mapping[str, str] = field(default_factory=dict)
     """The key of the trial (or run) by the key of the live Workload."""
     indexed_jobs: Mapping[str, IndexedJob] = field(default_factory=dict)
-    """By the key of the live Workload."""
+    """The live indexed Jobs, by the key of their Workload."""
     trials_in_indexed_jobs: AbstractSet[str] = frozenset()
-    """Keys of the trials in these Jobs."""
+    """The keys of the trials in these Jobs."""
     ended: AbstractSet[str] = frozenset()
-    """Keys of the trials (or runs) that have ended and are not launched again."""
+    """The keys of the trials (or runs) that have ended and are not launched again."""
 
 
 def match_trials(
@@ -115,6 +119,7 @@ def match_trials(
         elif workload is not None:
             indexed[workload] = IndexedJob(sweep=f"{sweep.run.namespace}/{sweep.name}", trials=len(members))
             in_indexed.update(keys[run_id] for run_id in members if run_id in keys)
+    # A trial is launched if a ledger names it or its launch exists; either may be missing.
     launched_ids = {run_id for ledger in ledgers_by_launch.values() for run_id in (ledger.trials or (ledger.run_id,))}
     launched_ids |= {launch.run_id for launch in sweep_launches}
     ended = {
@@ -128,7 +133,7 @@ def match_trials(
 
 
 def _is_launched_again(run_id: str, planned_sweep: PlannedSweep, live_launches: Sequence[LiveLaunch]) -> bool:
-    """Whether a failed trial is launched again because its launch was edited."""
+    """Return whether a failed trial is launched again because its launch was edited."""
     launches = [launch for launch in live_launches if launch.run_id == run_id]
     has_failed = bool(launches) and all(launch.phase == "failed" for launch in launches)
     return has_failed and planned_sweep.job(run_id).launch_name not in {launch.launch for launch in launches}

@@ -1,4 +1,4 @@
-"""The runs of a plan, with their workloads and durations."""
+"""The tasks of a forecast: runs and trials with their Workloads and durations."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +7,7 @@ from trainstack.kueue.model import Workload
 from trainstack.settings.sections.workloads import Workload as Run
 
 DurationSource = Literal["declared", "measured", "deadline", "unbounded"]
-"""Of a duration: `expectedDurationSeconds`, earlier runs, `activeDeadlineSeconds` (an upper bound), or none."""
+"""The source of a duration: `expectedDurationSeconds`, earlier runs, `activeDeadlineSeconds` (upper bound), or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Duration:
     """The time from a run's start to its end."""
 
     seconds: float | None
-    """None: unknown."""
+    """None if unknown."""
     source: DurationSource
 
 
@@ -26,6 +26,8 @@ Owner = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
+    """A run or a trial, or the indexed Job of several trials."""
+
     workload: Workload
     duration: Duration = UNBOUNDED
     is_resumable: bool = False
@@ -33,15 +35,15 @@ class Task:
     dependencies: tuple[str, ...] = ()
     """Keys of the tasks that must end before this one is submitted."""
     sweep: str = ""
-    """The sweep of a trial."""
+    """The sweep of a trial; empty for a run."""
     earliest_start: float = 0.0
-    """Seconds from the start of the plan before which the task is not submitted: the backoff of an evicted one."""
+    """Seconds from the start of the forecast before which the task is not submitted: an evicted Workload's backoff."""
     slots: int | None = None
-    """How many trials of the sweep may be submitted at once; None: all."""
+    """The maximum number of the sweep's trials that are submitted at once; None for all."""
     elapsed: float | None = None
-    """Seconds since the admission on the cluster; None: not admitted."""
+    """Seconds since the cluster admitted the task; None if it is not admitted."""
     is_declared: bool = True
-    """Whether the environment declares the run; otherwise only the cluster has it."""
+    """Whether the environment declares the run; False for a Workload that exists only in the cluster."""
 
     @property
     def key(self) -> str:
@@ -53,9 +55,9 @@ class Task:
 
 
 def run_duration(run: Run, measured_seconds: float | None = None) -> Duration:
-    """Return the duration of a declared run: the expected one, else the measured one, at most its deadline.
+    """Return the duration of a declared run: the expected one, else the measured one, limited by its deadline.
 
-    `measured_seconds`: seconds that earlier runs took.
+    `measured_seconds`: the seconds that earlier runs took. A run that always restarts ends at its deadline, if any.
     """
     deadline, expected = run.active_deadline_seconds, run.expected_duration_seconds
     seconds = measured_seconds if expected is None else float(expected)
@@ -69,7 +71,7 @@ def run_duration(run: Run, measured_seconds: float | None = None) -> Duration:
 
 
 def build_task(run: Run, workload: Workload, measured_seconds: float | None = None) -> Task:
-    """Return the task of a declared run. `measured_seconds`: seconds that earlier runs took."""
+    """Return the task of a declared run. `measured_seconds`: the seconds that earlier runs took."""
     dependencies = tuple(f"{workload.namespace}/{name}" for name in run.depends_on)
     return Task(
         workload=workload,

@@ -1,7 +1,7 @@
-"""How far a forecast moves if durations and the order of submission differ a little.
+"""The sensitivity of a forecast to small differences in durations and in the order of submission.
 
-Runs that start at other times meet other runs in the queues, so that a small difference may change the whole order.
-The differences are the same in every forecast of the same tasks.
+A run that starts at another time competes with other runs for quota, so a small difference may change the whole order.
+The random differences are the same in every forecast of the same tasks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,9 @@ from trainstack.forecast.tasks import Task
 SPREAD = 0.1
 """The largest relative change of a duration, in both directions."""
 _NEAR = 8
-"""Runs overtake each other on submission within this distance: launches are created in parallel."""
+"""The maximum shift of a run in the order of submission, in places: launches are created in parallel."""
 _MAX_VARIATIONS, _MAX_TASKS = 16, 500
-"""The number of variations, and of their tasks together: with more tasks there are fewer variations, or none."""
+"""The maximum number of variations, and of their tasks together: more tasks have fewer variations, or none."""
 _SLACK_SECONDS = 1.0
 
 Range = tuple[float, float]
@@ -25,14 +25,14 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variation:
-    """What the variations of a schedule have in common."""
+    """The ranges over all variations of a schedule."""
 
     makespan: Range
-    """Of the variations in which the same runs end."""
+    """The range over the variations in which the same runs end."""
     same_ends: bool
     """Whether the same runs end in all variations."""
     ends: Mapping[str, Range]
-    """By the task's key; without runs that do not end in every variation."""
+    """The range of each run's end, by the task's key; only runs that end in every variation."""
 
 
 def vary_schedule(
@@ -63,7 +63,7 @@ def vary_schedule(
 
 
 def is_open(seconds: float, moved_range: Range) -> bool:
-    """Whether a time moves further than the durations do, so that the order of the runs decides on it."""
+    """Return whether a time varies more than the durations do, which means that it depends on the order of the runs."""
     low, high = moved_range
     return low < seconds * (1 - SPREAD) - _SLACK_SECONDS or high > seconds * (1 + SPREAD) + _SLACK_SECONDS
 
@@ -74,7 +74,7 @@ def _vary_tasks(tasks: Sequence[Task], random: Random) -> list[Task]:
 
 
 def _vary_duration(task: Task, random: Random) -> Task:
-    """Return the task with another duration; a deadline is not exceeded."""
+    """Return the task with a random duration, which does not exceed its deadline."""
     factor, seconds = 1 + random.uniform(-SPREAD, SPREAD), task.duration.seconds
     if seconds is None:
         return task

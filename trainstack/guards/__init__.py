@@ -1,1 +1,4 @@
-"""Refusals: other owners, other clusters, deletions, volumes with data, field managers."""
+"""Refusals of changes: other clusters, other owners, deletions, volumes with data, fields of other managers.
+
+Read states.py before you edit.
+"""

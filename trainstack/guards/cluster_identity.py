@@ -1,4 +1,4 @@
-"""Refusals of a cluster other than the one that the stack was created on. Pure."""
+"""Refusals of a change on another cluster than the one that the stack was created on. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from trainstack.objects.labels import LOCAL_CLUSTER
 from trainstack.settings.errors import Place
 
 CA = "CA"
-"""The key of the sha256 of the kubeconfig's certificate authority. Names of namespaces have no capital letters."""
+"""The key of the sha256 of the kubeconfig's certificate authority. No namespace has a name with capital letters."""
 
 MEMORY = "pulumi:index:Stash"
 """The type of the resource that stores the cluster's facts in the engine's state, as its `output`."""
@@ -19,30 +19,33 @@ class Cluster:
     """The facts that identify a cluster, and its entry in the kubeconfig."""
 
     facts: Mapping[str, str]
-    """UIDs by namespace, and the sha256 of the CA under `CA`, as far as the user may read them."""
+    """The UIDs of namespaces by name, as far as the user may read them, and the sha256 of the CA by `CA`."""
     context: str
-    """The kubeconfig's context."""
+    """The name of the kubeconfig's context."""
     server: str
-    """Its URL."""
+    """The URL of the API server."""
 
     @property
     def namespace(self) -> str | None:
-        """A namespace that identifies the cluster; None for a tenant without the right to read one."""
+        """A namespace that identifies the cluster; None for a tenant who may not read one."""
         return min((key for key in self.facts if key != CA), default=None)
 
 
 def fact_of(namespace: Mapping[str, Any]) -> str:
-    """Return the namespace's UID, or the local cluster's substitute for it."""
+    """Return the namespace's UID, or the identity of a local cluster, which replaces it."""
     return str((namespace.get("annotations") or {}).get(LOCAL_CLUSTER) or namespace["uid"])
 
 
 def memory_name(profile: str) -> str:
-    """Return the resource's Pulumi name, which depends on the profile, as the facts that a user may read do."""
+    """Return the resource's Pulumi name. It depends on the profile, since the facts that a user may read do."""
     return f"cluster-of-{profile}"
 
 
 def unexpected(live: Cluster, stack: str, expected: str | None, where: Place | None) -> str:
-    """Return an error if the environment names another cluster in `cluster.identity`, at the place `where`."""
+    """Return a refusal if `cluster.identity` is another cluster, or an empty string.
+
+    `expected`: the value of `cluster.identity`; None if it is not set. `setting_place`: its place in the settings.
+    """
     if expected is None or expected in live.facts.values():
         return ""
     place = f"{where}: " if where else ""
@@ -54,10 +57,10 @@ def unexpected(live: Cluster, stack: str, expected: str | None, where: Place | N
 
 
 def another(remembered: Mapping[str, str], live: Cluster, stack: str) -> str:
-    """Return an error if the stack was created on another cluster.
+    """Return a refusal if the stack was created on another cluster, or an empty string.
 
-    A namespace's UID never changes, so one common namespace decides. A CA may be renewed, and decides only if the facts
-    have no common namespace.
+    `stored_facts`: the facts in the engine's state. A namespace's UID never changes, so namespaces in both decide. A CA
+    may be renewed, so it decides only if the facts have no namespace in common.
     """
     namespaces = sorted(key for key in remembered.keys() & live.facts.keys() if key != CA)
     compared = namespaces or sorted({CA} & remembered.keys() & live.facts.keys())
@@ -74,7 +77,10 @@ def another(remembered: Mapping[str, str], live: Cluster, stack: str) -> str:
 
 
 def elsewhere(live: Cluster, found: str) -> str:
-    """Return an error if the provider's fact of `live.namespace` is not that of the cluster that the program read."""
+    """Return a refusal if the provider uses another cluster than the program, or an empty string.
+
+    `provider_fact`: the fact of `live.namespace` that the provider has read.
+    """
     name = live.namespace
     if name is None or live.facts[name] == found:
         return ""

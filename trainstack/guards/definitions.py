@@ -1,8 +1,8 @@
-"""Operators' definitions (CRDs), of which the engine's state has one small resource for each release. Pure.
+"""Operators' definitions (CRDs). The engine's state has one small resource for all those of a release. Pure.
 
-The resource has a revision of each definition: the digest of its manifest. The live definition has the same revision
-as an annotation, and its `metadata.managedFields` show whether the declared fields are still this state's. So the
-metadata that every change reads anyway is enough to find what has to be applied.
+The resource contains a revision of each definition: the digest of its manifest. The live definition has the same
+revision as an annotation, and its `metadata.managedFields` show whether this state still owns the declared fields. So
+the metadata that every change reads anyway is enough to find the definitions to apply.
 """
 
 import json
@@ -22,18 +22,18 @@ API_VERSION = "apiextensions.k8s.io/v1"
 COMPONENT = "trainstack:platform:Definitions"
 """The type token of the parent of the resources of releases."""
 RESOURCE = "pulumi:index:Stash"
-"""The type token of the resource of a release, which the engine itself implements: a value in its state."""
+"""The type token of the resource of a release: a Stash, a value in the state that the engine itself implements."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """The definitions of an operator's release as they are applied."""
+    """The definitions of an operator's release in the form that is applied."""
 
     version: str
     state: str
-    """The identity of the engine's state; empty in a program that has none."""
+    """The identity of the engine's state; empty in a program that does not have it."""
     manifests: tuple[Manifest, ...]
-    """With their revisions and the identity of the state."""
+    """The definitions, annotated with their revisions and the identity of the state."""
 
     @property
     def manager(self) -> str:
@@ -42,7 +42,7 @@ class Release:
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The value in the engine's state. It differs from the stored one if a definition has to be applied."""
+        """The resource's value, which differs from the one in the engine's state if a definition must be applied."""
         revisions = {manifest["metadata"]["name"]: _revision(manifest["metadata"]) for manifest in self.manifests}
         return {"version": self.version, "state": self.state, "definitions": revisions}
 
@@ -57,8 +57,13 @@ def planned(
 ) -> dict[str, Release]:
     """Plan the definitions of each operator's release.
 
-    `live` is the metadata of the objects that exist; `stored` are the revisions in the engine's state, by name. A
-    program that does not know them passes a `salt` that differs in each `up`.
+    Args:
+        stack_objects: the objects of the environment.
+        live_metadata: the metadata of the objects that exist.
+        stored_revisions: the revisions in the engine's state by the names of the definitions.
+        state_identity: the identity of the engine's state; empty if it is unknown.
+        salt: a suffix of revisions that differs in each `up`, for a program that cannot read the stored ones.
+
     """
     installs = declared.settings.operators.installs
     return {
@@ -92,7 +97,7 @@ def _release(
 def drifted(
     releases: Mapping[str, Release], live: Mapping[Identity, Mapping[str, Any]], stored: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Report the definitions that others have deleted or changed since the last `up`."""
+    """Return notes on the definitions that other clients have deleted or changed since the last `up`."""
     manifests = [manifest for release in releases.values() for manifest in release.manifests]
     own = {identity(manifest): _revision(manifest["metadata"]) for manifest in manifests}
     unchanged = [who for who in own if _digest(own[who]) == _digest(stored.get(who[2], ""))]
@@ -107,7 +112,7 @@ def drifted(
 
 
 def moved(state: OwnState) -> tuple[str, ...]:
-    """Report the definitions that an earlier release of Trainstack stored one by one."""
+    """Return a note on the definitions that an earlier release of Trainstack stored as one resource each."""
     names = sorted(state.moved)
     if not names:
         return ()
@@ -119,7 +124,7 @@ def moved(state: OwnState) -> tuple[str, ...]:
 
 
 def revisions(resource: StateResource) -> Mapping[str, str]:
-    """Return the revisions by name in a resource of the engine's state; none if it is not one of a release."""
+    """Return the revisions by name in a resource of the engine's state; empty if it is not that of a release."""
     if (resource.type, resource.parent_type) != (RESOURCE, COMPONENT):
         return {}
     return dict((resource.outputs.get("input") or {}).get("definitions") or {})
@@ -130,7 +135,7 @@ def identities(names: Iterable[str]) -> frozenset[Identity]:
 
 
 def recorded_manifests(properties: Mapping[str, Any]) -> Sequence[Manifest]:
-    """Return the definitions in the inputs of a release's resource, without their content."""
+    """Return the manifests of the definitions in the inputs of a release's resource, with only their metadata."""
     recorded = properties["input"]
     return [
         {
@@ -143,10 +148,10 @@ def recorded_manifests(properties: Mapping[str, Any]) -> Sequence[Manifest]:
 
 
 def to_take_over(metadata: Mapping[str, Any], manager: str) -> dict[str, Any]:
-    """Return the change of the live metadata that avoids a conflict in an apply by `manager`; empty without one.
+    """Return a patch of the live metadata that avoids a conflict in an apply by `manager`; empty if there is none.
 
-    A client that restores a definition from a backup owns its earlier revision; a removed annotation has no owner. The
-    revision of another state is a conflict.
+    A client that restores a definition from a backup owns its old revision, so the annotation is removed: then it has
+    no owner. The revision of another state is not removed, and remains a conflict.
     """
     fields = metadata.get("managedFields") or ()
     change: dict[str, Any] = {}
@@ -163,10 +168,10 @@ def _has(entry: Mapping[str, Any], annotation: str) -> bool:
 
 
 def _applied_by(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]] | None:
-    """Return `managedFields` in which all fields of this state were applied by `manager`; None if they already were.
+    """Return `managedFields` with all fields of this state in one apply by `manager`; None if they already are.
 
-    The engine's provider updates definitions, and so did earlier releases of Trainstack: the API server regards an
-    update and an apply as two managers, even if they have one name.
+    The engine's provider updates definitions instead of applying them, and so did earlier releases of Trainstack. The
+    API server regards an update and an apply as two managers, even if they have the same name.
     """
     own = [entry for entry in fields if _of_provider(entry, manager) or _is_apply(entry, manager)]
     if all(_is_apply(entry, manager) for entry in own):
@@ -180,7 +185,7 @@ def _applied_by(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mappi
 
 
 def _of_provider(entry: Mapping[str, Any], manager: str) -> bool:
-    # Without the annotation of a field manager, the provider generates a name.
+    # The provider generates a name for objects without the annotation of a field manager.
     of_provider = entry["manager"] == manager or entry["manager"].startswith("pulumi-kubernetes")
     return bool(of_provider and not _is_apply(entry, manager) and not entry.get("subresource"))
 
@@ -206,16 +211,16 @@ def _digest(revision: str) -> str:
 
 
 def _next(digest: str, stored: str) -> str:
-    """Return a revision that differs from the stored one, also where the same manifest is applied again."""
+    """Return a revision that differs from the stored one, also if the same manifest is applied again."""
     known, _, count = stored.partition("-")
-    # Another client may have written a suffix that is no number.
+    # Another client, or a salt, may have written a suffix that is no number.
     return f"{digest}-{int(count) + 1 if count.isdecimal() else 1}" if known == digest else digest
 
 
 def _is_owned(manifest: Manifest, metadata: Mapping[str, Any], manager: str) -> bool:
-    """Whether the fields that `manager` has applied to the live object include all declared ones.
+    """Return whether the fields that `manager` has applied to the live object include all declared ones.
 
-    The API server removes a field from the set once another client changes or deletes it.
+    The API server removes a field from this set when another client changes or deletes it.
     """
     if not metadata or "deletionTimestamp" in metadata:
         return False
@@ -231,7 +236,10 @@ def _is_owned(manifest: Manifest, metadata: Mapping[str, Any], manager: str) -> 
 
 
 def _covers(fields: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
-    """Whether a set of fields has all paths of a map. A list, or a map that the set has as a whole, is one path."""
+    """Return whether a set of fields contains all paths of a map.
+
+    A list is one path, and so is a map that the set contains as a whole.
+    """
     for key, value in declared.items():
         below = fields.get(f"f:{key}")
         if below is None or (below and isinstance(value, Mapping) and not _covers(below, value)):

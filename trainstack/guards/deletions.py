@@ -1,6 +1,6 @@
-"""Objects of the engine's state that a change would delete although they are another owner's by now. Pure.
+"""Refusals to delete objects in the engine's state that have another owner by now. Pure.
 
-The engine deletes every object of its state that the program no longer declares; it does not look at the live owner.
+The engine deletes every object in its state that the program no longer declares, whatever the live owner.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,21 +20,22 @@ def owner_refusal(
     state: str,
     take_over: Collection[str] = (),
 ) -> str:
-    """Return why the live object with this metadata is not deleted; empty if the stack and the state own it.
+    """Return a refusal to delete a live object, or an empty string if the stack and the state own it.
 
     Args:
-        who: the object.
-        metadata: of the live object, which is not terminating.
-        urn: its resource in the engine's state.
-        stack: the environment.
-        state: the identity of the engine's state.
-        take_over: the identities of states whose objects this one takes over.
+        object_identity: the object.
+        metadata: the metadata of the live object, which is not terminating.
+        urn: the URN of its resource in the engine's state.
+        stack: the name of the stack.
+        state_identity: the identity of the engine's state.
+        take_over: the identities of the states whose objects this state takes over.
 
     """
     label, owner = (metadata.get("labels") or {}).get(STACK), owner_of(metadata)
     if label == stack and owner in (state, *take_over):
         return ""
     restore = ""
+    # A missing label or annotation may be an edit of this stack's object, so the refusal shows how to restore it.
     if label == stack and owner != NO_ID:
         whose = f"state {owner} of the stack owns it"
     elif label and label != stack:
@@ -56,9 +57,9 @@ def owner_refusal(
 def owner_refusals(
     live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: str, take_over: Collection[str] = ()
 ) -> list[str]:
-    """Return a refusal for each object of the state that the engine would delete and that another owner has.
+    """Return a refusal for each object in the state that the engine would delete although another owner has it.
 
-    `live` is the metadata of objects that are resources of the state.
+    `live_metadata`: the metadata of live objects that are resources of the state.
     """
     refusals = (
         owner_refusal(who, metadata, urn=own.objects[who].urn, stack=stack, state=own.identity, take_over=take_over)
@@ -69,8 +70,8 @@ def owner_refusals(
 
 
 def forget_command(urn: str, stack: str) -> str:
-    """Return the command that removes a resource from the engine's state, and leaves its object in the cluster.
+    """Return the command that removes a resource from the engine's state, and keeps its object in the cluster.
 
-    The resources that depend on it leave the state as well; the next `up` takes their objects over again.
+    The command also removes the resources that depend on it; the next `up` takes their objects over again.
     """
     return f"`pulumi state delete --target-dependents --yes -s {stack} '{urn}'`"

@@ -1,7 +1,7 @@
-"""Fields of declared objects that another manager has set, reported before they are overwritten. Pure.
+"""Fields of declared objects that other managers have set, reported before they are overwritten. Pure.
 
 The API server records the manager of each field in `metadata.managedFields`. The engine's provider silently takes over
-fields of kubectl, and reports a conflict with another manager only in the middle of an `up`.
+kubectl's fields, and reports a conflict with any other manager only in the middle of an `up`.
 
 Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 """
@@ -17,24 +17,24 @@ from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.values.quantities import amount
 
 Step = str | int | tuple[tuple[str, Any], ...]
-"""A key of a map, an index of a list, or the keys that identify an element of a list."""
+"""A key of a map, an index of a list, or the keys and values that identify an element of a list."""
 Path = tuple[Step, ...]
 _MAX_CHARACTERS = 60
-"""The length of a value in a message."""
+"""The maximum length of a value in a message."""
 
 
 @dataclass(frozen=True)
 class Held:
     manager: str
     since: str
-    """When that manager last set a field of the object."""
+    """The time at which that manager last set a field of the object; empty if it is unknown."""
     path: Path
 
 
 def held(manifest: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Held, ...]:
-    """Return the declared fields that others own, whatever their values.
+    """Return the declared fields that other managers own, whatever their values.
 
-    A launch, which is never edited, has none. `metadata` is that of the live object.
+    `metadata`: the metadata of the live object. The result is empty for a launch, which is never edited.
     """
     is_launch = manifest["kind"] in KINDS or OBJECT in (manifest["metadata"].get("annotations") or {})
     if is_launch and LAUNCH in (manifest["metadata"].get("labels") or {}):
@@ -48,7 +48,7 @@ def held(manifest: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Held
 
 
 def overwritten(manifest: Mapping[str, Any], live: Mapping[str, Any], fields: Sequence[Held]) -> tuple[str, ...]:
-    """Describe the fields whose live values differ from the declared ones."""
+    """Return a message for each field whose live value differs from the declared one."""
     kind, namespace, name = identity(manifest)
     subject = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
     return tuple(
@@ -61,11 +61,12 @@ def overwritten(manifest: Mapping[str, Any], live: Mapping[str, Any], fields: Se
 
 
 def inherited(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]]:
-    """Return `managedFields` with the fields of all other states transferred to this state.
+    """Return `managedFields` with the fields of all other states transferred to this state's `manager`.
 
-    The latest set that another state applied becomes this state's own, so that a later change removes fields that are
-    no longer declared. Sets that were not applied are dropped, since nothing removes their fields, except for the last
-    one: an empty list means to the API server that an unknown client set all fields.
+    The latest entry that another state applied becomes this state's, so that a later change removes fields that are no
+    longer declared. Entries that were updated instead are dropped, since nothing removes their fields. The latest of
+    them is kept if it is the only entry left: with an empty list, the API server would assign all fields to an unknown
+    client.
     """
     of_others = [entry for entry in fields if is_field_manager(entry["manager"]) and entry["manager"] != manager]
     kept = [entry for entry in fields if entry not in of_others]
@@ -78,7 +79,7 @@ def inherited(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping
 
 
 def of_other_states(metadata: Mapping[str, Any], manager: str) -> bool:
-    """Whether a state with another field manager has set fields of a live object."""
+    """Return whether a state with another field manager has set fields of a live object."""
     fields = metadata.get("managedFields") or ()
     return any(is_field_manager(entry["manager"]) and entry["manager"] != manager for entry in fields)
 
@@ -88,7 +89,7 @@ def _own(manager: str) -> bool:
 
 
 def _owned(fields: Mapping[str, Any], declared: object, path: Path) -> Iterator[Path]:
-    """Return the declared paths in a manager's set of fields; an atomic value is one path."""
+    """Yield the declared paths in a manager's set of fields. An atomic value is one path."""
     for key, below in fields.items():
         step = _step(key)
         if step is None or _at(declared, (step,)) is None:
@@ -124,7 +125,7 @@ def _at(data: Any, path: Path) -> Any:
 
 
 def _agrees(declared: Any, live: Any) -> bool:
-    """Whether a live value is the declared one, to which the API server may have added defaults."""
+    """Return whether a live value is the declared one, apart from defaults that the API server adds to maps."""
     if isinstance(declared, Mapping):
         return isinstance(live, Mapping) and all(_agrees(value, live.get(key)) for key, value in declared.items())
     if isinstance(declared, list):

@@ -1,4 +1,7 @@
-"""Edits of immutable fields, which the engine would report only in the API server's words. Pure."""
+"""Refusals of edits of immutable fields, with their places in the settings and remedies. Pure.
+
+Without them, the API server would report such an edit in the middle of an `up`.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,11 +12,11 @@ from trainstack.settings.errors import Place
 from trainstack.settings.values.paths import nearest_place
 
 _OF_VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
-"""Their data is considered too: guards.volumes."""
+"""Kinds whose edits guards/volumes.py refuses, since their data matters too."""
 
 
 def may_be_refused(kind: str, *, in_state: bool) -> bool:
-    """Return whether an edit of such an object may be refused here.
+    """Return whether `refusals` may refuse an edit of an object of this kind.
 
     `in_state`: whether the object is in the engine's state, so that the engine may replace it.
     """
@@ -24,7 +27,10 @@ def may_be_refused(kind: str, *, in_state: bool) -> bool:
 def refusals(
     path: str, manifest: Mapping[str, Any], live: Mapping[str, Any], places: Mapping[str, Place], *, in_state: bool
 ) -> Iterator[str]:
-    """Yield a refusal for each immutable field of a live object that differs. `path`: of the object in the settings."""
+    """Yield a refusal for each immutable field of a live object that differs from the manifest.
+
+    `path`: the path of the object in the settings. `in_state`: as in `may_be_refused`.
+    """
     for edit in differences(manifest, live, is_own=in_state):
         if in_state and edit.field.is_replaced:
             continue

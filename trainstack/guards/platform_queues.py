@@ -1,4 +1,4 @@
-"""The queues of a team's runs, compared with the outputs of the platform's stack. Pure."""
+"""Errors about queues of a team's runs that the platform's stack does not declare. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from trainstack.settings.model import Settings
 
 
 def unknown_queues(settings: Settings, local_queues: Sequence[str]) -> tuple[str, ...]:
-    """Return an error for each run whose queue is not among `local_queues` (`<namespace>/<name>`)."""
+    """Return an error for each run whose queue is not in `local_queues` (`<namespace>/<name>`), sorted."""
     found = []
     for path, run in settings.trained():
         queue = f"{run.namespace}/{run.queue}"

@@ -1,4 +1,4 @@
-"""The engine's state that owns an object: two checkouts may have two states of a stack of the same name. Pure."""
+"""Refusals to change objects of another state: two checkouts may have two states of a stack of one name. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,7 @@ from trainstack.objects.ownership import Identity, listed, shown
 MEMORY = "state-identity"
 """The name of the Stash whose `output` is the identity of the state."""
 NO_ID = "none"
-"""The owner in `cluster.takeOver` of objects with the stack's label and without an identity: those of an earlier
-release."""
+"""The state in `cluster.takeOver` of objects that have the stack's label but no identity, from earlier releases."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,29 +22,33 @@ class StateObject:
     retained: bool = False
     """Whether the object remains in the cluster when the engine removes it from the state."""
     of_launch: bool = False
-    """Whether it is a launch or one of its companions, which are decided about with the runs."""
+    """Whether it is a launch or its companion; the decision about the runs covers both."""
 
 
 @dataclass(frozen=True)
 class OwnState:
+    """The engine's state of this stack, and the objects in it."""
+
     identity: str
-    """Generated once, stored in the state, and set on every object that it declares."""
+    """An id that is generated once, stored in the state, and set on every object that the state declares."""
     held: frozenset[Identity] = frozenset()
     """The objects in the state."""
     revisions: Mapping[str, str] = field(default_factory=dict)
     """The revisions of operators' definitions in the state, by name (guards/definitions.py)."""
     moved: frozenset[str] = frozenset()
-    """The definitions that an earlier release of Trainstack stored one by one, until an `up` is complete."""
+    """The names of definitions that an earlier release stored as one resource each, until an `up` is complete."""
     objects: Mapping[Identity, StateObject] = field(default_factory=dict)
-    """Those of `held` that are resources of their own: all but the definitions of a release."""
+    """The objects that are resources of their own: all except the definitions of a release."""
     stack: str = ""
-    """The stack in the labels of its objects; empty if it has none, or objects of several stacks."""
+    """The stack in the labels of its objects; empty if it has no objects, or those of several stacks."""
 
 
 @dataclass(frozen=True)
 class Verdict:
+    """The decision about objects of other states."""
+
     refusal: str = ""
-    """Why the change is refused, with the remedies; empty if it is allowed."""
+    """The reason to refuse the change, with the remedies; empty if it is allowed."""
     notes: tuple[str, ...] = ()
     """Warnings."""
 
@@ -57,7 +60,7 @@ def owner_of(metadata: Mapping[str, Any]) -> str:
 def renamed(live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: str) -> str:
     """Return the refusal of any change of a stack that `pulumi stack rename` has renamed, or an empty string.
 
-    `live` is the metadata of the live objects of the state.
+    `live_metadata`: the metadata of the live objects of the state.
     """
     marked = [who for who in sorted(live, key=shown) if (live[who].get("labels") or {}).get(STACK) == own.stack]
     if own.stack in ("", stack) or not marked:
@@ -72,7 +75,7 @@ def renamed(live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: st
 def of_others(live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: str) -> dict[str, tuple[Identity, ...]]:
     """Return the live objects with this stack's label that belong to another state, by that state's identity.
 
-    Terminating objects are left out, and objects without an identity that this state has.
+    The result omits terminating objects, and objects without an identity that are in this state.
     """
     found: dict[str, list[Identity]] = {}
     for who in sorted(live, key=shown):
@@ -93,10 +96,17 @@ def judge(
     adopted: Collection[Identity],
     retained: Collection[Identity],
 ) -> Verdict:
-    """Decide about the objects of other states, as `of_others` returns them.
+    """Decide about the objects of other states.
 
-    A state that has only objects that `destroy` leaves in the cluster (`retained`) was destroyed: the stack takes them
-    back. `take_over`: the identities whose objects this state takes over. `adopted`: single objects that it takes over.
+    Args:
+        foreign_objects: the result of `objects_of_other_states`.
+        own_state: the state of this stack.
+        stack: the name of the stack.
+        take_over: the identities of the states whose objects this state takes over.
+        adopted_objects: single objects that it takes over.
+        retained_objects: the objects that `destroy` leaves in the cluster. A state with no other objects was destroyed,
+            so the stack takes them back.
+
     """
     notes = [
         f"trainstack:cluster: takeOver: no object of stack {stack!r} belongs to state {owner}: remove the entry"

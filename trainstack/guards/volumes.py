@@ -1,6 +1,6 @@
-"""Volumes with data that a change would delete or replace. Pure.
+"""Refusals to delete or replace volumes with data. Pure.
 
-The engine never deletes volumes that the settings retain (`retain_on_delete`).
+The engine never deletes volumes with `retain: true` (`retain_on_delete`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,19 +20,21 @@ from trainstack.settings.values.quantities import amount
 
 Body = Mapping[str, Any]
 Name = tuple[str, str]
-"""Namespace and name of a claim."""
+"""The namespace and the name of a claim."""
 Where = Callable[[str], Place | None]
-"""Finds the place of a setting, or of its nearest enclosing setting."""
+"""A function that returns the place of a setting, or of its nearest enclosing setting, by its path."""
 
 
 @dataclass(frozen=True)
 class Danger:
+    """A volume whose data the change would lose, or whose edit the API server would refuse."""
+
     name: str
     """`<namespace>/<name>` of a claim, or the name of a persistent volume."""
     effect: str
-    """The effect of the change."""
+    """The effect of the change, for a message."""
     remedy: str
-    """The remedy if storage.discard cannot allow the change; else empty."""
+    """The remedy if storage.discard cannot allow the change; otherwise empty."""
 
 
 def dangers(
@@ -42,10 +44,15 @@ def dangers(
     where: Where,
     retained: Mapping[Name, bool] = MappingProxyType({}),
 ) -> tuple[Danger, ...]:
-    """Return every volume that the change would delete or replace.
+    """Return every volume that the change would delete or replace, or cannot edit.
 
-    `claims`: the live claims that are declared, are in the engine's state, or have this stack's label. `volumes`: the
-    live persistent volumes that are declared. `retained`: whether the engine retains a claim of its state.
+    Args:
+        settings: the environment.
+        claims: the live claims that are declared, are in the engine's state, or have this stack's label.
+        volumes: the live persistent volumes that are declared.
+        find_place: finds the places of settings.
+        retention_by_claim: whether the engine retains a claim in its state, by namespace and name.
+
     """
     layers = settings.environment.layers
     declared = {
@@ -59,9 +66,9 @@ def dangers(
         name = (meta["namespace"], meta["name"])
         path, volume = declared.get(name, ("storage.volumes", None))
         is_own = (meta.get("labels") or {}).get(STACK) == settings.stack
-        # The last `up` set the annotation to the option that the engine's state has.
+        # The annotation is from the last `up`, as is the option in the engine's state, so it can replace that option.
         keeps = retained.get(name, is_retained("PersistentVolumeClaim", meta))
-        # Another guard refuses claims of other owners.
+        # The guard of owners (objects/ownership.py) refuses claims of other owners.
         if "deletionTimestamp" in meta or not (is_own or (volume and volume.adopt)):
             continue
         if volume is None:
@@ -83,7 +90,7 @@ def judge(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return refusals and notes. The change may delete claims in `discard` that no pod mounts.
 
-    `mounted` has the pods that mount a claim, by `<namespace>/<name>`.
+    `mounting_pods`: the result of `find_mounting_pods`.
     """
     refusals, notes = [], []
     for danger in found:
@@ -110,7 +117,7 @@ def judge(
 
 
 def mounting(pods: Sequence[Body]) -> dict[str, tuple[str, ...]]:
-    """Return the pods that have not ended by the `<namespace>/<name>` of the claims that they mount."""
+    """Return the pods that mount claims and have not ended, by the `<namespace>/<name>` of the claims."""
     users: dict[str, tuple[str, ...]] = {}
     for pod in pods:
         meta = pod["metadata"]
@@ -146,7 +153,7 @@ def _edits_on_host(volume: PersistentVolume, stack: str, live: Body, where: Wher
 
 
 def _edits(volume: Volume, stack: str, live: Body, *, is_own: bool) -> Iterator[tuple[str, str, str]]:
-    """Return the key, live value and declared value of each change that the API server would refuse."""
+    """Yield the key, live value and declared value of each edit that the API server would refuse."""
     for edit in differences(storage.claim(volume, stack), live, is_own=is_own):
         yield edit.field.name, edit.live, edit.declared
     size = str(live["spec"]["resources"]["requests"]["storage"])

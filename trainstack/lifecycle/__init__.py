@@ -1,1 +1,4 @@
-"""Teardown and recovery of a stack."""
+"""Teardown, recovery, drift and evictions of a stack.
+
+Read `teardown/plan.py` before you edit the teardown, and `recovery/diagnosis.py` before you edit recovery.
+"""

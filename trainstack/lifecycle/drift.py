@@ -1,4 +1,4 @@
-"""Whether objects were changed since the engine recorded them: if none was, an `up` needs no refresh. Pure."""
+"""Changes of objects since the engine recorded them: without any, an `up` requires no refresh. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,16 +10,16 @@ from trainstack.objects.ownership import Identity
 _WITH_GENERATION = frozenset(
     ("AdmissionCheck", "ClusterQueue", "Cohort", "CustomResourceDefinition", "Deployment", "LocalQueue")
 ) | {"MultiKueueCluster"}
-"""Kinds whose controllers write their status all the time. The API server increments `generation` with every change of
-anything but status and metadata. PriorityClasses, for example, have a generation that never changes."""
+"""Kinds whose controllers update the status continually, but whose `generation` the API server increments with every
+change of other fields than status and metadata. Other kinds, such as PriorityClasses, have a constant generation."""
 _DECLARED_METADATA = ("generation", "labels", "annotations", "finalizers", "ownerReferences")
 
 
 def has_drifted(state: EngineState, live_metadata: Mapping[Identity, Mapping[str, Any]]) -> bool:
     """Return whether a refresh might find a difference.
 
-    `live_metadata` is the metadata of the objects of `state` that exist. Also true after an
-    interruption, which a refresh may have to resolve, and for resources of other providers.
+    `live_metadata` is the metadata of the objects of `state` that exist. The result is also True after an interruption,
+    which a refresh may have to resolve, and with resources of other providers.
     """
     if state.pending_operations or state.replaced_objects or state.foreign_resource_urns:
         return True
@@ -34,7 +34,7 @@ def _has_changed(recorded: RecordedObject, live: Mapping[str, Any] | None) -> bo
     if live is None or "deletionTimestamp" in live or live["uid"] != recorded.uid or recorded.errors:
         return True
     if recorded.is_launch and recorded.kind in LAUNCHES:
-        # Its changes are Kueue's and its controller's. A launch that exists is never edited.
+        # Only Kueue and its controller change a launch: the program never edits a live one.
         return False
     recorded_metadata = recorded.metadata
     if recorded_metadata.get("resourceVersion") == live["resourceVersion"]:

@@ -1,11 +1,11 @@
-"""Runs that Kueue would evict because of an edit of their queue. Pure.
+"""Runs that Kueue would evict because of an edit of their queue or of a MultiKueueConfig. Pure.
 
 Of the fields of queues that an environment declares, only `stopPolicy: HoldAndDrain` of a ClusterQueue or a LocalQueue
 evicts admitted Workloads: `reconcileOnClusterQueueActiveState` and `reconcileOnLocalQueueActiveState` in
-pkg/controller/core/workload_controller.go of Kueue v0.15.2. A further admission check, a lower quota or a removed
-flavor does not. Of MultiKueue's objects, the list of worker clusters in a MultiKueueConfig does: Kueue finds the worker
-of a dispatched run lost, evicts the run once `workerLostTimeout` has passed since its dispatch, and dispatches it to
-another worker, while the first one still executes it (`reconcileGroup` in multikueue/workload.go).
+pkg/controller/core/workload_controller.go of Kueue v0.15.2. An additional admission check, a lower quota or a
+removed flavor does not. Of MultiKueue's objects, the list of worker clusters in a MultiKueueConfig does: Kueue treats
+the worker of a dispatched run as lost, evicts the run once `workerLostTimeout` has passed since its dispatch, and
+dispatches it to another worker, while the first one still executes it (`reconcileGroup` in multikueue/workload.go).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -16,10 +16,11 @@ from trainstack.objects.ownership import Identity, identity, shown
 from trainstack.settings.model import Settings
 
 DRAIN = "HoldAndDrain"
+"""The `stopPolicy` with which Kueue evicts admitted Workloads."""
 
 
 def draining_queues(settings: Settings) -> frozenset[Identity]:
-    """Return the declared queues that evict what they have admitted."""
+    """Return the declared queues whose `stopPolicy` evicts the Workloads that they have admitted."""
     queues = settings.queues
     draining: set[Identity] = {("ClusterQueue", None, q.name) for q in queues.cluster_queues if q.stop_policy == DRAIN}
     draining |= {("LocalQueue", q.namespace, q.name) for q in queues.local_queues if q.stop_policy == DRAIN}
@@ -29,9 +30,9 @@ def draining_queues(settings: Settings) -> frozenset[Identity]:
 def find_evicted_runs(
     live: LiveStack, queues_to_drain: Collection[Identity]
 ) -> Iterator[tuple[Identity, Identity, str]]:
-    """Yield the admitted object, the queue that will evict it, and its name in `workloads.stop`.
+    """Yield each admitted object, the queue that will evict it, and its name in `workloads.stop`.
 
-    A queue that drains already evicts nothing more because of this change.
+    A change evicts nothing from a queue that drains already.
     """
     stopped_queues = {
         identity(queue) for queue in _queues(live) if (queue.get("spec") or {}).get("stopPolicy") == DRAIN
@@ -57,7 +58,10 @@ def eviction_refusals(live: LiveStack, queues_to_drain: Collection[Identity], st
 
 
 def runs_on_removed_workers(live: LiveStack, settings: Settings) -> Iterator[tuple[Identity, Identity, str]]:
-    """Yield the dispatched object, its MultiKueueCluster that leaves a MultiKueueConfig, and its name as above."""
+    """Yield each dispatched object whose MultiKueueCluster the change removes from a MultiKueueConfig.
+
+    The elements are the object, the MultiKueueCluster, and the object's name in `workloads.stop`.
+    """
     declared_workers = {config.name: {*config.clusters} for config in settings.queues.multi_kueue_configs}
     removed_workers: dict[str, set[str]] = {}
     for config in live.objects_of_kind("MultiKueueConfig"):
@@ -93,6 +97,7 @@ def worker_refusals(live: LiveStack, settings: Settings) -> tuple[str, ...]:
 
 
 def _stop_name(live: LiveStack, owner: Identity) -> str:
+    """Return the name in `workloads.stop`: a sweep, a run id, or `namespace/name` of an object of another owner."""
     for launch in live.launches:
         if (launch.kind, launch.namespace, launch.name) == owner:
             return launch.sweep.name if launch.sweep else launch.run_id

@@ -1,4 +1,4 @@
-"""How a context of the kubeconfig reaches its cluster: the fields that Trainstack uses, validated."""
+"""The validated fields of a kubeconfig's context, cluster and user that Trainstack uses."""
 
 import base64
 from collections.abc import Mapping
@@ -15,12 +15,14 @@ Model = TypeVar("Model", bound="_Entry")
 
 
 class _Entry(BaseModel):
+    """An entry of the kubeconfig. Unknown fields are ignored."""
+
     model_config = ConfigDict(frozen=True, strict=True)
 
     @model_validator(mode="before")
     @classmethod
     def _without_null(cls, value: Any) -> Any:
-        """Leave out null, which kubectl writes for fields that are not set."""
+        """Drop nulls, which kubectl writes for fields that are not set."""
         return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
 
 
@@ -43,7 +45,7 @@ class Variable(_Entry):
 
 
 class Plugin(_Entry):
-    """A program that prints a credential: a user's `exec`."""
+    """A user's `exec`: a program that prints a credential."""
 
     api_version: str = Field(alias="apiVersion")
     command: str
@@ -55,7 +57,7 @@ class Plugin(_Entry):
 
 
 class AuthProvider(_Entry):
-    """A login that clients once had built in, of which OpenID Connect remains."""
+    """A login method that is built into clients. Only OpenID Connect is still supported."""
 
     name: str
     config: dict[str, str] = {}
@@ -81,13 +83,13 @@ class Access:
     """A context's cluster and user."""
 
     context: str | None
-    """As the environment names it; None: the current one."""
+    """The context in the settings; None: the kubeconfig's current one."""
     name: str
-    """The context's name."""
+    """The context's name in the kubeconfig."""
     cluster: Cluster
     user: User
     cluster_entry: Mapping[str, Any]
-    """The cluster as in the kubeconfig."""
+    """The cluster's raw entry, for plugins and kr8s."""
 
     @property
     def described(self) -> str:
@@ -95,16 +97,16 @@ class Access:
         return f"context {self.name}, {self.cluster.server} ({kubeconfig.shown_path()})"
 
     def unusable(self, reason: str) -> PermanentError:
-        """Return the error of a field that cannot be used."""
+        """Return the error of a kubeconfig that cannot be used for this `reason`."""
         return unusable(self.context, reason)
 
     def authority(self) -> str:
-        """Return the CA's certificate in PEM, "" without one. Raises PermanentError."""
+        """Return the CA's certificate in PEM, or "" without one. Raises PermanentError."""
         return self.pem("certificate-authority", self.cluster.authority, self.cluster.authority_data)
 
     def pem(self, field: str, file: str, data: str) -> str:
-        """Return a certificate or a key, from its data or else its file. Raises PermanentError."""
-        # Comments between certificates may have any encoding: each byte becomes one character.
+        """Return a certificate or a key in PEM from its data, or else from its file. Raises PermanentError."""
+        # Comments between certificates may have any encoding. Latin-1 maps each byte to one character.
         if not data:
             return self.text(field, file, encoding="latin-1") if file else ""
         if "-----" in data:
@@ -118,7 +120,7 @@ class Access:
         """Return the content of a file that the kubeconfig names. Raises PermanentError."""
         try:
             if not Path(file).is_file() and Path(file).exists():
-                # A read of a FIFO or a terminal would wait.
+                # A read of a FIFO or a terminal would block.
                 raise self.unusable(f"{field}: {file} is not a file")
             return Path(file).read_text(encoding=encoding)
         except OSError as error:
@@ -162,7 +164,7 @@ def _validated(model: type[Model], entry: Mapping[str, Any], what: str, context:
     try:
         return model.model_validate(entry)
     except ValidationError as error:
-        # Without the values, which may be secrets.
+        # The message does not contain the values, which may be secrets.
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         raise unusable(context, f"{what}: {place}: {first['msg']}") from None

@@ -1,4 +1,4 @@
-"""Reads of the objects that an admission depends on: Kueue's objects, Workloads, nodes."""
+"""Reads of the objects that an admission depends on: Kueue's objects, Workloads, nodes and priority classes."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ CLUSTER_WIDE: Mapping[str, str] = {
     "RuntimeClass": "node.k8s.io/v1",
     "WorkloadPriorityClass": queues.API_VERSION,
 }
-"""The API versions of cluster-scoped kinds, which are not read under a tenant's profile."""
+"""The API versions of cluster-scoped kinds. A tenant's profile has no right to read them."""
 TOPOLOGY = {"Topology": queues.API_VERSION}
-"""Read as the kinds in CLUSTER_WIDE, if a flavor has a Topology."""
+"""A further kind of CLUSTER_WIDE, which is read only if a flavor has a Topology."""
 NAMESPACED: Mapping[str, str] = {
     "LimitRange": "v1",
     "LocalQueue": queues.API_VERSION,
@@ -34,14 +34,14 @@ NAMESPACED: Mapping[str, str] = {
 }
 """The API versions of namespaced kinds."""
 _BOUND = f"&fieldSelector={quote('spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed')}"
-"""Pods that use the resources of a node."""
+"""The field selector of pods that use the resources of a node."""
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 
 
 async def read_lists(api: Api, settings: Settings) -> Lists:
     """Return the objects that an admission depends on, by kind; None for a kind that was not read.
 
-    Under a tenant's profile, only its namespaces are read.
+    For a tenant's profile, only namespaced kinds in its namespaces are read. Raises ClusterError.
     """
     kinds: dict[str, tuple[str, Sequence[str | None]]] = {
         kind: (version, run_namespaces(settings)) for kind, version in NAMESPACED.items()
@@ -57,9 +57,9 @@ def declares_topologies(settings: Settings) -> bool:
 
 
 async def read_topologies(api: Api, lists: Lists, settings: Settings) -> tuple[Lists, tuple[Body, ...] | None]:
-    """Return the lists with the Topologies, and the pods on nodes, if a flavor has a Topology.
+    """Return the objects with the Topologies added, and the pods on nodes, if a live or declared flavor has a Topology.
 
-    Otherwise, and under a tenant's profile, neither is read.
+    Otherwise, and for a tenant's profile, return the objects unchanged, and None. Raises ClusterError.
     """
     found = any((body.get("spec") or {}).get("topologyName") for body in lists.get("ResourceFlavor") or ())
     if settings.environment.profile != "owner" or not (found or declares_topologies(settings)):
@@ -71,14 +71,14 @@ async def read_topologies(api: Api, lists: Lists, settings: Settings) -> tuple[L
 
 
 def grows(deployments: Sequence[Body]) -> bool:
-    """Whether a node autoscaler is among the Deployments, so that the cluster may get other nodes."""
+    """Return whether a node autoscaler is among the Deployments. The cluster may then get other nodes."""
     return any(body["metadata"]["name"].startswith(_AUTOSCALERS) for body in deployments)
 
 
 async def _all(
     api: Api, kind: str, version: str, namespaces: Sequence[str | None], selector: str = ""
 ) -> tuple[Body, ...] | None:
-    """Return all objects of a kind; none if it is not served, None if the user may not read it."""
+    """Return all objects of a kind: () if it is not served, None if the user may not read it."""
     found: list[Body] = []
     for namespace in namespaces:
         path = paths.collection(version, kind, namespace)

@@ -1,7 +1,7 @@
-"""The answers of an API server: JSON of the form that its path has. Anything else is an error.
+"""Validation of an API server's responses: JSON of the shape that belongs to the path. Anything else is an error.
 
-What all objects have is checked, and the parts of a spec without which no command can go on. The other fields are the
-API server's to validate.
+The checks cover the metadata of all objects, and the parts of a spec that commands require. The API server validates
+the other fields.
 """
 
 import json
@@ -18,14 +18,14 @@ from trainstack.live.selectors import selects
 
 NOT_FOUND = 404
 _OF_OBJECTS = (403, NOT_FOUND, 405, 406, 410)
-"""Errors that concern the object or the list: forbidden, not served in this form, its next page expired."""
+"""Errors that concern the object or the list: forbidden, not found, not served in this form, next page expired."""
 
 _TEXTS = object()
-"""The shape of an object with any names, and texts as values."""
+"""The shape of a mapping whose values are strings."""
 _TIME = object()
-"""The shape of a text with a time."""
+"""The shape of a string with an RFC 3339 time."""
 Shape = Any
-"""A type, _TEXTS, _TIME, the fields of an object that are required, or a list with the shape of its items."""
+"""A type, _TEXTS, _TIME, a dict with the shapes of required fields, or a list with the shape of all items."""
 _LIST = (list, type(None))
 """The shape of a list that may be null."""
 _OPTIONAL_METADATA: Mapping[str, Shape] = {
@@ -48,7 +48,7 @@ _DISCOVERY = (
 """The shapes of `/apis`, of a group, `/apis/apps`, and of a version, `/apis/apps/v1`."""
 _VERSION = {"gitVersion": str}
 _SUMMARY = {"node": {"nodeName": str}, "pods": [{"podRef": {"uid": str}}]}
-"""Of a kubelet."""
+"""The shape of a kubelet's `stats/summary`."""
 _POD = {"containers": [{"name": str}]}
 _TEMPLATE = {"template": {"spec": _POD}}
 _SPECS: Mapping[str, Shape] = {
@@ -69,7 +69,7 @@ _SPECS: Mapping[str, Shape] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """The response to one request. `body` is {} for any status but 200 and 201."""
+    """A validated response. `body` is {} for any status other than 200 and 201."""
 
     status: int
     body: dict[str, Any]
@@ -80,26 +80,27 @@ class Answer:
 
     @property
     def object(self) -> dict[str, Any] | None:
-        """The object or list; {} if it does not exist, None if the user may not read it."""
+        """The object or list; {} if it does not exist, and None if the user may not read it."""
         return self.body if self.found or self.status == NOT_FOUND else None
 
     def items(self, api_version: str, kind: str) -> list[dict[str, Any]]:
-        """Return the objects of a list with their type: items have no type, or PartialObjectMetadata."""
+        """Return the items of a list with this type, since items have no type, or PartialObjectMetadata."""
         return [{**item, "apiVersion": api_version, "kind": kind} for item in self.body.get("items") or ()]
 
 
 class _ShapeError(Exception):
-    """What is wrong with an answer, as the end of a sentence about it."""
+    """A fault of a response. The message is a relative clause, such as `which is not JSON`."""
 
 
 def read_body(cluster: str, path: str, status: int, text: str, *, metadata_only: bool = False) -> dict[str, Any]:
-    """Return the body of an answer to a GET, without the fields of objects that are null, which means unset.
+    """Return the body of a response to a GET, without null fields of objects, since null means unset.
 
-    `cluster` names it in errors; `metadata_only`: objects have no spec. Raises UnexpectedAnswerError.
+    `cluster`: its description, for errors; `metadata_only`: objects have no spec. Raises UnexpectedAnswerError.
     """
     try:
         body = _decode(text)
         _check(body, path, metadata_only=metadata_only)
+        # A proxy may have dropped the query, and a teardown must not delete the objects of others.
         if "labelSelector" in path and "items" in body:
             body["items"] = [item for item in body["items"] if selects(path, item)]
     except _ShapeError as fault:
@@ -108,11 +109,11 @@ def read_body(cluster: str, path: str, status: int, text: str, *, metadata_only:
 
 
 def ensure_status(cluster: str, path: str, status: int, text: str) -> None:
-    """Raise UnexpectedAnswerError unless an API server answers a read or a review with this status.
+    """Raise UnexpectedAnswerError unless an API server sends this status and text in response to a read or a review.
 
-    A proxy that answers 404 would make every object absent.
+    Without the check, a proxy's 404 would mean that no object exists.
     """
-    # The answer for a group or a version that is not served is plain text.
+    # The API server's response for a group or a version that is not served is plain text.
     if text.strip() == "404 page not found":
         return
     if status not in _OF_OBJECTS:
@@ -124,7 +125,10 @@ def ensure_status(cluster: str, path: str, status: int, text: str) -> None:
 
 
 def read_written(cluster: str, verb: str, path: str, status: int, text: str) -> dict[str, Any]:
-    """Return the body of an answer to a write or a review: the object, of a DELETE a Status. Raises as `read_body`."""
+    """Return the body of a response to a write or a review: the object, or the Status of a DELETE.
+
+    Raises UnexpectedAnswerError.
+    """
     try:
         body = _decode(text)
         _expect(body, {"kind": str})
@@ -140,7 +144,7 @@ def _decode(text: str) -> dict[str, Any]:
     try:
         body = json.loads(text, parse_constant=_refuse_constant)
         if "\\ud" in text or "\\uD" in text:
-            # Half of a surrogate pair could not be printed.
+            # Half of a surrogate pair cannot be encoded, so it could not be printed.
             json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise _ShapeError("which is not JSON") from None
@@ -168,20 +172,20 @@ def _check(body: dict[str, Any], path: str, *, metadata_only: bool) -> None:
 
 
 def _parts(path: str) -> list[str]:
-    """Return the parts of a path after its root, as if the core had a name: `/api/v1` is like `/apis/apps/v1`."""
+    """Return the parts of a path after its root. The core API has the group "": `/api/v1` is like `/apis/apps/v1`."""
     root, *parts = (part for part in path.partition("?")[0].split("/") if part)
     return ["", *parts] if root == "api" else parts
 
 
 def _resource(path: str) -> list[str]:
-    """Return the plural of a path of objects, and the names after it."""
+    """Return the plural in the path of a list or an object, and the names after it."""
     parts = _parts(path)[2:]
-    # Of a namespace's own object, the namespace is the name.
+    # In `/api/v1/namespaces/research`, the namespace is the object itself.
     return parts[2:] if parts[0] == "namespaces" and len(parts) > 2 else parts
 
 
 def _check_objects(body: dict[str, Any], kind: str | None, names: list[str], required: Shape) -> None:
-    """Check a list; or, with its name, an object; or a subresource, which may be a list."""
+    """Check a list (no names), an object (one name), or a subresource (more names), which may be a list."""
     if not names:
         _check_kind(body, f"{kind}List" if kind else None)
         _expect(body, {"items": _LIST})
@@ -191,7 +195,7 @@ def _check_objects(body: dict[str, Any], kind: str | None, names: list[str], req
     elif names[-2:] == ["stats", "summary"]:
         _expect(body, _SUMMARY)
     if "items" in body:
-        # An empty list of PartialObjectMetadata has null.
+        # An empty list of PartialObjectMetadata has null as `items`.
         body["items"] = body["items"] or []
         _expect(body["items"], [{"metadata": {"name": str}} if names else required], "items")
         for number, item in enumerate(body["items"]):
@@ -200,7 +204,7 @@ def _check_objects(body: dict[str, Any], kind: str | None, names: list[str], req
 
 
 def _check_kind(body: Mapping[str, Any], expected: str | None) -> None:
-    """Raise _ShapeError if an object has another kind than expected; None: the kind is unknown."""
+    """Raise _ShapeError unless an object has the expected kind, or no kind. None: any kind but Status is expected."""
     kind = body.get("kind")
     if kind is None or kind in (expected, "PartialObjectMetadata", "PartialObjectMetadataList"):
         return
@@ -225,7 +229,7 @@ def _check_fields(item: dict[str, Any], place: str = "") -> None:
 
 
 def _expect(value: Any, shape: Shape, place: str = "") -> None:
-    """Raise _ShapeError unless a value has a shape."""
+    """Raise _ShapeError unless a value has this shape."""
     if isinstance(shape, dict):
         _expect_type(value, dict, place)
         for name, inner in shape.items():

@@ -1,4 +1,4 @@
-"""A connection to an API server: requests whose credentials are renewed, and one kind of error for all failures."""
+"""A client of one API server, which renews credentials and raises ClusterError for every failure of a request."""
 
 import asyncio
 import ssl
@@ -30,16 +30,17 @@ from trainstack.live.errors import (
 )
 
 _TIMEOUT_SECONDS = 10
+"""The timeout of a connection, and of one read of a response."""
 _BUSY_SECONDS = 10
-"""How long a request is repeated that the API server refuses because it has too many (429)."""
+"""How long a request is repeated while the API server has too many requests (429)."""
 _COMPLETE_SECONDS = 300
-"""The deadline of a complete answer; the timeout is that of one read, and a broken server may send single bytes."""
+"""The deadline of a complete response. A broken server may send single bytes, none of which exceeds the timeout."""
 _VERSION = "/version/"
 _SUCCESSES = (httpx.codes.OK, httpx.codes.CREATED, httpx.codes.ACCEPTED)
 _DIGITS = 6
-"""Of a delay that could be waited for."""
+"""The number of digits from which a Retry-After header is ignored: such a delay is longer than a day."""
 _FAILING = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError)
-"""Raised while a request is sent or its answer is received."""
+"""The errors of sending a request or receiving its response."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,18 @@ class Reply:
 
 
 class Api:
-    """A connection to the API server of a context, for one event loop. Methods raise ClusterError."""
+    """A client of a context's API server, for one event loop. Methods raise ClusterError."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
         self.timeout: float = _TIMEOUT_SECONDS
-        """Of one read of an answer, in seconds."""
+        """The timeout of one read of a response, in seconds."""
         self.version = ""
         """The server's version, `v1.34.2`."""
         self._credentials = Credentials(access)
         self._client: httpx.AsyncClient | None = None
         self._client_pair = ("", "")
-        """The certificate and the key of the client."""
+        """The certificate and the key of `_client`."""
         self._opening = asyncio.Lock()
 
     @property
@@ -71,7 +72,7 @@ class Api:
         return self.access.described
 
     async def open(self) -> None:
-        """Read the server's version."""
+        """Connect, and read the server's version."""
         reply = await self.exchange("GET", _VERSION)
         if reply.status == httpx.codes.FORBIDDEN:
             ensure_status(self.described, _VERSION, reply.status, reply.text)
@@ -93,7 +94,8 @@ class Api:
     ) -> Reply:
         """Send a request to an absolute API path, which may have a query, and return its complete response.
 
-        It is repeated while the server has too many requests. Every status of an API server but 401 is a response.
+        The request is repeated for up to `busy_seconds` while the server has too many requests. Any status of an API
+        server other than 401 is returned; a response that no API server sends raises UnexpectedAnswerError.
         """
         end = time.monotonic() + busy_seconds
         while True:
@@ -122,10 +124,10 @@ class Api:
         read_timeout: httpx.Timeout | None = None,
         deadline_seconds: float | None = None,
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request, whose response is read in the block; if it is a 401, once more with renewed credentials.
+        """Send a request, and yield its response; after a 401, repeat it once with renewed credentials.
 
-        Errors of the connection in the block become ClusterErrors. `read_timeout`: of one read; `deadline_seconds`: of
-        the block.
+        The block reads the response, and errors of the connection in it become ClusterErrors. `read_timeout`: the
+        timeouts, instead of `self.timeout`; `deadline_seconds`: the deadline of the block.
         """
         options = {"content": content, "timeout": read_timeout or self.timeout, "follow_redirects": verb == "GET"}
 
@@ -167,7 +169,7 @@ class Api:
             raise unreachable(self.described, error) from error
 
     async def _client_with(self, credential: Credential) -> httpx.AsyncClient:
-        """Return the client with the credential's certificate."""
+        """Return the HTTP client with the credential's certificate. A changed certificate requires a new client."""
         pair = (credential.certificate, credential.key)
         async with self._opening:
             if self._client is None or pair != self._client_pair:
@@ -188,9 +190,10 @@ class Api:
             raise unconnectable(self.described, error) from error
 
     def _kubeconfig(self, credential: Credential, files: ExitStack) -> dict[str, Any]:
-        """Return a kubeconfig whose certificates are in `files`, for kr8s, which would write data to the disk.
+        """Return a kubeconfig for kr8s, whose certificates are files that `files` deletes.
 
-        Its plugin and its token are not kr8s's to use.
+        kr8s would write certificates in data fields to the disk. The plugin and the token are left out, since this
+        class, not kr8s, sends them.
         """
 
         def path(pem: str) -> str:
@@ -224,14 +227,14 @@ class Api:
 
 
 def _retry_after_seconds(response: httpx.Response) -> float | None:
-    """Return the delay of a 429, which the API server also sends while it sets up the storage of a new CRD."""
+    """Return the delay of a 429, or None. The API server also sends a 429 while it sets up the storage of a new CRD."""
     delay = response.headers.get("Retry-After", "")
     is_delay = response.status_code == httpx.codes.TOO_MANY_REQUESTS and delay.isdecimal() and len(delay) < _DIGITS
     return max(int(delay), 0.1) if is_delay else None
 
 
 def _fault(response: httpx.Response, text: str) -> str:
-    """Return why no API server can have sent a response; "" if one can."""
+    """Return why no API server can have sent this response, as a relative clause, or ""."""
     status = response.status_code
     first = response.history[0] if response.history else response
     if first.url.path.rstrip("/") != response.url.path.rstrip("/"):

@@ -1,4 +1,4 @@
-"""Concurrent reads of a live cluster. This module does not write."""
+"""Concurrent reads of a cluster, through one client for each context. This module does not write."""
 
 import asyncio
 import json
@@ -50,11 +50,11 @@ T = TypeVar("T")
 
 FORBIDDEN = 403
 PAGE = 500
-"""The `limit` of lists that may have thousands of objects."""
+"""The `limit` of lists that may have thousands of objects: the number of items in one page."""
 CONCURRENCY = 16
-"""Requests at once."""
+"""The maximum number of concurrent requests."""
 _shared: ContextVar["SharedClients | None"] = ContextVar("_shared", default=None)
-"""The clients of the block of `shared_clients`, or of the event loop that runs."""
+"""The clients of the current `shared_clients` block, or of the running event loop."""
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
@@ -67,7 +67,7 @@ def read(
     Args:
         paths: absolute API paths, `/api/v1/namespaces/research`.
         context: the kubeconfig's context; None: its current one.
-        metadata_only: read only the metadata of single objects; a CRD has 200 KB otherwise.
+        metadata_only: read only the metadata of single objects. A whole CRD has up to 200 KB.
         metadata_of_items: read only the metadata of the items of lists.
 
     Raises:
@@ -86,9 +86,9 @@ def read(
 def read_lists(
     paths: Sequence[str], context: str | None, *, metadata_of_items: bool = False, managed_fields: bool = True
 ) -> dict[str, Answer]:
-    """GET all pages of lists, whose paths set a `limit`; the keywords are those of `get_list`.
+    """GET all pages of lists and return the merged lists by path.
 
-    Raises ClusterError as `read` does.
+    The paths set a `limit`; the keywords are those of `get_list`. Raises ClusterError as `read` does.
     """
 
     async def work() -> dict[str, Answer]:
@@ -104,7 +104,7 @@ def read_lists(
 
 
 def read_text(path: str, context: str | None) -> str:
-    """GET text, such as a pod's log; empty unless the status is 200. Raises ClusterError as `read` does."""
+    """GET text, such as a pod's log; return "" unless the status is 200. Raises ClusterError as `read` does."""
 
     async def work() -> str:
         status, text = await get_text(await connect(context), path)
@@ -114,14 +114,15 @@ def read_text(path: str, context: str | None) -> str:
 
 
 def read_server_time(context: str | None) -> datetime | None:
-    """Return the API server's time, to the second, or None if its answer has none. Raises ClusterError as `read` does.
+    """Return the API server's time, to the second, or None if the response has none.
 
-    What the API server stores has times of its clock, from which the user's may differ.
+    Timestamps of stored objects are from the API server's clock, which may differ from the user's. Raises
+    ClusterError as `read` does.
     """
 
     async def work() -> str:
         api = await connect(context)
-        # Every response has the time. This path needs no right, and its response is short.
+        # Every response has a Date header. This path requires no right, and its response is short.
         async with api.request("GET", "/apis/batch") as response:
             return str(response.headers.get("Date", ""))
 
@@ -137,9 +138,10 @@ def reach(context: str | None) -> None:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run in another thread's event loop: the caller, for example the engine's language host, may have a running one.
+    """Run a coroutine in another thread's event loop, and return its result.
 
-    The loop is a new one, or that of `shared_clients`.
+    The caller, for example Pulumi's language host, may have a running loop of its own. The other loop is a new one, or
+    the loop of `shared_clients`.
     """
     if (shared := _shared.get()) is not None:
         return shared.run(coroutine)
@@ -148,7 +150,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class SharedClients:
-    """One client for each context, and the event loop of their requests, which any thread may send."""
+    """One client for each context, and the event loop of their requests. Any thread may send requests."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -158,7 +160,7 @@ class SharedClients:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run requests, whose calls of `connect` return the shared clients."""
+        """Run requests in the shared event loop, where `connect` returns the shared clients."""
 
         async def work() -> T:
             _shared.set(self)
@@ -172,13 +174,14 @@ class SharedClients:
         self._thread.join()
 
     async def client(self, context: str | None) -> Api:
-        """Return the client. Raises ClusterError as `read` does."""
+        """Return the client of a context. Raises ClusterError as `read` does."""
         connecting = self._connecting.get(context)
         if connecting is None:
             connecting = self._connecting[context] = asyncio.ensure_future(_connect(context))
         try:
             return await connecting
         except Exception:
+            # The next call connects again, instead of raising an error that may be outdated.
             self._connecting.pop(context, None)
             raise
 
@@ -200,7 +203,7 @@ def shared_clients() -> Iterator[None]:
 
 
 async def connect(context: str | None) -> Api:
-    """Return a client for the cluster of the kubeconfig as this process first read it."""
+    """Return a client for a context of the kubeconfig, as this process first read the file."""
     shared = _shared.get()
     return await (_connect(context) if shared is None else shared.client(context))
 
@@ -226,9 +229,9 @@ async def get_all(
 
 
 async def get_available(api: Api, paths: Iterable[str]) -> dict[str, Answer]:
-    """GET all paths; leave out those whose servers (an aggregated API, a kubelet) are not available.
+    """GET all paths; leave out those whose server (an aggregated API, a kubelet) is not available.
 
-    Raises the other ClusterErrors: a teardown must not take a broken answer for one without objects.
+    Raises the other ClusterErrors, since a teardown must not treat a broken response as an empty list.
     """
     found: dict[str, Answer] = {}
     limit = asyncio.Semaphore(CONCURRENCY)
@@ -254,13 +257,13 @@ async def get(api: Api, path: str, *, metadata_only: bool = False, metadata_of_i
 
 
 async def get_list(api: Api, path: str, *, metadata_of_items: bool = False, managed_fields: bool = True) -> Answer:
-    """GET all pages of a list, whose path sets a `limit`; the first refused page is the result.
+    """GET all pages of a list, whose path sets a `limit`. If a page is refused, return its response.
 
     Args:
         api: the client.
         path: the list's path.
-        metadata_of_items: as of `read`.
-        managed_fields: keep `metadata.managedFields`, which take half of the memory of a list.
+        metadata_of_items: read only the metadata of the items.
+        managed_fields: keep `metadata.managedFields`, which take half of a list's memory.
 
     """
     page, items = path, []
@@ -280,13 +283,13 @@ async def get_list(api: Api, path: str, *, metadata_of_items: bool = False, mana
 
 
 async def get_text(api: Api, path: str) -> tuple[int, str]:
-    """GET text, such as a pod's log, with the response's status."""
+    """GET text, such as a pod's log; return the status and the text."""
     reply = await _exchange(api, "GET", path, "text/plain, application/json")
     return reply.status, reply.text
 
 
 async def post(api: Api, path: str, body: Mapping[str, Any]) -> Answer:
-    """POST a review, which the API server answers but does not store."""
+    """POST a review, which the API server evaluates but does not store."""
     reply = await _exchange(api, "POST", path, "application/json", json.dumps(body))
     if reply.status >= httpx.codes.BAD_REQUEST:
         ensure_status(api.described, path, reply.status, reply.text)

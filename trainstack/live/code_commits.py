@@ -1,4 +1,4 @@
-"""The commits of the branches and tags of `code`: `git ls-remote` with the user's own git and credentials."""
+"""The commits of the branches and tags in `code` sections, from `git ls-remote` with the user's credentials."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.code import Code
 
 TIMEOUT_SECONDS = 30.0
-"""For all branches and tags of one repository."""
+"""The timeout of one `git ls-remote`, which reads all branches and tags of a repository."""
 
 _PARALLEL = 8
 _LINE = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(\S+)")
@@ -26,7 +26,7 @@ _GENERAL = (
     "Please make sure you have the correct access rights",
     "and the repository exists.",
 )
-"""Lines that git prints after any message of ssh."""
+"""Lines that git prints after any error message of ssh, without further information."""
 
 
 class GitError(TrainstackError):
@@ -34,7 +34,7 @@ class GitError(TrainstackError):
 
 
 def revisions(settings: Settings) -> dict[str, tuple[str, Code]]:
-    """The branches and tags by the key of their pin, with the first setting that names each."""
+    """Return the path and the `code` of the first setting that names each branch or tag, by the key of its pin."""
     found: dict[str, tuple[str, Code]] = {}
     for path, key, code in named_code(settings):
         found.setdefault(key, (path, code))
@@ -42,7 +42,7 @@ def revisions(settings: Settings) -> dict[str, tuple[str, Code]]:
 
 
 def resolve(settings: Settings, folder: Path) -> dict[str, str]:
-    """The commit of each branch and tag, by the key of its pin; each repository is read once, with git in `folder`.
+    """Return the commit of each branch and tag, by the key of its pin. Read each repository once, with git in `folder`.
 
     Raises GitError with a line for each branch or tag that cannot be resolved.
     """
@@ -70,9 +70,10 @@ def resolve(settings: Settings, folder: Path) -> dict[str, str]:
 
 
 def ls_remote(address: str, names: Collection[str], folder: Path) -> dict[str, str]:
-    """The objects of the branches and tags with these names, by ref; `refs/tags/<name>^{}` has a tag's commit.
+    """Return the objects of the branches and tags with these names, by ref.
 
-    git runs in `folder`, whose configuration applies, and never prompts. Raises GitError.
+    The object of `refs/tags/<name>^{}` is the commit of an annotated tag. git runs in `folder`, so that its
+    configuration applies, and never prompts. Raises GitError.
     """
     patterns = [ref for name in names for ref in _refs(name)]
     code, stdout, stderr = _run(["git", "ls-remote", "--", address, *patterns], folder, _environment(folder))
@@ -102,12 +103,15 @@ def _commit(code: Code, refs: Mapping[str, str] | GitError) -> str:
 
 
 def _refs(name: str) -> tuple[str, str, str]:
-    """The refs of the branch, the tag, and an annotated tag's commit. Names contain no pattern characters."""
+    """Return the refs of the branch, of the tag, and of an annotated tag's commit.
+
+    They serve as patterns of `git ls-remote`: names contain no pattern characters.
+    """
     return f"refs/heads/{name}", f"refs/tags/{name}", f"refs/tags/{name}^{{}}"
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The user's variables, without any prompts."""
+    """Return the user's environment variables, with all prompts disabled."""
     own = os.environ.get("GIT_SSH_COMMAND") or _run(["git", "config", "core.sshCommand"], folder, os.environ)[1].strip()
     ssh = own or shlex.quote(os.environ.get("GIT_SSH") or "ssh")
     return {
@@ -148,7 +152,7 @@ def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> tu
 
 
 def _reason(stderr: str) -> str:
-    """The last specific line of git's messages, which do not contain the credentials of addresses."""
+    """Return the last specific line of git's messages. git removes credentials from the addresses in them."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     specific = [line for line in lines if line not in _GENERAL] or lines
     return printable(specific[-1]) if specific else ""

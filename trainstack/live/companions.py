@@ -1,4 +1,4 @@
-"""The objects that live launches refer to: a TrainJob's runtime, which has the volumes of its pods."""
+"""Objects that live launches refer to: a TrainJob's TrainingRuntime, which defines the volumes of its pods."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,11 +11,12 @@ Body = Mapping[str, Any]
 
 
 def companion_paths(bodies: Iterable[Body]) -> list[str]:
+    """Return the API paths of the companions of launches."""
     return [path for body in bodies if (path := _path(body))]
 
 
 def companions(body: Body, answers: Mapping[str, Answer]) -> list[Body]:
-    """Return the launch's companions in the responses; none if they do not exist or the user may not read them."""
+    """Return the launch's companions from the responses; [] if they do not exist or the user may not read them."""
     path = _path(body)
     return [answers[path].body] if path and answers[path].found else []
 

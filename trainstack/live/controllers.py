@@ -1,9 +1,9 @@
-"""The controllers of operators on a cluster: Deployments, and pods of any other owner.
+"""The controllers of a cluster's operators: Deployments, and pods with other owners.
 
 Releases and charts install a controller as a Deployment, but distributions may not: Charmed Kubeflow runs the training
 operator in a StatefulSet, whose pod `training-operator-0` has a second container and none of the release's labels. Only
 pods with a controller's label are listed, since a shared cluster has thousands of others. A list of StatefulSets would
-need a further right, and would not have owners of other kinds.
+require a further right, and would miss owners of other kinds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,18 @@ _SELECTORS = (
     "control-plane in (controller-manager,kubeflow-training-operator)",
     "app.kubernetes.io/name in (jobset,kubeflow-trainer,kueue,trainer,training-operator)",
 )
-"""Labels of controllers' pods in releases, charts and charms. A selector cannot express a disjunction."""
+"""Labels of controllers' pods in releases, charts and charms, one list each: a selector cannot express `or`."""
 PODS = tuple(f"{paths.collection('v1', 'Pod', None)}?labelSelector={quote(selector)}" for selector in _SELECTORS)
 LISTS = (DEPLOYMENTS, *PODS)
 
 
 @dataclass(frozen=True)
 class Controller:
+    """A running controller of an operator."""
+
     kind: Literal["Deployment", "Pod"]
     body: Body
-    """The Deployment; else a pod, preferably a ready one."""
+    """The Deployment, or else a pod, preferably a ready one."""
     container: Body
     """The controller's container: a proxy or a supervisor may run in the same pod."""
     pods: tuple[Body, ...] = ()
@@ -54,13 +56,15 @@ class Controller:
 
 @dataclass(frozen=True)
 class Controllers:
+    """The objects of a cluster among which controllers are found."""
+
     deployments: tuple[Body, ...]
     """All Deployments of the cluster."""
     pods: tuple[Body, ...]
     """The pods with a label of `_SELECTORS`."""
 
     def find(self, facts: OperatorFacts) -> Controller | None:
-        """Find an operator's Deployment, preferably by name, else its pods, in any namespace."""
+        """Return an operator's Deployment, preferably by name, or else its pods, from any namespace; or None."""
         for body in sorted(self.deployments, key=lambda body: body["metadata"]["name"] not in facts.names):
             name, containers = body["metadata"]["name"], body["spec"]["template"]["spec"]["containers"]
             if container := _container(facts, _labels(body), containers, by_name=name in facts.names):
@@ -72,12 +76,12 @@ class Controllers:
 
 
 def controllers(answers: Mapping[str, Answer]) -> Controllers | None:
-    """Return the objects of LISTS, or None if the user may not read one of the lists."""
+    """Return the objects of CONTROLLER_LISTS, or None if the user may not read one of the lists."""
     lists = [answers[path] for path in LISTS]
     if any(not answer.found and answer.status != NOT_FOUND for answer in lists):
         return None
     deployments, *pods = ([*answer.body.get("items", ())] for answer in lists)
-    # A pod may have both labels.
+    # A pod that has both labels is in both lists.
     distinct = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for found in pods for pod in found}
     return Controllers(tuple(deployments), tuple(distinct.values()))
 
@@ -91,7 +95,10 @@ def split_image(image: str) -> tuple[str, str]:
 def _container(
     facts: OperatorFacts, labels: Mapping[str, str], containers: Sequence[Body], *, by_name: bool = False
 ) -> Body | None:
-    """Return the controller's container; the main one if only the labels or `by_name` identify the controller."""
+    """Return the controller's container, or None if the object is not of this controller.
+
+    The main container is returned if only the labels or the object's name (`by_name`) identify the controller.
+    """
     for container in containers:
         if split_image(container["image"])[0] in facts.images or container["name"] in facts.names:
             return container
@@ -105,7 +112,7 @@ def _labels(body: Body) -> Mapping[str, str]:
 
 
 def _may_serve(pod: Body) -> bool:
-    """Whether a pod does not belong to a Deployment, and has neither ended nor is terminating."""
+    """Return whether a pod belongs to no Deployment, has not ended and is not terminating."""
     metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
     of_deployment = any(owner["kind"] == "ReplicaSet" for owner in metadata.get("ownerReferences") or ())
     return not of_deployment and "deletionTimestamp" not in metadata and phase not in ("Succeeded", "Failed")

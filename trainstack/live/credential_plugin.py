@@ -1,4 +1,4 @@
-"""Credential plugins of kubeconfigs (`exec`), such as `aws eks get-token`: run as kubectl runs them.
+"""Credential plugins of kubeconfigs (`exec`), such as `aws eks get-token`, run in the same way as by kubectl.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 """
@@ -24,16 +24,16 @@ from trainstack.live.errors import PermanentError, beginning, end, login
 
 _API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _SECONDS = 60
-"""The deadline of a plugin that cannot ask its user."""
+"""The deadline of a plugin without a terminal."""
 _LOGIN_SECONDS = 300
-"""The deadline of a plugin that may wait for its user's login."""
+"""The deadline of a plugin with a terminal, which may wait for the user's login."""
 _ENDING_SECONDS = 2
-"""How long a plugin may take to end after a signal."""
+"""The time that a plugin has to end after SIGTERM, before it is killed."""
 _POLL_SECONDS = 0.05
 _MAX_BYTES = 1 << 20
-"""Of a plugin's output; a credential has a few kilobytes."""
+"""The limit of a plugin's output. A credential has a few kilobytes."""
 _CLUSTER_CONFIG = "client.authentication.k8s.io/exec"
-"""The extension of a cluster that plugins get as the cluster's `config`."""
+"""The name of the cluster's extension that plugins receive as the cluster's `config`."""
 _SECRET_OPTION = re.compile(r"-.*(secret|password|passwd|token)", re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r".*(SECRET|PASSWORD|PASSWD|TOKEN|KEY)", re.IGNORECASE)
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
@@ -41,7 +41,7 @@ _HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
 
 @dataclass(frozen=True)
 class Credential:
-    """What authenticates requests; empty: nothing of this kind."""
+    """A bearer token, a client certificate with its key, or both; "" for what is absent."""
 
     token: str = field(default="", repr=False)
     certificate: str = field(default="", repr=False)
@@ -51,7 +51,7 @@ class Credential:
 
 
 class PluginError(PermanentError):
-    """A credential plugin gives no credential. The message has its command and its error output."""
+    """A credential plugin returned no credential. The message contains its command and its error output."""
 
     def __init__(self, access: Access, plugin: Plugin, reason: str, remedy: str = "") -> None:
         command = command_line(plugin)
@@ -63,7 +63,7 @@ class _OutputError(Exception):
 
 
 def command_line(plugin: Plugin) -> str:
-    """Return the command with its variables, for a shell, without the values of secrets."""
+    """Return the plugin's variables and command for a shell, with `***` in the place of secrets."""
     words = [f"{one.name}={'***' if _SECRET_VARIABLE.fullmatch(one.name) else one.value}" for one in plugin.env]
     words.append(plugin.command)
     hidden = False
@@ -77,7 +77,7 @@ def command_line(plugin: Plugin) -> str:
 
 
 def is_header_value(token: str) -> bool:
-    """Whether a request can carry a token."""
+    """Return whether a token is valid in an HTTP header."""
     return _HEADER_VALUE.fullmatch(token) is not None
 
 
@@ -131,8 +131,10 @@ def _environment(access: Access, plugin: Plugin, *, interactive: bool) -> dict[s
 
 @dataclass(frozen=True)
 class _Result:
+    """The exit code and the output of a plugin."""
+
     code: int | None
-    """None: it did not end in time."""
+    """None: the plugin did not end in time."""
     output: bytes
     errors: str
 
@@ -158,7 +160,7 @@ def _run(plugin: Plugin, environment: Mapping[str, str], *, interactive: bool) -
 
 
 def _read(process: subprocess.Popen[bytes], seconds: float, *, show_errors: bool) -> tuple[bytes, bytes]:
-    """Return what the process prints until it ends or the time is up."""
+    """Return stdout and stderr of a process until it ends, `seconds` have passed, or its output is too long."""
     output, errors = bytearray(), bytearray()
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:
@@ -174,11 +176,11 @@ def _read(process: subprocess.Popen[bytes], seconds: float, *, show_errors: bool
                 if not piece:
                     selector.unregister(key.fileobj)
                 elif key.data is errors and show_errors:
-                    # The plugin may say how to log in.
+                    # The plugin may print how to log in, and wait for it.
                     sys.stderr.buffer.write(piece)
                     sys.stderr.buffer.flush()
                 del errors[:-_MAX_BYTES]
-            # A program that the plugin started may keep the pipes open.
+            # A program that the plugin started may keep the pipes open after the plugin has ended.
             if ended and not ready:
                 break
     with suppress(subprocess.TimeoutExpired):
@@ -196,7 +198,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _credential(result: _Result, plugin: Plugin) -> Credential:
-    """Read a plugin's output, with the rules of client-go. Messages have none of it, since it may be a secret."""
+    """Parse a plugin's output by the rules of client-go. Raises _OutputError.
+
+    Messages contain only fields that cannot be secrets.
+    """
     if len(result.output) > _MAX_BYTES:
         raise _OutputError(f"printed more than {_MAX_BYTES} bytes")
     if result.code is None:

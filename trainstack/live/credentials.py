@@ -1,4 +1,4 @@
-"""The credentials of requests: kept until they expire, then renewed, once for all connections of a process."""
+"""The credentials of requests, which are cached until they expire, and renewed once for all clients of a process."""
 
 import asyncio
 import threading
@@ -11,14 +11,14 @@ from trainstack.live.credential_plugin import Credential, is_header_value, run_p
 from trainstack.live.errors import PermanentError
 
 _MARGIN_SECONDS = 10
-"""How long before its expiry a credential is renewed."""
+"""The time before its expiry at which a credential is renewed."""
 _LEAST_SECONDS = 10
-"""How long a credential is kept at least: one that has expired by this machine's clock may still be accepted."""
+"""The minimum time in the cache. A credential that is expired by this machine's clock may still be accepted."""
 _REFUSED_SECONDS = 60
-"""How long refusals renew no credential after a new one was refused too."""
+"""The pause after the server refused a new credential too, in which further refusals cause no renewal."""
 _keeping = threading.Lock()
 _kept: dict[str, "_KeptCredential"] = {}
-"""By plugin and its input."""
+"""The cached credentials, by plugin and its input."""
 
 
 class Credentials:
@@ -37,14 +37,14 @@ class Credentials:
         self._pair = ("", "") if user.plugin else self._read_pair()
 
     async def current(self) -> Credential:
-        """Return the credential for a request."""
+        """Return the credential for a request. Run the plugin if the cached one has expired."""
         if self._run_plugin is None:
             return Credential(self._read_token(), *self._pair)
         unexpired = self._kept.unexpired()
         return unexpired if unexpired is not None else await asyncio.to_thread(self._kept.renew, self._run_plugin)
 
     async def replacement(self, refused: Credential) -> Credential:
-        """Return the credential to use after a refusal: the refused one if there is no other."""
+        """Return a new credential after the server refused one; the refused one if there is no other."""
         if self._run_plugin is None:
             # Another program may have renewed the files.
             self._pair = self._read_pair()
@@ -52,14 +52,14 @@ class Credentials:
         return await asyncio.to_thread(self._kept.renew, self._run_plugin, refused)
 
     def refuse_replacement(self) -> None:
-        """Note that the replacement was refused too."""
+        """Record that the server refused the replacement too, to pause renewals."""
         self._kept.refuse_replacement()
 
     def _read_token(self) -> str:
         access, user = self._access, self._access.user
         name, token = "its token", user.token
         if user.token_file:
-            # As in kubectl, the file precedes a token.
+            # As in kubectl, a file has precedence over a token.
             name, token = f"the token in {user.token_file}", access.text("tokenFile", user.token_file).strip()
             if not token:
                 raise access.unusable(f"tokenFile {user.token_file} is empty")
@@ -83,24 +83,27 @@ class Credentials:
 
 
 class _KeptCredential:
-    """The last credential of a plugin, which any thread may ask for."""
+    """The last credential of a plugin, shared by all threads."""
 
     def __init__(self) -> None:
         self._running = threading.Lock()
         self._last: tuple[Credential, float] | None = None
-        """The credential, and the time from which on it is renewed."""
+        """The credential, and the time, in seconds since 1970, from which it is renewed."""
         self._failure: tuple[float, PermanentError] | None = None
-        """The end of the last run that failed, and its error."""
+        """The monotonic time at which the last run failed, and its error."""
         self._pointless_until = 0.0
 
     def unexpired(self) -> Credential | None:
-        """Return the credential unless it has to be renewed."""
+        """Return the credential, or None if it has to be renewed."""
         return self._last[0] if self._last is not None and time.time() < self._last[1] else None
 
     def renew(self, run: Callable[[], Credential], refused: Credential | None = None) -> Credential:
-        """Return an unexpired credential, after a refusal another one if there is one."""
+        """Return an unexpired credential, by default the cached one; after a refusal, a new one if the plugin has one.
+
+        Raises PermanentError if the plugin fails.
+        """
         asked_at = time.monotonic()
-        # Threads that ask meanwhile wait for this run, and share its result.
+        # Other threads wait for this run of the plugin, and share its credential or its error.
         with self._running:
             unexpired = self.unexpired()
             if unexpired is not None and unexpired != refused:
@@ -121,7 +124,7 @@ class _KeptCredential:
             return credential
 
     def refuse_replacement(self) -> None:
-        """Run the plugin for no refusal for a while: it gives nothing better."""
+        """Pause renewals after refusals, since the plugin has no better credential."""
         self._pointless_until = time.monotonic() + _REFUSED_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""Modules that libraries import for features that Trainstack does not use."""
+"""Deferred imports of modules that libraries import for features that Trainstack does not use."""
 
 import sys
 from importlib import import_module
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class _Deferred(ModuleType):
-    """A placeholder for a module, which is imported when a name in it is first used.
+    """A placeholder that imports its module when a name in it is first used.
 
-    `importlib.util.LazyLoader` imports a module as soon as a second one has an import statement for it.
+    `importlib.util.LazyLoader` is no alternative: it imports a module at the second import statement for it.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -19,7 +19,7 @@ class _Deferred(ModuleType):
 
 
 def defer(*names: str) -> None:
-    """Defer the imports of modules by their full names, unless they are imported already."""
+    """Defer the imports of modules, given by their full names, unless they are imported already."""
     for name in names:
         if name not in sys.modules:
             sys.modules[name] = module = _Deferred(name)

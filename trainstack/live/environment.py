@@ -32,15 +32,15 @@ _LOCAL_PATH = "local-path-provisioner"
 
 
 def read_environment(settings: Settings, tried: Sequence[tuple[str, Body]]) -> Live:
-    """Read the cluster of an environment, and create objects in a dry run.
+    """Return the state of an environment's cluster, and the results of dry runs that create objects.
 
-    Under a tenant's profile, only its namespaces and READ_BY_TENANTS are read.
+    For a tenant's profile, only its namespaces and READ_BY_TENANTS are read.
 
     Args:
         settings: the environment.
-        tried: objects with the paths of their settings: the launches.
+        manifests_with_paths: the manifests of launches, each with the path of its setting.
 
-    Raises ClusterError if the cluster cannot be reached. Objects that the user may not read are unknown.
+    Raises ClusterError if the cluster cannot be reached. Objects that the user may not read count as unknown.
 
     """
     live = run(_read(settings))
@@ -91,7 +91,7 @@ def _lists(settings: Settings, *, owner: bool) -> dict[str, str]:
             found[f"{kind} {namespace}"] = paths.collection(version_of(kind), kind, namespace)
     for workload in workloads:
         kind, namespace = launched_as(workload), workload.namespace
-        # Only whether the kind is served matters.
+        # This list only shows whether the kind is served, so one item suffices.
         found[f"{kind} {namespace}"] = f"{paths.collection(launch_version(workload), kind, namespace)}?limit=1"
     return found
 
@@ -114,7 +114,7 @@ def _items(answer: Answer) -> tuple[Body, ...] | None:
 
 
 async def read_controllers(api: Api, settings: Settings) -> Controllers | None:
-    """Return the objects among which controllers are found; None if the user may not read them, and for a tenant."""
+    """Return the objects among which controllers are found; None for a tenant, or if the user may not read them."""
     if settings.environment.profile != "owner":
         return None
     return controllers(await get_all(api, LISTS))
@@ -123,7 +123,7 @@ async def read_controllers(api: Api, settings: Settings) -> Controllers | None:
 async def read_configuration(api: Api, found: Controllers | None) -> Body | None:
     """Return the running Kueue's Configuration, or None if it is not installed or was not read.
 
-    Feature gates of the manager's arguments, which Kueue accepts instead, are included.
+    It includes the feature gates in the manager's arguments, where Kueue accepts them too.
     """
     controller = found.find(OPERATORS["kueue"]) if found else None
     if controller is None:
@@ -138,7 +138,7 @@ async def read_configuration(api: Api, found: Controllers | None) -> Body | None
 
 
 async def _secrets(api: Api, settings: Settings) -> dict[tuple[str, str], bool | None]:
-    """Return whether each Secret exists that the environment refers to; None: it may not be read."""
+    """Return whether each Secret that the environment refers to exists, by namespace and name; None: not readable."""
     named = {(namespace, name) for _, namespace, name in secret_references(settings)}
     at = {f"{paths.collection('v1', 'Secret', namespace)}/{name}": (namespace, name) for namespace, name in named}
     answers = await get_all(api, at, metadata_only=True)
@@ -151,14 +151,17 @@ def _existing(settings: Settings, listed: Sequence[Body] | None) -> dict[str, bo
 
 
 async def _namespaces(api: Api, settings: Settings) -> dict[str, bool | None]:
-    """Read each namespace by its name, for which a right in the namespace suffices, unlike for a list."""
+    """Return whether each namespace exists, by name; None: not readable.
+
+    A read by name requires only a right in the namespace, unlike a list.
+    """
     at = {f"{paths.collection('v1', 'Namespace', None)}/{name}": name for name in _used_namespaces(settings)}
     answers = await get_all(api, at, metadata_only=True)
     return {at[path]: None if answer.object is None else answer.found for path, answer in answers.items()}
 
 
 async def _local_path_shared(api: Api, found: Controllers) -> bool | None:
-    """Return whether local-path-provisioner is configured with a shared file system; None if it was not found."""
+    """Return whether local-path-provisioner is configured with a shared file system; None if that is unknown."""
     for deployment in found.deployments:
         pod = deployment["spec"]["template"]["spec"]
         if not any(split_image(container["image"])[0] == _LOCAL_PATH for container in pod["containers"]):
@@ -169,7 +172,7 @@ async def _local_path_shared(api: Api, found: Controllers) -> bool | None:
 
 
 async def _mounted(api: Api, namespace: str, pod_spec: Body, key: str) -> str | None:
-    """Return the value of a key in the ConfigMaps that a pod mounts."""
+    """Return the value of a key in the ConfigMaps that a pod mounts, or None."""
     folder = paths.collection("v1", "ConfigMap", namespace)
     volumes = pod_spec.get("volumes") or ()
     mounted = [f"{folder}/{volume['configMap']['name']}" for volume in volumes if "configMap" in volume]

@@ -1,4 +1,4 @@
-"""The errors of whatever fails or answers between a command and the API server, each with its remedy."""
+"""Errors of requests to an API server: of the kubeconfig, the network, proxies and the server. Each has a remedy."""
 
 import json
 import re
@@ -12,15 +12,15 @@ from trainstack.live import kubeconfig
 from trainstack.printable import printable
 
 _FIRST_CHARACTERS = 120
-"""How much of an unexpected answer a message has. It ends before the data of a Secret begins."""
+"""The length of the excerpt of an unexpected response in a message. It ends before the data of a Secret begins."""
 _LAST_CHARACTERS = 400
-"""How much of a program's error output a message has."""
+"""The length of the excerpt of a program's error output in a message."""
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-"""A color, or another command to a terminal."""
+"""A terminal's escape sequence, such as a color."""
 
 
 class ClusterError(TrainstackError):
-    """The cluster cannot be read. The message has the server, the reason and the remedy."""
+    """The cluster cannot be read. The message contains the server, the reason and the remedy."""
 
     exit_code = ExitCode.UNREACHABLE
 
@@ -30,17 +30,17 @@ class PermanentError(ClusterError):
 
 
 class RightsError(PermanentError):
-    """The user lacks a right. The message has who can grant it."""
+    """The user lacks a right. The message names who can grant it."""
 
     exit_code = ExitCode.FAILED
 
 
 class UnavailableError(ClusterError):
-    """The server, or the one that it asks for the answer, does not answer in time, or reports that it cannot."""
+    """The API server, or a server behind it, does not respond in time, or reports that it is unavailable."""
 
 
 class UnexpectedAnswerError(ClusterError):
-    """The answer is not one of an API server: it is cut, or a proxy or a login page sent it."""
+    """The response is truncated, or a proxy or a login page sent it instead of an API server."""
 
 
 def beginning(text: str) -> str:
@@ -50,7 +50,7 @@ def beginning(text: str) -> str:
 
 
 def end(text: str) -> str:
-    """Return the last characters of a program's output, where its reason is, as one printable line."""
+    """Return the last characters of a program's output as one printable line, since errors are usually at its end."""
     line = _one_line(text[-4 * _LAST_CHARACTERS :])
     return line if len(line) <= _LAST_CHARACTERS else f"…{line[-_LAST_CHARACTERS:]}"
 
@@ -60,7 +60,7 @@ def _one_line(text: str) -> str:
 
 
 def unconnectable(cluster: str, error: Exception) -> PermanentError:
-    """Return the error of a connection that cannot be tried. `cluster`: context, server and file."""
+    """Return the error of a connection that cannot be set up. `cluster`: context, server and file, for the message."""
     return PermanentError(
         f"no connection to the cluster of {cluster} can be set up: {_one_line(str(error))}",
         "correct server and proxy-url in the kubeconfig, and the variables HTTPS_PROXY, ALL_PROXY and NO_PROXY",
@@ -92,7 +92,10 @@ def proxy_login(cluster: str, reason: str) -> PermanentError:
 
 
 def unauthorized(cluster: str, plugin: str, expires: datetime | None) -> PermanentError:
-    """Return the error of a 401. `plugin`: the command of the credential plugin; `expires`: of its credential."""
+    """Return the error of a 401.
+
+    `plugin`: the credential plugin's command, or ""; `expires`: the time at which the credential expires, if known.
+    """
     expired = f", which expired at {expires}" if expires is not None and expires.timestamp() < time.time() else ""
     return PermanentError(
         f"the cluster of {cluster} does not accept the credentials{expired}",
@@ -101,12 +104,12 @@ def unauthorized(cluster: str, plugin: str, expires: datetime | None) -> Permane
 
 
 def login(plugin: str) -> str:
-    """Return the remedy for credentials of a plugin."""
+    """Return the remedy for credentials that a plugin provides."""
     return f"log in again, and check that this succeeds: {plugin}"
 
 
 def refusal(cluster: str, path: str, status: int, text: str) -> ClusterError | None:
-    """Return the error for a status that does not concern the object of `path`."""
+    """Return the error of an overloaded or failing server (429 or 5xx), or None for any other status."""
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         reason = f" ({status_message(text)})" if text.strip() else ""
         message = f"the cluster of {cluster} answered {status} to {path}{reason}"
@@ -115,7 +118,7 @@ def refusal(cluster: str, path: str, status: int, text: str) -> ClusterError | N
 
 
 def unexpected(cluster: str, path: str, status: int, fault: str, text: str) -> UnexpectedAnswerError:
-    """Return the error of an answer that no API server gives. `fault`: what is wrong with it."""
+    """Return the error of a response that no API server sends. `fault`: what is wrong with it, as a relative clause."""
     content = beginning(text) if text.strip() else "an empty body"
     return UnexpectedAnswerError(
         f"the cluster of {cluster} answered {status} to {path} with {content}, {fault}",
@@ -125,7 +128,7 @@ def unexpected(cluster: str, path: str, status: int, fault: str, text: str) -> U
 
 
 def status_message(text: str) -> str:
-    """Return the message of a Status, or the beginning of any other answer."""
+    """Return the message of a Status, or the beginning of any other response."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):

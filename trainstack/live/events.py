@@ -12,7 +12,7 @@ from trainstack.runs.status.events import EventView, events_of
 def read_events(bodies: Sequence[Mapping[str, Any]], all_names: Sequence[str], context: str | None) -> list[EventView]:
     """Return the events of launches and of their objects, oldest first.
 
-    `all_names` are the names of all live launches. Raises ClusterError, or RightsError if the user may not read events.
+    `all_names`: the names of all live launches. Raises ClusterError, and RightsError if the user may not read events.
     """
     runtimes = companion_paths(bodies)
     referenced = read(runtimes, context) if runtimes else {}

@@ -27,19 +27,20 @@ _LISTS = {
     "multi_kueue_configs": (_KUEUE, "MultiKueueConfig", False),
     "priority_classes": (_KUEUE, "WorkloadPriorityClass", False),
 }
-"""By field: API version, kind, and whether only the namespace is read."""
+"""API version, kind, and whether only the namespace is read, by field of NamespaceObjects."""
 
 
 def read_existing(namespace: str, context: str | None, *, cluster_wide: bool) -> NamespaceObjects | None:
-    """Return what `trainstack adopt` reads, or None if the namespace does not exist.
+    """Return the objects that `trainstack adopt` needs, or None if the namespace does not exist.
 
-    Objects that the user may not read are reported in `unreadable`; the claims of other namespaces are then None.
+    `read_failures` reports objects that the user may not read. `foreign_claims`, the claims of other namespaces, is
+    None if they were not read.
 
     Args:
         namespace: the namespace.
         context: the kubeconfig's context; None: its current one.
-        cluster_wide: read cluster-scoped objects, and claims and controllers of all namespaces too. Not for a tenant's
-            profile, for which it is not known whether the namespace exists.
+        cluster_wide: also read cluster-scoped objects, and the claims and controllers of all namespaces. A tenant's
+            profile has no right to read them, nor to read whether the namespace exists.
 
     Raises ClusterError as `client.read` does.
 

@@ -1,4 +1,4 @@
-"""Reads of a cluster's pending and running workloads, for a plan."""
+"""Reads of a cluster's pending and running Workloads and what their admission depends on, for a forecast."""
 
 import time
 from collections.abc import Mapping
@@ -20,6 +20,8 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Holding:
+    """A snapshot of a cluster's Workloads and of the objects that their admission depends on."""
+
     lists: Mapping[str, tuple[Body, ...] | None]
     """The objects that an admission depends on, by kind; None for a kind that was not read."""
     owners: Mapping[Owner, Body]
@@ -28,7 +30,7 @@ class Holding:
     kueue: Body | None
     """The running Kueue's Configuration; None if it was not read."""
     now: float
-    """Seconds since 1970."""
+    """The time of the reads, in seconds since 1970."""
 
     @property
     def workloads(self) -> tuple[Body, ...]:
@@ -36,7 +38,7 @@ class Holding:
 
 
 def read_holding(settings: Settings) -> Holding:
-    """Read the cluster. Raises ClusterError."""
+    """Read the cluster of an environment. Raises ClusterError."""
     lists, found, configuration = run(_read(settings))
     return Holding(lists=lists, owners=found, runs=read_runs(settings), kueue=configuration, now=time.time())
 

@@ -1,4 +1,4 @@
-"""Reads of a cluster's identity."""
+"""Reads of the facts that identify a cluster."""
 
 import hashlib
 
@@ -9,14 +9,14 @@ from trainstack.live.snapshot import exists, run_namespaces
 from trainstack.settings.model import Settings
 
 SYSTEM = "kube-system"
-"""A namespace that every cluster has and that is never deleted."""
+"""A namespace that every cluster has, and that nobody deletes."""
 
 
 def read_cluster(settings: Settings) -> Cluster:
-    """Return the facts that identify the cluster: kube-system for an owner, own namespaces and the CA for a tenant.
+    """Return the facts that identify the cluster: for an owner kube-system, for a tenant its namespaces and the CA.
 
     Facts that a tenant may not read are left out. Raises ClusterError if an owner may not read them, or if the cluster
-    cannot be read.
+    cannot be reached.
     """
     return run(_read(settings))
 

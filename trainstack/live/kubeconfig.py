@@ -1,7 +1,6 @@
-"""The kubeconfig of this process, which is read once, so that every read uses one cluster.
+"""The kubeconfig of this process. It is read once, so that all reads use the same cluster.
 
-kubectl and the Kubernetes provider read the file when they start. A `kubectl config use-context` in between would
-direct them to another cluster than the one that was read.
+private_kubeconfig.py passes the same content to kubectl and the Kubernetes provider, which would read the files again.
 """
 
 import json
@@ -16,16 +15,16 @@ import yaml
 from trainstack.settings.model import Settings
 
 VARIABLE = "KUBECONFIG"
-"""One file, or several to merge, separated like PATH."""
+"""The environment variable with one file, or several to merge, separated as in PATH."""
 ORIGIN = "TRAINSTACK_KUBECONFIG_ORIGIN"
-"""Set if KUBECONFIG is a private copy: the user's own files, for messages."""
+"""The environment variable with the user's own files, for messages, if KUBECONFIG is a private copy."""
 LOCAL = Path(".trainstack/cluster/kubeconfig")
 """The local cluster's file in a checkout."""
 
 _PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
-"""The fields with paths, which are relative to their kubeconfig."""
+"""The fields with paths, which are relative to the folder of their kubeconfig."""
 INVALID = (ValueError, TypeError, OSError)
-"""What the functions of this module raise for an invalid kubeconfig, with a reason for users."""
+"""The errors that this module raises for an invalid or unreadable kubeconfig. Their text is the reason, for users."""
 _READING = threading.Lock()
 _merged: dict[str, dict[str, Any]] = {}
 
@@ -35,7 +34,7 @@ def absolute(files: str) -> str:
 
 
 def kubeconfig_path() -> str:
-    """Return the file, or files, that kubectl and the Kubernetes provider use too."""
+    """Return the absolute path of the file, or files, that kubectl and the Kubernetes provider use too."""
     return absolute(os.environ.get(VARIABLE) or "") or str(default_path())
 
 
@@ -45,19 +44,19 @@ def shown_path() -> str:
 
 
 def default_path() -> Path:
-    """Return the file that kubectl reads without KUBECONFIG."""
+    """Return the file that kubectl reads if KUBECONFIG is not set."""
     return Path.home() / ".kube" / "config"
 
 
 def is_local() -> bool:
-    """Whether the file is the local cluster's."""
+    """Return whether the file is the local cluster's."""
     return Path(shown_path()).parts[-len(LOCAL.parts) :] == LOCAL.parts
 
 
 def unintended(settings: Settings) -> str:
-    """Return an error if KUBECONFIG leads an environment to the local cluster that it neither uses nor names.
+    """Return an error if KUBECONFIG is the local cluster's file, and the environment does not declare its use; else "".
 
-    A shell of `trainstack env -s dev` has the variable, for the commands of all environments.
+    A shell of `trainstack env -s dev` sets the variable for the commands of all environments.
     """
     cluster = settings.cluster
     if cluster.local or cluster.context is not None or not is_local():
@@ -70,7 +69,7 @@ def unintended(settings: Settings) -> str:
 
 
 def described(context: str | None) -> str:
-    """Return `context NAME, SERVER (FILE)`, for messages. Raises the errors of `chosen`."""
+    """Return `context NAME, SERVER (FILE)`, for messages. Raises READ_ERRORS."""
     config = chosen(context)
     server = config["clusters"][0]["cluster"].get("server", "no server") if config["clusters"] else "no server"
     return f"context {config['current-context']}, {server} ({shown_path()})"
@@ -81,7 +80,7 @@ def exists() -> bool:
 
 
 def chosen(context: str | None) -> dict[str, Any]:
-    """Return a kubeconfig with only one context, by default the current one, of the files as they were first read.
+    """Return a kubeconfig with only one context, by default the current one, from the files as they were first read.
 
     Raises:
         ValueError, TypeError: the context does not exist, or a file is not a kubeconfig.
@@ -106,12 +105,12 @@ def chosen(context: str | None) -> dict[str, Any]:
             for section, kind, entry_name in named
         },
     }
-    # A copy in JSON, since YAML has dates.
+    # The round trip copies the entries, and replaces dates, which YAML has and JSON does not.
     return dict(json.loads(json.dumps(result, default=str)))
 
 
 def forget() -> None:
-    """Read the files again next time, after the local cluster was created again."""
+    """Clear the cache, after the local cluster was created again, so that the files are read again."""
     with _READING:
         _merged.clear()
 
@@ -124,7 +123,7 @@ def _read(files: str) -> dict[str, Any]:
 
 
 def _merge(files: list[Path]) -> dict[str, Any]:
-    """Merge as kubectl does: the first file that has an entry wins, and missing files are ignored."""
+    """Merge files as kubectl does: the first file with an entry has precedence, and missing files are ignored."""
     result: dict[str, Any] = {"current-context": "", "clusters": {}, "users": {}, "contexts": {}}
     for file in files:
         if not file.is_file():
@@ -140,7 +139,7 @@ def _merge(files: list[Path]) -> dict[str, Any]:
 
 
 def _entries(content: Mapping[str, Any], section: str, kind: str, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return the names and contents of a section's entries."""
+    """Yield the names and contents of a section's entries. Raises TypeError for an invalid section."""
     items = content.get(section) or []
     if not isinstance(items, list):
         raise TypeError(f"{section} of {file} is not a list")
@@ -157,7 +156,7 @@ def _content(file: Path) -> Any:
     try:
         return yaml.safe_load(file.read_bytes())
     except yaml.YAMLError as error:
-        # The error's text has lines of the file, which may contain a token.
+        # The error's text contains lines of the file, which may contain a token.
         mark = getattr(error, "problem_mark", None)
         raise ValueError(f"{file}{f':{mark.line + 1}' if mark else ''} is not valid YAML") from None
     except RecursionError:

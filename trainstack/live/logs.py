@@ -16,20 +16,20 @@ from trainstack.runs.logs.log_merge import Cursor
 
 _PAUSE_SECONDS = 0.5
 _IDLE_SECONDS = 60
-"""A stream without a line for this time is opened again, since the connection may be broken."""
+"""The time after which a stream without a new line is opened again, since the connection may be broken."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One container of a pod."""
+    """A container of a pod, whose log is read."""
 
     namespace: str
     pod: str
     uid: str
-    """The pod's UID: a later pod of the same name is another source."""
+    """The pod's UID. A later pod of the same name is a different source."""
     container: str
     cluster: str = ""
-    """The worker cluster of MultiKueue with the pod; empty: the environment's own cluster."""
+    """The pod's worker cluster of MultiKueue; "": the environment's own cluster."""
 
     @property
     def path(self) -> str:
@@ -47,14 +47,14 @@ async def read_logs(
     since: datetime | None = None,
     repeated: Collection[Source] = (),
 ) -> dict[Source, list[LogLine]]:
-    """Return the current logs; that of a container that has not started is empty.
+    """Return the current logs. The log of a container that has not started is empty.
 
     Args:
         workers: the clients.
         sources: the containers.
-        tail: the number of lines of each; None: all.
-        since: the time of the first line; None: the beginning.
-        repeated: the containers whose previous attempt succeeded: its log is read too.
+        tail: the maximum number of lines of each log; None: all.
+        since: the earliest time of a line; None: the beginning of the log.
+        with_previous: the containers whose previous attempt succeeded. Its log is read too.
 
     Raises RightsError if the user may not read a log.
 
@@ -70,7 +70,7 @@ async def read_logs(
     logs = {source: log_lines(text) for source, text in zip(containers, current, strict=True)}
     for source, text in zip(restarted, previous, strict=True):
         earlier = log_lines(text)
-        # While a container waits for its restart, both are the log of the last attempt.
+        # While a container waits for its restart, both logs are that of the last attempt.
         if earlier[-1:] != logs[source][-1:]:
             logs[source] = [*earlier, *logs[source]][-tail if tail else None :]
     return logs
@@ -81,10 +81,10 @@ async def _log(workers: Workers, source: Source, query: str) -> str:
 
 
 async def follow_log(workers: Workers, source: Source, cursor: Cursor, show: Show) -> None:
-    """Show each new line of a container once, until its pod has ended or no longer exists.
+    """Call `show` once for each new line of a container, until its pod has ended or no longer exists.
 
-    An interrupted stream continues at its last line. After a restart of the container, the rest of the previous log is
-    shown first. Raises RightsError if the user may not read the log, and other PermanentErrors.
+    An interrupted stream continues after its last line. After a restart of the container, the remaining lines of the
+    previous log are first. Raises RightsError if the user may not read the log, and other PermanentErrors.
     """
     api = await workers.api(source.cluster)
     restarts: int | None = None
@@ -98,7 +98,7 @@ async def follow_log(workers: Workers, source: Source, cursor: Cursor, show: Sho
             continue
         if state is None:
             return
-        # Restarts before the first read do not matter: the lines shown until then are of the current container.
+        # Restarts before the first read do not matter, since no line of an earlier log was shown.
         if restarts is not None and state.restarts != restarts:
             await _rest(api, source, cursor, show, "&previous=true")
             cursor.anew()
@@ -114,6 +114,8 @@ async def follow_log(workers: Workers, source: Source, cursor: Cursor, show: Sho
 
 @dataclass(frozen=True)
 class _State:
+    """The state of a container with a log."""
+
     restarts: int
     ended: bool
     """Whether the log is complete: the pod has ended, or the init container has succeeded."""
@@ -167,8 +169,8 @@ async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[Lo
 
 
 async def _lines(pieces: AsyncIterable[bytes]) -> AsyncGenerator[str]:
-    # httpx's `aiter_lines` also splits at other characters than the line feed. Its texts have the header's encoding,
-    # which may be none.
+    # httpx's `aiter_lines` also splits at characters other than the line feed, and decodes with the header's encoding,
+    # which may be absent.
     rest = b""
     async for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")

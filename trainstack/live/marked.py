@@ -1,4 +1,4 @@
-"""Reads of the objects that have a stack's label or are in its state: their metadata, with few requests."""
+"""Reads of the metadata of objects that have a stack's label or are in its state, with few requests."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -49,7 +49,7 @@ _KINDS = {
 }
 _VERSIONS = {kind: version for version, kinds in _KINDS.items() for kind in kinds}
 _VERSIONS |= {kind: facts.api_version for kind, facts in KINDS.items()}
-"""The kinds that an environment declares."""
+"""The API versions of the kinds that an environment declares."""
 
 
 def read_marked(
@@ -59,16 +59,16 @@ def read_marked(
     context: str | None,
     launched: Sequence[tuple[str, str]] = (),
 ) -> LiveObjects:
-    """Return the objects with the stack's label, and those of the state, by their metadata.
+    """Return the metadata of the objects with the stack's label and of those in the state.
 
-    Kinds that the user may not read, and kinds of the state that this program does not know, are in `unreadable`.
+    `unreadable` has the kinds that the user may not read, and kinds of the state whose path is unknown.
 
     Args:
-        stack: the environment.
-        recorded: the objects of its state.
-        namespaces: the namespaces, or None for all of them. Cluster-scoped kinds are read only with None.
+        stack: the stack's name.
+        recorded: the objects in its state.
+        namespaces: the namespaces; None: all of them. Cluster-scoped kinds are read only with None.
         context: the kubeconfig's context; None: its current one.
-        launched: API versions and kinds of launches that not every environment has.
+        launch_kinds: API versions and kinds of launches that only some environments have.
 
     Raises ClusterError as `client.read` does.
 
@@ -87,13 +87,13 @@ def read_marked(
                 lists[f"{path}?labelSelector={quote(f'{STACK}={stack}')}"] = kind
     found: dict[Identity, LiveObject] = {}
     for path, answer in read(list(lists), context, metadata_of_items=True).items():
-        # The plural of an unknown kind may be another one.
+        # The plural of an unknown kind may be irregular, so a 404 does not show that it has no objects.
         is_unknown = lists[path] in of_state and lists[path] not in _VERSIONS
         if not answer.found and (is_unknown or answer.status != NOT_FOUND):
             unreadable.add(lists[path])
         for item in answer.items("", lists[path]):
             found[identity(item)] = _live(item)
-    # Objects that have lost the label, or do not exist.
+    # Objects of the state that are in no list have lost the label, or do not exist.
     others = {
         f"{paths.collection(item.api_version, item.kind, item.identity[1])}/{item.identity[2]}": item.identity
         for item in recorded
@@ -110,7 +110,7 @@ def read_marked(
 def read_held(versions: Mapping[Identity, str], context: str | None) -> dict[Identity, dict[str, Any]]:
     """Return the metadata of a state's objects that exist and that the user may read, by identity.
 
-    `versions` are their API versions. Raises ClusterError as `client.read` does.
+    `versions`: the API versions of the objects. Raises ClusterError as `client.read` does.
     """
     known = [_manifest(version, who) for who, version in versions.items() if paths.is_known(version, who[0])]
     return read_metadata(known, context, readable_only=True)
@@ -121,8 +121,8 @@ def read_recorded(
 ) -> dict[Identity, dict[str, Any]]:
     """Return the metadata of a state's objects that exist and that the user may read, by identity.
 
-    Lists the objects with the stack's label where the state has several of a kind. Raises ClusterError as `client.read`
-    does.
+    If the state has several objects of a kind, one list with the stack's label reads them. Raises ClusterError as
+    `client.read` does.
     """
     known = [_manifest(one.api_version, one.identity) for one in recorded if paths.is_known(one.api_version, one.kind)]
     return read_metadata(known, context, listed_of=stack, readable_only=True)
@@ -134,6 +134,7 @@ def _manifest(api_version: str, who: Identity) -> Mapping[str, Any]:
 
 
 def _collection(version: str, kind: str, namespace: str | None) -> str | None:
+    """Return the path of a list, or None for an unknown kind, and for a cluster-scoped kind with a namespace."""
     if not paths.is_known(version, kind):
         return None
     path = paths.collection(version, kind, namespace)

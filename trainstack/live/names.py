@@ -1,4 +1,4 @@
-"""Waits for the deletion of an object whose name a new object needs."""
+"""Waits for the deletion of a terminating object whose name a new object uses."""
 
 import time
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _PAUSE_SECONDS = 0.5
 def _wait_for_deletion(
     manifest: Mapping[str, Any], context: str | None, deadline_seconds: float
 ) -> Mapping[str, Any] | None:
-    """Wait while a terminating object has this name. Return the metadata of the object that has it then, or None.
+    """Wait while a terminating object has this name. Return the metadata of the object that has the name then, or None.
 
     Raises ClusterError after the deadline, or if the object cannot be read.
     """
@@ -55,7 +55,7 @@ def wait_until_replaceable(manifest: Mapping[str, Any], context: str | None, dea
 def wait_until_free(manifest: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
     """Wait until no other launch has this object's name.
 
-    The object itself may exist: an interrupted `up` created it, and the next one takes it over. Raises ClusterError
+    The launch's own object may exist if an interrupted `up` created it; the next `up` adopts it. Raises ClusterError
     after the deadline, if the object cannot be read, or if it belongs to another launch and is not terminating.
     """
     metadata = manifest["metadata"]

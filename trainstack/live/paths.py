@@ -1,4 +1,4 @@
-"""The API paths of the kinds that this project declares or reads."""
+"""The API paths of the kinds that Trainstack declares or reads."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ _KINDS = {
 
 
 def kind_of(plural_name: str) -> str | None:
-    """Return the kind of a collection, or None if this project does not know it."""
+    """Return the kind of a collection, or None for an unknown collection."""
     return _KINDS.get(plural_name)
 
 
@@ -32,12 +32,12 @@ def is_cluster_scoped(kind: str) -> bool:
 
 
 def is_known(api_version: str, kind: str) -> bool:
-    """Whether the path of a kind is known. A kind that only a CustomResourceDefinition has is taken for namespaced."""
+    """Return whether the path of a kind is known. Kinds of other CustomResourceDefinitions count as namespaced."""
     return kind in _CLUSTER_SCOPED | _NAMESPACED or "." in api_version.partition("/")[0]
 
 
 def collection(api_version: str, kind: str, namespace: str | None) -> str:
-    """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raises KeyError for an unknown kind."""
+    """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raise KeyError for an unknown kind."""
     if not is_known(api_version, kind):
         raise KeyError(kind)
     within = f"/namespaces/{namespace}" if namespace and kind not in _CLUSTER_SCOPED else ""
@@ -45,10 +45,11 @@ def collection(api_version: str, kind: str, namespace: str | None) -> str:
 
 
 def version(api_version: str) -> str:
-    """Return the path of an API version, which lists the kinds that are served."""
+    """Return the path of an API version. A GET of it lists the version's kinds."""
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
 def location(manifest: Mapping[str, Any]) -> str:
+    """Return the path of the object that a manifest describes."""
     metadata = manifest["metadata"]
     return f"{collection(manifest['apiVersion'], manifest['kind'], metadata.get('namespace'))}/{metadata['name']}"

@@ -1,7 +1,7 @@
 """Private copies of the kubeconfig for the programs that a command starts.
 
-The engine's provider and kubectl read the kubeconfig when they start. A concurrent change of the user's file, such as
-`kubectl config use-context`, must not send them to a cluster other than the one that the command read.
+The Kubernetes provider and kubectl read the kubeconfig when they start. If the user's file changes meanwhile, for
+example through `kubectl config use-context`, they must still use the cluster that the command read.
 """
 
 import atexit
@@ -15,7 +15,7 @@ _copies: dict[tuple[str, str | None], SecretFile] = {}
 
 
 def shared_copy(context: str | None) -> Path:
-    """Return the process's copy, with the chosen context only, which ends with the process.
+    """Return the path of this process's copy, which has only the selected context and is deleted at exit.
 
     Raises OSError, ValueError, KeyError, TypeError or yaml.YAMLError for an invalid kubeconfig.
     """
@@ -27,12 +27,12 @@ def shared_copy(context: str | None) -> Path:
 
 
 def new_copy(context: str | None) -> SecretFile:
-    """Write a copy, which the caller closes. Raises the errors of `shared_copy`."""
+    """Write a new copy, which the caller must close. Raises the errors of `shared_copy`."""
     return secret_file(json.dumps(kubeconfig.chosen(context)).encode())
 
 
 def variables(context: str | None) -> dict[str, str]:
-    """Environment variables for a program that reads the kubeconfig."""
+    """Return the environment variables for a program that reads the kubeconfig. Raises the errors of `shared_copy`."""
     return {kubeconfig.VARIABLE: str(shared_copy(context)), kubeconfig.ORIGIN: kubeconfig.shown_path()}
 
 

@@ -1,4 +1,4 @@
-"""Reads of a run's status: its Workload, its position in the queue, its pods, its claims, the end of its log."""
+"""Reads of launches' status: Workloads, positions in the queue, pods, claims and the ends of logs."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,17 +26,19 @@ from trainstack.settings.model import Settings
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 JOB_UID = "kueue.x-k8s.io/job-uid"
-"""The label of a Workload with its owner's UID."""
+"""The label of a Workload whose value is the UID of the Job, or other object, that owns it."""
 _LINES = 200
-"""The lines of a log from which progress and its rate are read."""
+"""The number of a log's last lines from which progress and its rate are read."""
 _BATCH = 50
-"""How many launches the label selector of one list names: with more, its path would exceed 4 KB."""
+"""The maximum number of values in one label selector. With more, the path would exceed 4 KB."""
 
 Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class LaunchPaths:
+    """The API paths of a launch's objects. `local_queue` and `pending` are None without a queue."""
+
     workloads: str
     pods: str
     local_queue: str | None
@@ -47,16 +49,16 @@ class LaunchPaths:
 def view_runs(
     bodies: Sequence[Body], settings: Settings, now: datetime, *, cluster_wide: bool, with_usage: bool = False
 ) -> list[RunView]:
-    """Read the status of launches.
+    """Return the status of each launch, in the order of `bodies`.
 
     Args:
         bodies: the live launches.
-        settings: the environment's, with the contexts of its cluster and of MultiKueue's worker clusters.
-        now: the time, for the estimate of the remaining time.
-        cluster_wide: read cluster queues, and the usage of nodes. Not for a tenant's profile.
-        with_usage: read the usage of pods and volumes from the nodes.
+        settings: the environment's settings, with the contexts of its cluster and of MultiKueue's worker clusters.
+        now: the current time, for the estimate of the remaining time.
+        cluster_wide: read ClusterQueues and the usage of nodes. A tenant's profile has no right to read them.
+        with_usage: read the usage of pods and volumes from the nodes. Requires `cluster_wide`.
 
-    Raises ClusterError. Objects that the user may not read are unknown.
+    Raises ClusterError. Objects that the user may not read count as unknown.
 
     """
 
@@ -75,8 +77,10 @@ async def view_all(
     with_usage: bool = False,
     with_log: bool = True,
 ) -> list[RunView]:
-    """Read as `view_runs` does, with given clients; `with_log`: read the ends of logs too."""
+    """Read as `read_launch_views` does, with existing clients. `with_log`: read the ends of logs too."""
     api = await workers.api("")
+    # Three rounds of concurrent requests: companions define the claims of a launch, and its Workload names the cluster
+    # that it was dispatched to and the launches that preempted it.
     runtimes = await get_all(api, companion_paths(bodies))
     referenced = [companions(body, runtimes) for body in bodies]
     launches = [paths_of(body, objects) for body, objects in zip(bodies, referenced, strict=True)]
@@ -86,6 +90,7 @@ async def view_all(
         labelled(api, "/api/v1/namespaces/{}/pods", labels.LAUNCH, [_launch(body) for body in bodies]),
     )
     workloads = [newest(found) for found in replaced]
+    # The pods and claims of a dispatched launch are in its worker cluster, as is its log.
     elsewhere, copies = await asyncio.gather(
         _elsewhere(workers, launches, workloads),
         asyncio.gather(*(_copies(workers, workload or {}) for workload in workloads)),
@@ -143,7 +148,7 @@ async def view_all(
 
 @dataclass(frozen=True)
 class _Elsewhere:
-    """What a worker cluster has of a dispatched launch."""
+    """The objects of a dispatched launch in its worker cluster; `problem`: why they could not be read, or ""."""
 
     api: Api | None = None
     pods: list[Body] | None = None
@@ -154,7 +159,10 @@ class _Elsewhere:
 async def _elsewhere(
     workers: Workers, launches: Sequence[LaunchPaths], workloads: Sequence[Body | None]
 ) -> dict[int, _Elsewhere]:
-    """Read dispatched launches in their clusters, by their index. A cluster that cannot be reached is a problem."""
+    """Return the objects of dispatched launches in their worker clusters, by the launch's index.
+
+    An unreachable cluster raises no error, but is the `problem` of its launches.
+    """
 
     async def read_one(launch: LaunchPaths, cluster: str) -> _Elsewhere:
         try:
@@ -172,7 +180,10 @@ async def _elsewhere(
 
 
 async def _copies(workers: Workers, workload: Body) -> dict[str, Body | str]:
-    """Read the copies of a Workload in the worker clusters that may reserve quota for it."""
+    """Return the copies of a Workload by worker cluster that may reserve quota for it.
+
+    The value is a message if a copy could not be read.
+    """
 
     async def read_one(cluster: str) -> Body | str:
         metadata = workload["metadata"]
@@ -188,7 +199,7 @@ async def _copies(workers: Workers, workload: Body) -> dict[str, Body | str]:
 
 
 async def _unconnected(api: Api) -> dict[str, str]:
-    """Return why Kueue does not reach worker clusters, by name; {} if they may not be read."""
+    """Return why Kueue cannot reach worker clusters, by name; {} if the user may not read MultiKueueClusters."""
     path = f"{KUEUE}/multikueueclusters"
     clusters = items((await get_all(api, [path]))[path]) or ()
     found = {str(cluster["metadata"]["name"]): unconnected(cluster) for cluster in clusters}
@@ -196,7 +207,7 @@ async def _unconnected(api: Api) -> dict[str, str]:
 
 
 def _of_launch(apart: Mapping[str, str], body: Body, workload: Body, settings: Settings) -> dict[str, str]:
-    """Select the clusters that a dispatched launch may use: the chosen one, or else those of its queue."""
+    """Return the reasons for the clusters that a dispatched launch may use: the chosen one, or else its queue's."""
     if not is_dispatched(body):
         return {}
     metadata, cluster = body["metadata"], cluster_of(workload)
@@ -206,9 +217,9 @@ def _of_launch(apart: Mapping[str, str], body: Body, workload: Body, settings: S
 
 
 def clusters_of(bodies: Sequence[Body], context: str | None) -> dict[str, str]:
-    """Return the worker clusters of dispatched launches by run id, as far as MultiKueue has chosen one.
+    """Return the worker clusters of dispatched launches, by run id.
 
-    Raises ClusterError.
+    Launches for which MultiKueue has not chosen a cluster yet are left out. Raises ClusterError.
     """
     by_path = {paths_of(body, ()).workloads: body for body in bodies if is_dispatched(body)}
     found = {}
@@ -220,7 +231,7 @@ def clusters_of(bodies: Sequence[Body], context: str | None) -> dict[str, str]:
 
 
 def paths_of(body: Body, referenced: Sequence[Body]) -> LaunchPaths:
-    """Return the paths of a launch's objects; `referenced` are its companions."""
+    """Return the paths of a launch's objects. `companion_bodies`: the objects that the launch refers to."""
     metadata = body["metadata"]
     within = f"namespaces/{metadata['namespace']}"
     queue = metadata["labels"].get(labels.QUEUE)
@@ -240,13 +251,14 @@ async def _nothing() -> dict[Any, Any]:
 
 
 async def labelled(api: Api, collection: str, label: str, values: Sequence[tuple[str, str]]) -> list[list[Body] | None]:
-    """Return the objects with each value of a label in a namespace; None if they cannot be read.
+    """Return the objects with each value of a label, in the order of `values`; None if the user may not read them.
 
-    `collection` is the path of the list, with a place for the namespace.
+    `collection`: the path of the list, with `{}` for the namespace. `values`: pairs of namespace and label value.
     """
     by_namespace: dict[str, list[str]] = {}
     for namespace, value in dict.fromkeys(values):
         by_namespace.setdefault(namespace, []).append(value)
+    # One list for each batch of values, since a request for each launch would take too long.
     batches = {}
     for namespace, own in by_namespace.items():
         for first in range(0, len(own), _BATCH):
@@ -273,17 +285,22 @@ def _launch(body: Body) -> tuple[str, str]:
 
 
 def _selected(answer: Answer) -> list[Body] | None:
+    """Return the items of a list, [] if it does not exist, or None if the user may not read it."""
     return None if answer.object is None else answer.object.get("items") or []
 
 
 def newest(workloads: Sequence[Body] | None) -> Body | None:
-    """Return the current Workload of a launch: while Kueue replaces it, there are two."""
+    """Return a launch's current Workload, {} without one, or None if Workloads could not be read.
+
+    There are two while Kueue replaces a Workload.
+    """
     if workloads is None:
         return None
     return max(workloads, key=lambda item: str(item["metadata"].get("creationTimestamp")), default={})
 
 
 def _positions(answer: Answer) -> Mapping[str, int] | None:
+    """Return the positions in the local queue by the Workload's name, or None if they could not be read."""
     pending = items(answer)
     if pending is None:
         return None
@@ -291,11 +308,12 @@ def _positions(answer: Answer) -> Mapping[str, int] | None:
 
 
 def items(answer: Answer | None) -> list[Body] | None:
-    """Return the items of a list, or None if it was not read."""
+    """Return the items of a list, or None if it does not exist or was not read."""
     return list(answer.body.get("items", [])) if answer and answer.found else None
 
 
 async def cluster_queues(api: Api, queues: Sequence[Body | None]) -> dict[str, Body | None]:
+    """Return the ClusterQueues of local queues, by name; None for one that the user may not read."""
     specs = [queue.get("spec") or {} for queue in queues if queue]
     names = {str(spec["clusterQueue"]) for spec in specs if spec.get("clusterQueue")}
     by_name = {name: f"{KUEUE}/clusterqueues/{name}" for name in names}
@@ -332,7 +350,7 @@ async def _no_usage() -> Usage:
 
 
 async def _log(api: Api, body: Body, pods: Sequence[Body], limit: asyncio.Semaphore) -> Sequence[LogLine]:
-    """Return the end of the first replica's log, if there is one. `limit`: of requests at once."""
+    """Return the end of the first replica's log, or () without one. `limit`: of concurrent requests."""
     first = next(iter(pod_views(pods, body["kind"])), None)
     if first is None or first.phase in ("Pending", "Unknown"):
         return ()
@@ -351,7 +369,7 @@ async def _log(api: Api, body: Body, pods: Sequence[Body], limit: asyncio.Semaph
 
 
 def describe_pod(pod: Body) -> str:
-    """Return `<name> <phase>`, with the reason why the pod cannot start."""
+    """Return `<name> <phase>`, followed by the pod's problems, if any."""
     line = f"{pod['metadata']['name']} {pod.get('status', {}).get('phase', 'Unknown')}"
     found = problems(pod)
     return f"{line}: {', '.join(found)}" if found else line

@@ -1,4 +1,4 @@
-"""Read images from registries through the OCI distribution API.
+"""Reads of images from registries through the OCI distribution API.
 
 Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md and, for tokens,
 https://distribution.github.io/distribution/spec/auth/token/
@@ -25,7 +25,7 @@ _ACCEPTED = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-"""Indexes are preferred: the digest of a multi-platform image applies to nodes of any platform."""
+"""Accepted media types. Indexes are first, since the digest of an index applies to nodes of any platform."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -34,11 +34,11 @@ class ImageMissingError(RegistryError):
 
 
 class AccessDeniedError(RegistryError):
-    """The registry refuses this user."""
+    """The registry denies access to the user."""
 
 
 class NoAddressError(RegistryError):
-    """The host of the registry has no address."""
+    """The registry's host has no address in DNS."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +56,26 @@ class ServedImage:
 
 @dataclass
 class Registries:
-    """A client of the registries of images."""
+    """A client of image registries, with one HTTP client for each."""
 
     credentials: Credentials
     mirror: str | None = None
-    """An address, with scheme, from which all images are read; None reads each image from its own registry."""
+    """The URL of a registry from which all images are read; None: each image is read from its own registry."""
     transport: httpx.BaseTransport | None = None
     tls: ssl.SSLContext | None = None
-    """For the mirror. Other registries are trusted as the image tools trust them."""
+    """TLS settings of the mirror. None: those of the image tools."""
     timeout_seconds: float = 30.0
     clients: dict[str, httpx.Client] = field(default_factory=dict)
 
     def digest(self, reference: str) -> str:
-        """The current digest, `sha256:…`, of a reference. Raises RegistryError."""
+        """Return the current digest, `sha256:…`, of a reference. Raises RegistryError."""
         response = self._request("HEAD", reference, "manifests")
         if "Docker-Content-Digest" not in response.headers:
             response = self._request("GET", reference, "manifests")
         return _digest(reference, response)
 
     def describe(self, reference: str) -> ServedImage:
-        """The image of a reference. Raises RegistryError."""
+        """Return the image of a reference. Raises RegistryError."""
         response = self._request("GET", reference, "manifests")
         digest, body = _digest(reference, response), _json(reference, response)
         if "manifests" in body:
@@ -96,12 +96,12 @@ class Registries:
         )
 
     def _request(self, method: str, reference: str, kind: str, digest: str | None = None) -> httpx.Response:
-        """Request a manifest or blob of the reference's repository, by default the manifest of the reference."""
+        """Request a manifest or blob of the reference's repository; without a digest, the reference's own manifest."""
         name, _, own_digest = reference.partition("@")
         parts, registry = target(name), host(name)
         api = API_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
         url = f"{self.mirror or f'https://{api}'}/v2/{parts.repository}/{kind}/{digest or own_digest or parts.tag}"
-        # The credentials are not for a mirror.
+        # A mirror must not receive the credentials of another registry.
         login = None if self.mirror else credentials_for(self.credentials, registry, parts.repository)
         try:
             response = self._client(api).request(method, url, auth=_Challenged(login))
@@ -164,12 +164,12 @@ def _raise_for(status: int, reference: str, registry: str, user: str) -> None:
 def _has_no_address(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, socket.gaierror):
         error = error.__cause__ or error.__context__
-    # Without a name server, nothing is known about the host.
+    # EAI_AGAIN: the name server is unavailable, so the host may have an address.
     return error is not None and error.errno != socket.EAI_AGAIN
 
 
 class _Challenged(httpx.Auth):
-    """Answer a registry's challenge with a token from the service that it names, or with user and password."""
+    """Authentication by a registry's challenge: with a token from the service in it, or with user and password."""
 
     def __init__(self, credentials: tuple[str, str] | None) -> None:
         self.basic = None if credentials is None else httpx.BasicAuth(*credentials)
@@ -180,7 +180,7 @@ class _Challenged(httpx.Auth):
             return
         challenges = dict(_challenge(header) for header in response.headers.get_list("WWW-Authenticate"))
         bearer = challenges.get("bearer", {})
-        # The password is sent over https only, unless the registry itself is read without it.
+        # The password is sent only over https, unless the registry itself uses http.
         if "realm" in bearer and httpx.URL(bearer["realm"]).scheme in ("https", request.url.scheme):
             params = httpx.QueryParams({key: bearer[key] for key in ("service", "scope") if key in bearer})
             token_request = httpx.Request("GET", bearer["realm"], params=params)
@@ -193,7 +193,7 @@ class _Challenged(httpx.Auth):
         elif "basic" in challenges and self.basic:
             yield from self.basic.auth_flow(request)
 
-    # The token is in the body.
+    # httpx reads the body of a token response only with this attribute.
     requires_response_body = True
 
 
@@ -203,7 +203,7 @@ def _challenge(header: str) -> tuple[str, dict[str, str]]:
 
 
 def _token(response: httpx.Response) -> str | None:
-    """The token; None if the service refuses it."""
+    """Return the token, or None if the service refuses it."""
     if response.status_code != httpx.codes.OK:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The credentials and certificates for registries, as configured for the image tools.
+"""Credentials and certificates for registries, from the configuration of buildah, podman and docker.
 
 Source: https://github.com/containers/image/blob/main/docs/containers-auth.json.5.md and
 https://github.com/containers/image/blob/main/docs/containers-certs.d.5.md
@@ -18,13 +18,13 @@ from trainstack.errors import TrainstackError
 from trainstack.runs.images.references import DEFAULT_HOST
 
 Credentials = Mapping[str, tuple[str, str]]
-"""User and password by the registry's host, or by the host and a prefix of the repository."""
+"""User and password by the registry's host, or by host and prefix of the repository."""
 
 API_OF_DEFAULT_HOST = "registry-1.docker.io"
 _KEYS_OF_DEFAULT_HOST = ("index.docker.io", API_OF_DEFAULT_HOST)
-"""The names of Docker's registry in credential files."""
+"""The names of Docker Hub in credential files."""
 _VERSIONS = ("/v1", "/v2")
-"""Suffixes of old keys of Docker."""
+"""Suffixes of the keys that old versions of Docker wrote."""
 
 
 class RegistryError(TrainstackError):
@@ -32,7 +32,7 @@ class RegistryError(TrainstackError):
 
 
 def read_credentials() -> Credentials:
-    """Read what `buildah login`, `podman login` and `docker login` have stored without a credential helper.
+    """Read the credentials that `buildah login`, `podman login` and `docker login` stored without a credential helper.
 
     The first file with an entry for a registry applies. Raises RegistryError.
     """
@@ -43,7 +43,7 @@ def read_credentials() -> Credentials:
 
 
 def credential_files() -> list[Path]:
-    """The credential files in the order in which buildah and podman read them; docker reads the last one only."""
+    """Return the credential files in the order of buildah and podman. Docker reads only the last one."""
     if file := os.environ.get("REGISTRY_AUTH_FILE"):
         return [Path(file)]
     runtime, home = os.environ.get("XDG_RUNTIME_DIR"), Path.home()
@@ -55,14 +55,14 @@ def credential_files() -> list[Path]:
 
 
 def credentials_for(credentials: Credentials, registry: str, repository: str) -> tuple[str, str] | None:
-    """The most specific credentials: of the repository, of a prefix, or of the registry."""
+    """Return the most specific credentials: of the repository, of a prefix, or of the registry; None without any."""
     parts = [registry, *repository.split("/")]
     keys = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((credentials[key] for key in keys if key in credentials), None)
 
 
 def trust(registry: str) -> ssl.SSLContext:
-    """A client's TLS settings: public authorities, this machine's, and those in the registry's `certs.d` folder.
+    """Return a TLS context with public authorities, this machine's, and those of the registry's `certs.d` folder.
 
     Raises RegistryError if a certificate cannot be read.
     """
@@ -83,7 +83,7 @@ def trust(registry: str) -> ssl.SSLContext:
 
 
 def certificate_folders() -> list[Path]:
-    """The folders of registries' certificates of buildah and podman; docker reads the last one only."""
+    """Return the `certs.d` folders that buildah and podman read. Docker reads only the last one."""
     return [
         Path.home() / ".config" / "containers" / "certs.d",
         Path("/etc/containers/certs.d"),

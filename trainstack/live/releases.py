@@ -1,7 +1,7 @@
-"""Download the release manifests that settings name by URL, into the user's cache.
+"""Downloads of the release manifests that settings name by URL, into the user's cache.
 
-A download is kept as `.part` until it is complete, and resumed; it is not used before its sha256 is verified. Proxies
-and certificates are those of the environment (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE).
+An incomplete download is kept as `.part` and resumed. A file is used only after its sha256 is verified. The variables
+HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE determine proxies and certificates.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ from trainstack.settings.sections.operators import Manifest, Operators
 from trainstack.settings.values.urls import shown
 
 MAX_BYTES = 64 << 20
-"""The largest release so far, of the training operator, has 3 MB."""
+"""The limit of a download. The largest release so far, of the training operator, has 3 MB."""
 _TIMEOUT = httpx.Timeout(30, connect=10)
 _REDIRECTS = 5
 _REPORT_AFTER_SECONDS = 2.0
@@ -35,21 +35,21 @@ _ELSEWHERE = (
 )
 
 Report = Callable[[str], None]
-"""Prints one line of progress."""
+"""A function that prints one line of progress."""
 
 
 class _RestartError(Exception):
-    """The server does not resume."""
+    """The server does not resume the download, so it must start again."""
 
 
 def folder() -> Path:
-    """Return the folder of downloads in the cache that trainstack/toolchain/places.py describes."""
+    """Return the folder of downloads, in the cache that trainstack/toolchain/places.py describes."""
     root = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (root if root.is_absolute() else Path.home() / ".cache") / "trainstack" / "releases"
 
 
 def fetch(operators: Operators, report: Report = lambda _: None) -> tuple[Operators, Mapping[str, DownloadError]]:
-    """Download what is missing. Return the operators with paths in the place of URLs, and the errors by operator.
+    """Download missing manifests. Return the operators with paths instead of URLs, and the errors by operator.
 
     An operator with an error keeps its URL.
     """
@@ -69,7 +69,7 @@ def fetch(operators: Operators, report: Report = lambda _: None) -> tuple[Operat
 
 
 def with_downloads(settings: Settings, report: Report = lambda _: None) -> Settings:
-    """Return the settings with downloaded releases. Raises DownloadError with every error."""
+    """Return the settings with downloaded releases. Raises DownloadError with all errors."""
     operators, errors = fetch(settings.operators, report)
     if errors:
         raise DownloadError("\n".join(map(str, errors.values())))
@@ -83,6 +83,7 @@ def _fetched(name: str, manifest: Manifest, url: str, report: Report) -> Path:
     path, progress = f"{OPERATORS[name].path}.manifest", _Progress(f"{name} {manifest.version}", report)
     part = file.with_suffix(".part")
     with _explained(url, part, f"{path}.url"), _locked(file.parent):
+        # Another process may have completed the download while this one waited for the lock.
         if _sha256(file) == manifest.sha256:
             return file
         found = _download(url, part, manifest.sha256, progress)
@@ -99,7 +100,7 @@ def _fetched(name: str, manifest: Manifest, url: str, report: Report) -> Path:
 
 @contextmanager
 def _locked(cache: Path) -> Iterator[None]:
-    """Wait for another process that downloads. The kernel releases the lock when that one ends."""
+    """Hold the lock of the cache during a download. The kernel releases it if the process is killed."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -107,14 +108,14 @@ def _locked(cache: Path) -> Iterator[None]:
 
 
 def _download(url: str, part: Path, expected: str, progress: "_Progress") -> str:
-    """Complete the file `part`, and return its sha256."""
+    """Complete the file `part`, and return its sha256. Start again if the resumed file has another sha256."""
     with _client() as client:
         try:
             resumed = _receive(client, url, part, progress)
         except _RestartError:
             resumed = True
         if resumed and _sha256(part) != expected:
-            # The incomplete file was not the beginning of this one, or the server does not resume.
+            # The incomplete file was the beginning of another file, or the server does not resume.
             part.unlink()
             _receive(client, url, part, progress)
     return _sha256(part)
@@ -131,10 +132,10 @@ def _client() -> httpx.Client:
 
 
 def _receive(client: httpx.Client, url: str, part: Path, progress: "_Progress") -> bool:
-    """Write the file to `part`, after what it has already. Return whether it was resumed."""
+    """Append the rest of the file to `part`, or write all of it. Return whether the download was resumed."""
     offset = _size(part)
     with _response(client, httpx.URL(url), offset) as response:
-        # Without a Range, a server that answers with a part of the file is not asked again: the sha256 decides.
+        # A server may send a part of the file although no Range was requested. Then the sha256 does not match.
         resumed = offset > 0 and response.status_code == httpx.codes.PARTIAL_CONTENT
         if offset and response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise _RestartError
@@ -156,8 +157,8 @@ def _receive(client: httpx.Client, url: str, part: Path, progress: "_Progress") 
 
 @contextmanager
 def _response(client: httpx.Client, url: httpx.URL, offset: int) -> Iterator[httpx.Response]:
-    """Request the file from an offset on; follow redirects to https, or between loopback addresses without it."""
-    # A compressed response could not be resumed.
+    """Request the file from an offset on. Follow redirects to https, and http redirects between loopback addresses."""
+    # A compressed response cannot be resumed.
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={offset}-"} if offset else {})}
     for _ in range(_REDIRECTS + 1):
         with client.stream("GET", url, headers=headers) as response:
@@ -209,7 +210,7 @@ def _ensure_size(size: int, part: Path) -> None:
 
 @contextmanager
 def _explained(url: str, part: Path, path: str) -> Iterator[None]:
-    """Raise the errors of a download with the setting, the cause and the remedy."""
+    """Convert the errors of a download to DownloadErrors with the setting's path, the cause and the remedy."""
     host, before = shown(url).split("/")[2], _size(part)
     try:
         yield
@@ -244,7 +245,7 @@ def _explained(url: str, part: Path, path: str) -> Iterator[None]:
 
 
 def _unreachable(url: str, error: Exception) -> tuple[str, str]:
-    """Return the message and the remedy for a connection that could not be made."""
+    """Return the message and the remedy for a failed connection."""
     host, proxy, cause = httpx.URL(url).host, _proxy(url), _cause(error)
     if "CERTIFICATE_VERIFY_FAILED" in cause:
         return (
@@ -264,7 +265,7 @@ def _cause(error: Exception) -> str:
 
 
 def _proxy(url: str) -> str:
-    """Return the address of the proxy that is used for a URL, without its credentials; empty without a proxy."""
+    """Return the address of the proxy for a URL, without its credentials; "" without a proxy."""
     parsed, proxies = httpx.URL(url), getproxies()
     if proxy_bypass(parsed.host):
         return ""
@@ -276,7 +277,7 @@ def _size(file: Path) -> int:
 
 
 def _sha256(file: Path) -> str:
-    """Return the digest of a file; empty if it does not exist."""
+    """Return the sha256 of a file; "" if it does not exist."""
     if not file.is_file():
         return ""
     with file.open("rb") as opened:
@@ -284,7 +285,7 @@ def _sha256(file: Path) -> str:
 
 
 class _Progress:
-    """Prints lines once a download takes long."""
+    """Progress of a download, printed in intervals if the download takes more than two seconds."""
 
     def __init__(self, title: str, report: Report) -> None:
         self._title, self._report = title, report

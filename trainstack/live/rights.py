@@ -1,4 +1,4 @@
-"""The rights of the kubeconfig's user, which every user may review (the role `system:basic-user`)."""
+"""Reviews of the rights of the kubeconfig's user. The role `system:basic-user` allows them to every user."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -10,20 +10,23 @@ from trainstack.live.client import Api, connect, post, run
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _Right = tuple[str, str, str, str, str]
-"""Verb, API group, resource, namespace; and the object's name, "" for any."""
+"""Verb, API group, resource, namespace, and the object's name ("" for all objects)."""
 
 
 def lacking(manifests: Iterable[Mapping[str, Any]], context: str | None) -> tuple[str, ...]:
-    """Return errors about missing rights to declare namespaced objects.
+    """Return errors about missing rights to create and patch these namespaced objects.
 
-    A cluster that does not support the review counts as one that allows the change, which will report a missing right.
+    If the cluster does not support the review, the right counts as granted; the change itself reports a missing one.
     Raises ClusterError as `client.read` does.
     """
     return run(_lacking({right for manifest in manifests for right in _rights(manifest)}, context))
 
 
 def uncreatable(namespaces: Iterable[str], stack: str, context: str | None) -> tuple[str, ...]:
-    """Return errors about missing namespaces that the user may not create. Raises as `client.read` does."""
+    """Return an error for each of these missing namespaces that the user may not create.
+
+    Raises ClusterError as `client.read` does.
+    """
     rights = {("create", "", "namespaces", "", name) for name in namespaces}
     return run(_uncreatable(rights, stack, context)) if rights else ()
 
@@ -51,7 +54,8 @@ def _rights(manifest: Mapping[str, Any]) -> Iterable[_Right]:
 
 async def _lacking(rights: set[_Right], context: str | None) -> tuple[str, ...]:
     api = await connect(context)
-    # First for all objects of a kind, since there may be thousands. A role may also be restricted to names.
+    # A review of all objects of a kind replaces thousands of reviews. A role may also be restricted to names, so the
+    # objects of denied kinds are reviewed by name.
     kinds = await _denied(api, {_without_name(right) for right in rights})
     denied = await _denied(api, {right for right in rights if _without_name(right) in kinds})
     verbs: dict[tuple[str, str, str], list[str]] = {}

@@ -1,4 +1,7 @@
-"""Label selectors of lists, which a proxy that drops the query of a request would ignore."""
+"""Evaluation of label selectors on the items of a list.
+
+The API server evaluates them too, but a proxy may drop the query of a request, and the list then has all objects.
+"""
 
 import re
 from collections.abc import Mapping
@@ -6,12 +9,12 @@ from typing import Any
 from urllib.parse import parse_qs
 
 _REQUIREMENT = re.compile(r"(?P<absent>!?)(?P<name>[^\s=!]+)(=(?P<value>\S*)| in \((?P<values>.*)\))?")
-"""The forms that this project uses: `a=b`, `a in (b, c)`, `a` and `!a`."""
+"""The forms that Trainstack uses: `a=b`, `a in (b, c)`, `a` and `!a`."""
 _COMMA = re.compile(r",(?![^(]*\))")
 
 
 def selects(path: str, item: Mapping[str, Any]) -> bool:
-    """Whether the `labelSelector` of a list's path selects an item."""
+    """Return whether the `labelSelector` of a list's path selects an item. A path without one selects every item."""
     (selector,) = parse_qs(path.partition("?")[2]).get("labelSelector", [""])
     labels = item["metadata"].get("labels", {})
     return all(_is_met(requirement.strip(), labels) for requirement in _COMMA.split(selector) if requirement)

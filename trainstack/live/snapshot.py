@@ -31,12 +31,12 @@ from trainstack.settings.model import Settings
 
 LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
 _ALWAYS_LISTED = tuple((version, kind) for version, kind in LAUNCH_KINDS if kind in LAUNCHES)
-# A Job's pods have the label of its run, but not that of the stack.
+"""The kinds of launches that are listed for every environment."""
 _ONE_BY_ONE = 20
-"""The number of recorded launches of one kind in one namespace that are read individually. If there are more, a list
-shows first which of them exist."""
+"""The maximum number of recorded launches of one kind in one namespace that are read individually. If there are more,
+a list first shows which of them exist."""
 _FEW = 2
-"""The number of objects of a collection that are read individually although they could be listed."""
+"""The maximum number of objects of a collection that are read individually instead of with a list."""
 _ASK_FOR_RIGHT = (
     "ask the platform's owner for that right (`trainstack:tenants` in the platform's environment gives a team all that "
     "it needs, and so do the roles of `trainstack rights`), or use another kubeconfig"
@@ -45,6 +45,8 @@ _ASK_FOR_RIGHT = (
 
 @dataclass(frozen=True)
 class Runs:
+    """A stack's live launches and its ledgers, without terminating ones, and the objects that launches mount."""
+
     live: tuple[LiveLaunch, ...]
     ledgers: tuple[Ledger, ...]
     wrappers: Mapping[str, str]
@@ -52,9 +54,9 @@ class Runs:
     files: Mapping[str, Data] = field(default_factory=dict)
     """The parameter files of sweeps that launches may mount, by name."""
     claims: tuple[Claim, ...] = ()
-    """Claims whose launches neither the cluster nor the engine's state has."""
+    """The claims of launches that are neither in the cluster nor in Pulumi's state."""
     metadata: Mapping[Identity, Mapping[str, Any]] = field(default_factory=dict)
-    """The metadata of all objects, including terminating ones and launches that lost a label."""
+    """The metadata of all objects that were read, including terminating ones and launches that lost a label."""
 
 
 def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
@@ -72,10 +74,10 @@ def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
 
 
 def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Runs:
-    """Read this stack's launches and ledgers, except for terminating ones.
+    """Return this stack's launches and ledgers, except for terminating ones.
 
-    Launches are found by their labels, and those without labels by the ledgers and the engine's state `recorded`.
-    Raises ClusterError if the cluster cannot be read.
+    Launches are found by their labels; those that lost their labels are found by the ledgers and by `recorded`, the
+    launches in Pulumi's state. Raises ClusterError if the cluster cannot be read.
     """
     context, namespaces = settings.cluster.context, launch_namespaces(settings, recorded)
     marked = _read_marked(settings, namespaces)
@@ -91,7 +93,7 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
     known = {launch.launch for launch in live} | {launch.labels.get(labels.LAUNCH, "") for launch in recorded}
     open_claims = _open_claims(config_maps, known, context)
     claimed = {claim.ledger.run_id for claim in open_claims}
-    # A launch that lost another label has the annotation of its state. A command's data loader does not have one.
+    # A launch that lost its other labels still has the annotation of its state. A command's data loader has none.
     declared = [body for body in marked if labels.STATE in (body["metadata"].get("annotations") or {})]
     return Runs(
         tuple(live),
@@ -106,15 +108,18 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
 def _open_claims(
     config_maps: Iterable[Mapping[str, Any]], launched: Collection[str], context: str | None
 ) -> list[Claim]:
-    """Return the claims of launches whose names are not in `launched`."""
+    """Return the claims of launches whose names are not in `launch_names`."""
     claims = [body for body in config_maps if is_claim(body) and read_ledger(body).launch_name not in launched]
-    # Claims are left by interruptions only, so this request is rarely sent.
+    # Only an interrupted `up` leaves claims, so this request is rarely sent.
     read_at = read_server_time(context) if claims else None
     return [read_claim(body, read_at) for body in claims]
 
 
 def launch_namespaces(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[str | None, ...]:
-    """Return the namespaces in which launches are read: a tenant's run may be active in its earlier namespace."""
+    """Return the namespaces in which launches are read, including those of a tenant's recorded launches.
+
+    A run may be active in a namespace that the tenant no longer declares.
+    """
     namespaces = run_namespaces(settings)
     if None in namespaces:
         return namespaces
@@ -124,9 +129,9 @@ def launch_namespaces(settings: Settings, recorded: Sequence[RecordedLaunch]) ->
 def read_unlabelled(
     recorded: Iterable[RecordedLaunch], labelled: Sequence[Mapping[str, Any]], context: str | None
 ) -> list[LiveLaunch]:
-    """Return the recorded launches that exist, are not terminating, and are not in `labelled`.
+    """Return the recorded launches that exist, are not terminating, and are not in `labeled_bodies`.
 
-    Raises RightsError if the user may not read whether a launch exists.
+    Raises RightsError if the user has no right to read whether a launch exists.
     """
     known = {identity(body) for body in labelled}
     by_path = {
@@ -143,7 +148,10 @@ def read_unlabelled(
 
 
 def _read_existing(launches: Mapping[str, RecordedLaunch], context: str | None) -> dict[str, dict[str, Any]]:
-    """Return the objects of launches that exist, by path. Most of thousands of recorded launches may not exist."""
+    """Return the objects of launches that exist, by path.
+
+    There may be thousands of recorded launches, most of which no longer exist. Raises RightsError.
+    """
     missing, unlistable = _read_many(launches, context)
     answers = _read([path for path in launches if path not in missing], context)
     denied = [path for path, answer in answers.items() if answer.status == FORBIDDEN and path not in unlistable]
@@ -154,9 +162,9 @@ def _read_existing(launches: Mapping[str, RecordedLaunch], context: str | None) 
 
 
 def _read_many(launches: Iterable[str], context: str | None) -> tuple[set[str], set[str]]:
-    """Return the objects that a list shows to be missing, and those whose list the user may not read, by path.
+    """Return the paths of launches that a list shows to be missing, and of those whose list the user may not read.
 
-    Only for many objects of one kind in one namespace, since the list has all objects of the kind.
+    Only many launches of one kind in one namespace are listed, since the list has all objects of the kind.
     """
     by_list: dict[str, list[str]] = {}
     for path in launches:
@@ -175,7 +183,7 @@ def _read_many(launches: Iterable[str], context: str | None) -> tuple[set[str], 
 
 
 def _read_by_list(objects: Iterable[str], context: str | None) -> dict[str, Answer]:
-    """Read objects as lists with a field selector.
+    """Return the responses for objects that are read through lists with a field selector, by the objects' paths.
 
     The roles of `trainstack rights` allow `list` for every kind of launch, and `get` only for declared kinds.
     """
@@ -223,11 +231,13 @@ def _read_marked(
 ) -> list[dict[str, Any]]:
     """Return the stack's objects of all kinds of launches, including commands' data loaders.
 
-    A tenant may lack rights on a kind that it does not use, of which none of the namespace's ledgers is.
+    A tenant may lack the right to list a kind. Raises RightsError only if a ledger of the namespace records a launch of
+    that kind.
     """
     forbidden: set[tuple[str, str]] = set()
     context, selector = settings.cluster.context, f"{labels.STACK}={settings.stack}"
-    # A ledger is written before its launch. A teardown deletes it before its launch has ended.
+    # The ledgers name further kinds, since `up` writes a ledger before its launch. A teardown deletes the ledger before
+    # its launch has ended, so the declared kinds are listed too.
     optional = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.KIND}", context)
     launches = [launch_of(read_ledger(body)) for body in optional if labels.KIND in body["metadata"]["labels"]]
     kinds = sorted({*declared_kinds(settings), *((launch.api_version, launch.kind) for launch in launches)})
@@ -235,7 +245,7 @@ def _read_marked(
     listed_bodies = _list(
         (*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden, managed_fields=managed_fields
     )
-    # If a kind has launches in two of its versions, the list of each version has both.
+    # If launches of a kind were created in two versions, the list of each version has all of them.
     found = list({body["metadata"]["uid"]: body for body in listed_bodies}.values())
     if forbidden:
         launched = map(launch_of, _read_ledgers(settings, namespaces))
@@ -245,9 +255,9 @@ def _read_marked(
 
 
 def _refuse_irregular(kinds: Iterable[tuple[str, str]], context: str | None) -> None:
-    """Raise ClusterError if the cluster serves a kind at another path than that of `paths.collection`.
+    """Raise ClusterError if the cluster serves a kind at a path other than `paths.collection_path`.
 
-    Their launches would not be found, and a change would launch them again, or delete them while they are active.
+    Reads would not find the kind's launches. A change would launch them again, or delete them while they are active.
     """
     versions = {paths.version(api_version): api_version for api_version, kind in kinds if kind not in ALL_LAUNCHES}
     for path, answer in _read(list(versions), context).items():
@@ -271,9 +281,10 @@ def _list(
     *,
     managed_fields: bool = True,
 ) -> list[dict[str, Any]]:
-    """Return the objects with the labels.
+    """Return the objects of these kinds that `selector` selects, sorted by name.
 
-    `forbidden` receives kind and namespace of lists that the user may not read; without it, they are an error.
+    `forbidden` receives the kind and namespace of each list that the user may not read; without it, such a list raises
+    RightsError.
     """
     by_path = {
         f"{paths.collection(api_version, kind, namespace)}?labelSelector={quote(selector)}&limit={PAGE}": (
@@ -305,8 +316,8 @@ def read_metadata(
 
     `readable_only`: leave out objects that the user may not read, instead of raising ClusterError.
 
-    `listed_of`: a stack with whose label several objects of a kind are listed, in one request, which requires the right
-    to list them. Secrets, and objects without the label, are read individually.
+    `stack_to_list`: the stack whose label selects several objects of a kind in one list. Secrets, objects without the
+    label, and objects that the user may not list are read individually.
     """
     by_path = {paths.location(manifest): identity(manifest) for manifest in manifests}
     listed = _read_listed(by_path, listed_of, context) if listed_of else {}
@@ -320,7 +331,7 @@ def read_metadata(
 
 
 def _read_listed(objects: Mapping[str, Identity], stack: str, context: str | None) -> dict[str, dict[str, Any]]:
-    """Return the metadata of the stack's objects, by path, from lists of kinds with several of the given objects."""
+    """Return the metadata of the stack's objects, by path, from lists of the kinds with several of these objects."""
     count = Counter(path.rpartition("/")[0] for path, (kind, *_) in objects.items() if kind != "Secret")
     by_kind: dict[str, list[str]] = {}
     for collection in count:
@@ -334,8 +345,8 @@ def _read_listed(objects: Mapping[str, Identity], stack: str, context: str | Non
 
     several = {kind for kind, found in by_kind.items() if len(found) > 1 and sum(count[item] for item in found) > _FEW}
     answers = read_answers(several)
-    # Without the right to list a kind in all namespaces, the user may have it in some. Without any, or before the kind
-    # is served, the objects are read individually.
+    # A user who may not list a kind in all namespaces may list it in some. If not, or if the kind is not served yet,
+    # the objects are read individually.
     unread = [found for kind, found in by_kind.items() if kind not in answers or not answers[kind].found]
     answers |= read_answers(collection for found in unread for collection in found if count[collection] > _FEW)
     return {
@@ -346,7 +357,7 @@ def _read_listed(objects: Mapping[str, Identity], stack: str, context: str | Non
 
 
 def _of_all_namespaces(collection: str) -> str:
-    """Return the path of a kind in all namespaces: `/apis/batch/v1/jobs`."""
+    """Return the path of a collection's kind in all namespaces: `/apis/batch/v1/jobs`."""
     parent, _, plural_name = collection.rpartition("/")
     return f"{parent.partition('/namespaces/')[0]}/{plural_name}"
 
@@ -359,7 +370,7 @@ def _location(collection: str, metadata: Mapping[str, Any]) -> str:
 
 
 def exists(path: str, answer: Answer) -> bool:
-    """Whether the object exists. Raises ClusterError if that is unknown, since a change must not depend on it."""
+    """Return whether the object or list exists. Raises ClusterError if that is unknown, to prevent a wrong change."""
     if not answer.found and answer.status != NOT_FOUND:
         location, _, query = path.partition("?")
         problem = (
@@ -380,7 +391,7 @@ def exists(path: str, answer: Answer) -> bool:
 
 
 def _unknown(launches: Iterable[RecordedLaunch]) -> RightsError:
-    """Return the refusal of a change while it is unknown whether launches exist, since none may be repeated."""
+    """Return the error of a change that would repeat launches if they still exist, which the user may not read."""
     ledgers: dict[tuple[str, str, str], set[str]] = {}
     for launch in launches:
         resource = f"{plural(launch.kind)}.{launch.api_version.rpartition('/')[0]}".strip(".")

@@ -1,4 +1,4 @@
-"""Reads of the status of a sweep's trials, with a few lists for any number of trials, and of their logs."""
+"""Reads of a sweep's trials, with few lists even for many trials, and of their logs."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,11 @@ from trainstack.sweeps.status import Body, SweepObjects
 T = TypeVar("T")
 _LOG_CONCURRENCY = 8
 _MAX_LINES = 100_000
-"""The last lines of a log that are read; by default, a kubelet keeps 10 MiB."""
+"""The number of a log's last lines that are read. By default, a kubelet keeps 10 MiB of a log."""
 
 
 def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
-    """Read a sweep's launches, ledgers, files and pods, and why queued launches wait. Raises ClusterError."""
+    """Return a sweep's launches, ledgers, files and pods, and why queued launches wait. Raises ClusterError."""
     known = read_runs(settings)
     launches = read_launches(settings, run_namespaces(settings))
     own = [body for body in launches if body["metadata"]["labels"].get(labels.SWEEP) == sweep]
@@ -66,9 +66,9 @@ def read_trial_logs(
 
     Args:
         pods: the pods with the logs, by run id.
-        clusters: the worker clusters of MultiKueue with these pods, by run id; the others are in the environment's.
-        settings: the environment's.
-        parse: receives a run id and its log.
+        clusters: MultiKueue's worker clusters with these pods, by run id; other pods are in the environment's cluster.
+        settings: the environment's settings.
+        parse: the parser, which receives a run id and its log.
 
     Raises ClusterError if the cluster cannot be reached.
 
@@ -105,7 +105,7 @@ async def _read_logs(
 
 @dataclass
 class _SweepPods:
-    """The pods of a sweep, with `clusters` and `unreached` as in SweepObjects."""
+    """The pods of a sweep, with `clusters` and `unreached` of SweepObjects."""
 
     pods: list[Body] = field(default_factory=list)
     clusters: dict[str, str] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class _SweepPods:
 
 
 async def _pods(workers: Workers, launches: Sequence[dict[str, Any]], sweep: str) -> _SweepPods:
-    """Read the pods of launches, each in the cluster that it was dispatched to."""
+    """Return the pods of a sweep's launches, from the clusters that they were dispatched to."""
     found = _SweepPods()
     sent = [body for body in launches if is_dispatched(body)]
     uids = [(str(body["metadata"]["namespace"]), str(body["metadata"]["uid"])) for body in sent]
@@ -131,6 +131,7 @@ async def _pods(workers: Workers, launches: Sequence[dict[str, Any]], sweep: str
         try:
             answers = await get_all(await workers.api(cluster), paths)
         except ClusterError as error:
+            # Without the environment's own cluster, there is nothing to show.
             if not cluster:
                 raise
             found.unreached[cluster] = str(error)
@@ -140,10 +141,12 @@ async def _pods(workers: Workers, launches: Sequence[dict[str, Any]], sweep: str
 
 
 async def _queueing(api: Api, bodies: Sequence[dict[str, Any]], *, cluster_wide: bool) -> dict[str, Queueing]:
+    """Return why launches wait, by their UIDs."""
     named = [(body["metadata"]["namespace"], body["metadata"]["labels"].get(labels.QUEUE)) for body in bodies]
     lists = {namespace: f"{KUEUE}/namespaces/{namespace}/workloads" for namespace, _ in named}
     queues = {queue: f"{KUEUE}/namespaces/{queue[0]}/localqueues/{queue[1]}" for queue in named if queue[1]}
     answers = await get_all(api, [*lists.values(), *queues.values()])
+    # While Kueue replaces a Workload, there are two with one owner. Sorted by time, the newest one remains in the dict.
     by_owner = {
         namespace: {
             item["metadata"].get("labels", {}).get(JOB_UID): item

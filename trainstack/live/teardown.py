@@ -1,4 +1,4 @@
-"""Reads of the objects that a teardown depends on, of all kinds that the API server serves."""
+"""Reads of the objects that a teardown depends on, of every kind that the API server serves."""
 
 import asyncio
 from collections import defaultdict
@@ -43,11 +43,11 @@ _WHOLE = (
     "ResourceFlavor",
     "Workload",
 )
-"""The kinds that are read with spec and status."""
+"""The kinds that are read with spec and status, not only with their metadata."""
 _GROUPS = ("v1", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io")
-"""The API groups of `_WHOLE`."""
+"""The API groups of `_FULLY_READ_KINDS`."""
 _OWNERS_OF_PODS = frozenset(definition for kind in KINDS.values() for definition in kind.owners_of_pods)
-"""Further kinds, by definition, which are read to find the launch that a pod belongs to."""
+"""Further kinds, by CustomResourceDefinition, that are read to find the launch that a pod belongs to."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,16 @@ def read_live_stack(
     known: Iterable[Identity] | None = None,
     recorded: Sequence[RecordedLaunch] = (),
 ) -> LiveStack:
-    """Read the objects that `lifecycle.teardown.plan` depends on.
+    """Return the objects that `lifecycle.teardown.plan` depends on.
 
-    For a tenant, only in its namespaces, and of the kinds that it may read there.
+    For a tenant, they are those in its namespaces, of the kinds that it may read there.
 
     Args:
         settings: the environment.
         retained: the objects that the engine retains.
         protected: the volumes that the settings protect.
         stop: run ids and sweeps that may be stopped.
-        known: the objects in the stack's state.
+        state_objects: the objects in the stack's state; None: the state was not read.
         recorded: the launches in the state.
 
     Raises ClusterError if the cluster cannot be read.
@@ -96,7 +96,7 @@ def read_live_stack(
     namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
     launches = read_own_launches(settings, recorded)
     held = None if known is None else frozenset(known)
-    # Another client may have removed the label of a definition in the state.
+    # Another client may have removed the stack's label from a definition in the state.
     definitions = [name for kind, _, name in held or () if kind == "CustomResourceDefinition"]
     parts = run(_read(settings.stack, namespaces, definitions, context))
     names = _recorded_names(settings, recorded, parts["labeled_objects"], parts["lists"])
@@ -122,9 +122,10 @@ def plan_teardown(
     known: Iterable[Identity],
     recorded: Sequence[RecordedLaunch],
 ) -> TeardownPlan:
-    """Read the cluster, and plan the teardown. `keep_platform`: as far as the user may read it.
+    """Read the cluster, and plan the teardown.
 
-    The other arguments are those of `read_live_stack`. Raises ClusterError if the cluster cannot be read.
+    `keep_platform`: keep the platform, and read the other objects only as far as the user may read them. The other
+    arguments are those of `read_live_stack`. Raises ClusterError if the cluster cannot be read.
     """
     if not keep_platform:
         live = read_live_stack(
@@ -139,7 +140,7 @@ def plan_teardown(
 
 
 def read_users(settings: Settings, deleted: Collection[Identity], recorded: Sequence[RecordedLaunch] = ()) -> LiveStack:
-    """Read the stack's launches, and what may use deleted objects, as far as the user may read it.
+    """Return the stack's launches, and the objects that may use deleted objects, as far as the user may read them.
 
     Raises ClusterError if the launches cannot be read.
     """
@@ -162,7 +163,7 @@ def read_kinds(
 ) -> dict[str, tuple[Body, ...]]:
     """Return the objects by kind, as far as the user may read them.
 
-    `kinds` has the namespaces to read, None for all of them, which for a tenant are those of its launches.
+    `kinds`: the namespaces to read by kind; None: all namespaces, or for a tenant those of its launches.
     """
     namespaces = launch_namespaces(settings, recorded)
     kind_by_path = {
@@ -184,7 +185,7 @@ def _version(kind: str) -> str:
 async def _read_contents(
     deleted: Collection[Identity], context: str | None
 ) -> tuple[tuple[Body, ...], dict[str, tuple[Body, ...]]]:
-    """Return the metadata of the objects in deleted namespaces, and the objects of deleted definitions' kinds."""
+    """Return the metadata of the objects in deleted namespaces, and the instances of deleted definitions."""
     namespaces = [name for kind, _, name in deleted if kind == "Namespace"]
     definitions = [name for kind, _, name in deleted if kind == "CustomResourceDefinition"]
     if not namespaces and not definitions:
@@ -208,7 +209,10 @@ def _recorded_names(
     bodies: Iterable[Body],
     lists: Mapping[str, Sequence[Body]],
 ) -> frozenset[str]:
-    """Return the names of the stack's recorded launches if pods or Workloads are of others than those of `bodies`."""
+    """Return the names of the stack's recorded launches; none if all pods and Workloads belong to `bodies`.
+
+    In that case, the names are not needed, and the ledgers are not read.
+    """
     live_names = {launch_name(body) for body in bodies} | {""}
     if all(launch_name(body) in live_names for kind in ("Pod", "Workload") for body in lists.get(kind, ())):
         return frozenset()
@@ -219,7 +223,7 @@ def _recorded_names(
 def _bodies_and_launches(
     settings: Settings, recorded: Sequence[RecordedLaunch]
 ) -> tuple[tuple[Body, ...], tuple[LiveLaunch, ...]]:
-    """Return the objects with the labels of launches; and the launches, with recorded ones that lost their labels."""
+    """Return the objects with labels of launches, and the launches, including recorded ones without labels."""
     bodies = read_launches(settings, launch_namespaces(settings, recorded))
     unlabelled = read_unlabelled(recorded, bodies, settings.cluster.context)
     return tuple(bodies), (*map(live_launch, bodies), *unlabelled)
@@ -247,7 +251,7 @@ def read_namespace(name: str, context: str | None) -> tuple[Body, ...]:
 
 
 def read_instances(definition: str, context: str | None) -> tuple[Body, ...]:
-    """Return the objects of a definition's kind; none if it is not served. Raises as `read_live_stack` does."""
+    """Return the objects of a definition's kind; () if it is not served. Raises as `read_live_stack` does."""
 
     async def work() -> tuple[Body, ...]:
         api = await connect(context)
@@ -280,16 +284,16 @@ async def _read(
 
 
 async def served_kinds(api: Api) -> list[ServedKind]:
-    """Return every kind with the verbs `list` and `delete`. An aggregated API that is unavailable has none."""
+    """Return every kind with the verbs `list` and `delete`, except those of an unavailable aggregated API."""
     groups = (await get_all(api, ["/apis/"]))["/apis/"].body.get("groups", [])
-    # The preferred version is the first: a kind in several versions is read in that one.
+    # The preferred version is first, so that a kind in several versions is read in the preferred one.
     versions = ["v1"]
     for group in groups:
         preferred = group["preferredVersion"]["groupVersion"]
         versions += [preferred, *(item["groupVersion"] for item in group["versions"])]
     by_version = {version: paths.version(version) for version in versions}
     answers = await get_available(api, by_version.values())
-    # The core is not an aggregated API: if it is unavailable, this raises the error.
+    # The core is not an aggregated API. If it is unavailable, this request raises the error.
     answers |= await get_all(api, [by_version["v1"]] if by_version["v1"] not in answers else ())
     kind_by_name: dict[tuple[str, str], ServedKind] = {}
     for version, path in by_version.items():
@@ -344,7 +348,7 @@ async def _whole(
 
 
 def _lists(kinds: Iterable[ServedKind], namespaces: Sequence[str | None], query: str = "") -> Mapping[str, ServedKind]:
-    """Return the paths of lists. Cluster-scoped kinds are read only with all namespaces."""
+    """Return the kinds by the paths of their lists. Cluster-scoped kinds are read only with all namespaces (None)."""
     return {
         f"{kind.path(namespace)}{query}": kind
         for kind in kinds
@@ -356,7 +360,10 @@ def _lists(kinds: Iterable[ServedKind], namespaces: Sequence[str | None], query:
 async def _list(
     api: Api, lists: Mapping[str, ServedKind], *, metadata_only: bool = False, all_or_error: bool
 ) -> tuple[Body, ...]:
-    """Return the objects of all lists. `all_or_error`: raise ClusterError for a list that the user may not read."""
+    """Return the objects of all lists; leave out lists that the user may not read.
+
+    `all_or_error`: raise ClusterError instead, since a plan for the whole cluster must not miss objects.
+    """
     bodies: list[Body] = []
     for path, answer in (await get_all(api, lists, metadata_of_items=metadata_only)).items():
         kind = lists[path]

@@ -17,10 +17,11 @@ Body = dict[str, Any]
 
 
 def read_volumes(settings: Settings, held: Iterable[Identity] = ()) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
-    """Return the live claims that are declared, `held` or have the stack's label, and the declared persistent volumes.
+    """Return the stack's live claims, sorted by name, and its live persistent volumes.
 
-    `held`: the claims in the engine's state, since a client may have removed the label from the live ones. Raises
-    ClusterError if the cluster cannot be read.
+    A claim belongs to the stack if it is declared, has the stack's label, or is in `state_claims`. These are the claims
+    in Pulumi's state, from whose live objects a client may have removed the label. Raises ClusterError if the cluster
+    cannot be read.
     """
     stack, layers = settings.stack, settings.environment.layers
     lists = [
@@ -50,7 +51,7 @@ def read_volumes(settings: Settings, held: Iterable[Identity] = ()) -> tuple[tup
 
 
 def read_mounts(namespaces: Collection[str], context: str | None) -> dict[str, tuple[str, ...]]:
-    """Return the pods that mount the claims of the given namespaces, by the claim's `<namespace>/<name>`.
+    """Return the names of the pods that mount claims in these namespaces, by the claim's `<namespace>/<name>`.
 
     Raises ClusterError if the cluster cannot be read.
     """

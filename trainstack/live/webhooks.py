@@ -1,4 +1,4 @@
-"""Dry runs that check whether an operator's webhooks are available."""
+"""Dry runs, which show whether an operator's webhooks are available and accept an object."""
 
 import asyncio
 import json
@@ -28,9 +28,9 @@ def wait_until_accepted(manifest: Mapping[str, Any], context: str | None, deadli
 
 
 async def dry_run(manifests: Sequence[Mapping[str, Any]], context: str | None) -> list[tuple[int, str]]:
-    """Send each object as a dry run. Return the responses' statuses and texts in the same order; status 0: a timeout.
+    """Create each object in a dry run. Return the responses' statuses and texts in the same order.
 
-    Raises ClusterError if the cluster cannot be reached.
+    Status 0: no response, with the error as text. Raises ClusterError if the cluster cannot be reached.
     """
     api = await connect(context)
     api.timeout = _TIMEOUT_SECONDS
@@ -59,9 +59,9 @@ async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
 def wait_until_runtime_is_seen(trainjob: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
     """Return once the webhooks of Trainer and Kueue find the new runtime of this TrainJob.
 
-    Their caches are behind the API server for a moment; and a Kueue that was started before Trainer was installed finds
-    TrainJobs after up to two minutes. A refusal for another reason is reported when the TrainJob is created. Raises
-    ClusterError as `wait_until_accepted` does.
+    Their caches lag behind the API server, and a Kueue that was started before Trainer was installed supports TrainJobs
+    only after up to two minutes. A refusal for another reason ends the wait: the creation of the TrainJob reports it.
+    Raises ClusterError as `wait_until_accepted` does.
     """
     run(_wait(trainjob, context, deadline_seconds, _runtime_found))
 

@@ -11,12 +11,12 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Queues
 
 _RETRY_SECONDS = 10
-"""How long a cluster that cannot be reached is not tried again; `logs --follow` reads every second."""
+"""The pause after a failed connection to a cluster. `logs --follow` reads every second."""
 
 
 @dataclass
 class Workers:
-    """Connects to each worker cluster once."""
+    """The clients of the worker clusters, each of which is connected once, when it is first used."""
 
     settings: Settings
     _apis: dict[str, Api] = field(default_factory=dict)
@@ -24,9 +24,9 @@ class Workers:
     _connecting: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     async def api(self, cluster: str) -> Api:
-        """Return a client for a worker cluster; for the environment's own if `cluster` is empty.
+        """Return the client of a worker cluster, or of the environment's own cluster if `cluster` is empty.
 
-        Raises ClusterError if it cannot be reached, PermanentError without a context for it.
+        Raises ClusterError if it cannot be reached, and PermanentError if the kubeconfig has no context for it.
         """
         async with self._connecting[cluster]:
             if cluster not in self._apis:
@@ -47,7 +47,10 @@ class Workers:
 
 
 def worker_context(settings: Settings, cluster: str) -> str:
-    """Return the kubeconfig's context of a worker cluster. Raises PermanentError if the kubeconfig lacks it."""
+    """Return the kubeconfig's context of a worker cluster: the declared one, by default the cluster's name.
+
+    Raises PermanentError if the kubeconfig does not have it.
+    """
     declared = {worker.name: worker.context for worker in settings.queues.multi_kueue_clusters}
     context = declared.get(cluster) or cluster
     try:
@@ -62,9 +65,9 @@ def worker_context(settings: Settings, cluster: str) -> str:
 
 
 def settings_of_worker(settings: Settings, cluster: str) -> Settings:
-    """Return the settings with which volumes of a worker cluster are read. Raises PermanentError without a context.
+    """Return the settings for reads of a worker cluster's volumes. Raises PermanentError as `worker_context` does.
 
-    Its loader uses the queue of the runs, which the worker cluster has too.
+    The loader's own queue is unset: its pods use the runs' queue, which the worker cluster has too.
     """
     context = worker_context(settings, cluster)
     loader = settings.cluster.loader.model_copy(update={"queue": None})

@@ -1,4 +1,4 @@
-"""Reads of what dispatched runs need in the worker clusters of MultiKueue."""
+"""Reads of the objects that dispatched runs need in MultiKueue's worker clusters."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,11 @@ from trainstack.settings.model import Settings
 def read_worker_clusters(
     settings: Settings, needed: Mapping[str, Mapping[str, Sequence[Need]]]
 ) -> dict[str, WorkerCluster]:
-    """Look for the needs of dispatched runs, by their paths and the cluster's name. Reads no contents of Secrets."""
+    """Return the missing and unreadable needs of dispatched runs, by worker cluster. Reads no contents of Secrets.
+
+    `needs_by_path`: the needs by the run's path in the settings, and by the cluster's name. An unreachable cluster has
+    a `problem` instead.
+    """
     by_cluster: dict[str, set[Need]] = {}
     for of_run in needed.values():
         for cluster, needs in of_run.items():
@@ -28,7 +32,7 @@ def read_worker_clusters(
 
 async def _read(workers: Workers, cluster: str, needs: set[Need]) -> WorkerCluster:
     objects = {_path(need): need for need in needs if need.name}
-    # Lists of the kinds, which have no metadata of one object.
+    # Needs without a name are kinds. A list does not support `metadata_only`, so they are read separately.
     kinds = {_path(need): need for need in needs if not need.name}
     try:
         api = await workers.api(cluster)

@@ -1,4 +1,4 @@
-"""Kubeconfigs of service accounts, as a tenant of the cluster receives them."""
+"""Kubeconfigs of service accounts, for the cluster's tenants."""
 
 from pathlib import Path
 
@@ -9,13 +9,14 @@ from trainstack.local_cluster.errors import ClusterError
 from trainstack.local_cluster.layout import Layout
 
 TOKEN_SECONDS = 30 * 24 * 3600
-"""Lifetime of a token."""
+"""Lifetime of a service account's token: 30 days."""
 
 
 def write_kubeconfig(running: Cluster, account: str, output: Path | None = None) -> Path:
-    """Write a kubeconfig that acts as a service account in its namespace, mode 0600; return its path.
+    """Write a kubeconfig for a service account in its namespace, with mode 0600; return its path.
 
-    `account` is `<namespace>/<name>`. The default of `output` is a file in the state folder.
+    `account` is `<namespace>/<name>`. Without `output`, the file is in the state folder. Raises LocalClusterError if
+    the account does not exist.
     """
     namespace, slash, name = account.partition("/")
     if not (namespace and slash and name) or "/" in name:
@@ -28,6 +29,7 @@ def write_kubeconfig(running: Cluster, account: str, output: Path | None = None)
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": TOKEN_SECONDS},
     }
+    # A token of limited lifetime: a token Secret would remain valid until somebody deletes it.
     try:
         token = api.request("POST", f"{path}/{name}/token", body)["status"]["token"]
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""The few Kubernetes API calls that starting a cluster needs. Standard library only."""
+"""The few calls of the Kubernetes API that the start of a cluster needs. Standard library only."""
 
 import http.client
 import json
@@ -13,12 +13,12 @@ from trainstack.local_cluster.errors import ClusterError
 Manifest = dict[str, Any]
 FIELD_MANAGER = "trainstack-devcluster"
 PLURALS = {"EndpointSlice": "endpointslices"}
-"""Plurals that are not the kind's name and an s."""
+"""Plurals of kinds that are not the lower-case name and an s."""
 CLUSTER_SCOPED = frozenset({"Namespace", "Node", "ClusterRole", "ClusterRoleBinding"})
 
 
 class ApiError(ClusterError):
-    """The API server refused a request; `status` is the HTTP code, or 0 if the server could not be reached."""
+    """A failed request. `status` is the HTTP code, or 0 if the API server could not be reached."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -26,6 +26,7 @@ class ApiError(ClusterError):
 
 
 def path_of(manifest: Manifest) -> str:
+    """Return the API server's path of an object."""
     version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
     group = f"/apis/{version}" if "/" in version else f"/api/{version}"
     plural = PLURALS.get(kind, kind.lower() + "s")
@@ -40,10 +41,11 @@ class Api:
 
     server: str
     certs: Path
+    """Folder of the administrator's certificates."""
     timeout_seconds: float = 5.0
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
-        """Return the decoded response, or its text if it is not JSON."""
+        """Return the decoded response, or its text if it is not JSON. Raises ApiError."""
         address = urlsplit(self.server)
         try:
             tls = ssl.create_default_context(cafile=str(self.certs / "ca.crt"))
@@ -70,6 +72,7 @@ class Api:
         return decoded
 
     def apply(self, manifest: Manifest) -> None:
+        """Apply an object server-side, and take over the fields of other managers."""
         path = f"{path_of(manifest)}?fieldManager={FIELD_MANAGER}&force=true"
         self.request("PATCH", path, manifest, "application/apply-patch+yaml")
 

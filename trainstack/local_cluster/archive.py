@@ -1,6 +1,6 @@
-"""Pack files as a container image without an image tool.
+"""Container images that are packed from files without an image tool.
 
-The sandbox image and the volume helper are imported, since the cluster cannot pull them before it runs.
+The sandbox image and the volume helper are imported, because the cluster cannot pull them before it runs.
 """
 
 import hashlib
@@ -16,11 +16,13 @@ PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Link:
+    """A symbolic link in an image."""
+
     target: str
 
 
 def _entry(name: str, content: bytes, mode: int = 0o644) -> tuple[tarfile.TarInfo, io.BytesIO]:
-    """A tar member without time and owner, so that equal input gives equal bytes."""
+    """Return a tar member without time and owner, so that equal input results in equal bytes."""
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(content), mode
     return info, io.BytesIO(content)
@@ -72,6 +74,7 @@ def pack(reference: str, files: Mapping[str, bytes | Link], command: Sequence[st
 
 
 def pause_image(reference: str, program: Path) -> bytes:
+    """Return the sandbox image, with the program as `/pause`."""
     return pack(reference, {"pause": program.read_bytes()}, ["/pause"])
 
 

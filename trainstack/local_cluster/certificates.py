@@ -1,7 +1,7 @@
 """The cluster's certificates and kubeconfigs.
 
-The authority and the service account key are as old as the cluster's data, so that issued kubeconfigs and tokens stay
-valid. Certificates are issued again at each start, because the node's address may have changed.
+The authority and the key of service accounts exist as long as the cluster's data, so that issued kubeconfigs and tokens
+remain valid. Certificates are issued again at each start, because the node's address may have changed.
 """
 
 import base64
@@ -24,7 +24,9 @@ from trainstack.local_cluster.registry_access import AUTHORITY, CLIENT, SERVER
 from trainstack.local_cluster.spec import NODE_NAME
 
 AUTHORITY_DAYS = 3650
+"""Lifetime of the cluster's authority."""
 LEAF_DAYS = 730
+"""Lifetime of the certificates, and of the registry's authority, which are all issued again at each start."""
 API_NAMES = (
     "localhost",
     "kubernetes",
@@ -36,12 +38,15 @@ API_NAMES = (
 
 @dataclass(frozen=True)
 class Leaf:
+    """The subject of a certificate, and its files."""
+
     name: str
+    """Base name of its files."""
     common_name: str
     organization: str = ""
     """The Kubernetes group; empty for none."""
     hosts: tuple[str, ...] = ()
-    """DNS names and addresses; empty for a client's certificate."""
+    """DNS names and addresses of a server; empty for a client's certificate."""
     kubeconfig: bool = False
     """Whether to write `<name>.kubeconfig` as well."""
 
@@ -69,7 +74,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read at any time."""
+    """Write a file that other accounts cannot read at any time, also not before it is complete."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)
@@ -89,14 +94,14 @@ def _builder(subject: x509.Name, issuer: x509.Name, days: int) -> x509.Certifica
         .subject_name(subject)
         .issuer_name(issuer)
         .serial_number(x509.random_serial_number())
-        # An hour back: the clock of a virtual machine may step after the start.
+        # Valid an hour ago: the clock of a virtual machine may be set back after the start.
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + dt.timedelta(days=days))
     )
 
 
 def _authority(certs: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """Return the cluster's authority, read from its files if they exist."""
+    """Return the cluster's authority and its key. Read them if they exist, else create them."""
     certificate_path, key_path = certs / "ca.crt", certs / "ca.key"
     if certificate_path.exists() and key_path.exists():
         key = serialization.load_pem_private_key(key_path.read_bytes(), None)
@@ -156,14 +161,14 @@ def _issue(certs: Path, leaf: Leaf, authority: x509.Certificate, signer: ec.Elli
 
 
 def embedded(content: bytes) -> str:
-    """Return the form in which a kubeconfig embeds a file."""
+    """Return the Base64 text with which a kubeconfig embeds a file."""
     return base64.b64encode(content).decode()
 
 
 def kubeconfig(server: str, authority: bytes, user: Mapping[str, str], namespace: str = "") -> str:
-    """Return a kubeconfig with everything embedded, as JSON, which is also YAML.
+    """Return a kubeconfig with all files embedded, as JSON, which is also YAML.
 
-    `user` holds its credentials by the kubeconfig's keys; an empty `namespace` leaves `default`.
+    `user` has the credentials by the kubeconfig's keys. An empty `namespace` means `default`.
     """
     name = "trainstack-local"
     context = {"cluster": name, "user": name} | ({"namespace": namespace} if namespace else {})
@@ -182,8 +187,8 @@ def kubeconfig(server: str, authority: bytes, user: Mapping[str, str], namespace
 def issue_registry(certs: Path, host: str) -> None:
     """Write the certificates of an image registry at `host` and of its clients.
 
-    The authority is not the cluster's, which also signs for users of the API, and is created at each start: the client
-    certificates of earlier starts are refused.
+    Their authority is not the cluster's, which also signs the certificates of the API's users. It is created at each
+    start, so that the registry refuses client certificates of earlier starts.
     """
     authority, signer = _new_authority("trainstack local registry", LEAF_DAYS)
     (certs / f"{AUTHORITY}.crt").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
@@ -192,6 +197,7 @@ def issue_registry(certs: Path, host: str) -> None:
 
 
 def issue(layout: Layout, slot: Slot) -> None:
+    """Write all certificates, keys and kubeconfigs of a cluster with the addresses of `slot`."""
     certs = layout.certs
     authority, signer = _authority(certs)
     if not (certs / "service-account.key").exists():

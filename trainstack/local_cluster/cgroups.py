@@ -1,7 +1,7 @@
-"""The cluster's own folder in every cgroup hierarchy (v1, v2 or both).
+"""A cluster's folder in every cgroup hierarchy (v1, v2 or both).
 
-Two kubelets on one machine must not share `/kubepods`, and a cluster's processes must be found after a crash. So they
-run in `<hierarchy>/<name>/`: components in `supervisor`, pods in `kubepods`.
+Two kubelets on one machine must not share `/kubepods`, and `down` must find a cluster's processes after a crash. So
+they run in `<hierarchy>/<name>/`: components in `supervisor`, pods in `kubepods`.
 """
 
 import errno
@@ -16,19 +16,21 @@ from trainstack.local_cluster.processes import wait_until
 
 LEAF = "supervisor"
 INIT = "init"
-"""The child of a container's root cgroup that receives its processes."""
+"""The child of a container's root cgroup to which its processes are moved."""
 V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
 """The controllers that the kubelet needs on cgroup v2."""
 
 VACATE_SECONDS = 5.0
-"""How long processes that fork meanwhile may delay the move."""
+"""Timeout of the move, which forks of the moved processes may delay."""
 
 
 @dataclass(frozen=True)
 class Hierarchy:
+    """A mounted cgroup hierarchy."""
+
     root: Path
     version: int
-    """1 or 2."""
+    """The cgroup version, 1 or 2."""
 
 
 def parse(mountinfo: str) -> list[Hierarchy]:
@@ -43,6 +45,7 @@ def parse(mountinfo: str) -> list[Hierarchy]:
 
 
 def hierarchies() -> list[Hierarchy]:
+    """Read the mounted hierarchies. Raises LocalClusterError without any."""
     found = parse(Path("/proc/self/mountinfo").read_text())
     if not found:
         raise ClusterError("No cgroup file system is mounted; the local cluster requires one.")
@@ -50,7 +53,7 @@ def hierarchies() -> list[Hierarchy]:
 
 
 def _copy_cpuset(folder: Path) -> None:
-    """Fill a new v1 cpuset, which is empty and accepts no process."""
+    """Copy the parent's values to a new v1 cpuset, which accepts no process while it is empty."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         source, target = folder.parent / name, folder / name
         if target.exists() and not target.read_text().strip():
@@ -58,7 +61,7 @@ def _copy_cpuset(folder: Path) -> None:
 
 
 def _enable(folder: Path) -> None:
-    """Enable a v2 folder's controllers for its children."""
+    """Enable the controllers of a v2 cgroup for its children."""
     available = (folder / "cgroup.controllers").read_text().split()
     enabled = (folder / "cgroup.subtree_control").read_text().split()
     missing = [name for name in V2_CONTROLLERS if name in available and name not in enabled]
@@ -73,14 +76,14 @@ def _enable_root(root: Path) -> None:
     except OSError as error:
         if error.errno != errno.EBUSY:
             raise
-        # Only the machine's root cgroup may have both processes and controllers that are enabled for its children.
+        # The kernel permits processes beside enabled controllers in the machine's root cgroup only.
         if not wait_until(lambda: _vacate(root), VACATE_SECONDS):
             raise
         _enable(root)
 
 
 def _vacate(root: Path) -> bool:
-    """Move the processes of a v2 cgroup to its child INIT; return whether none was left before this call."""
+    """Move the processes of a v2 cgroup to its child INIT; return whether there was none to move."""
     pids = (root / "cgroup.procs").read_text().split()
     (root / INIT).mkdir(exist_ok=True)
     for pid in pids:
@@ -92,7 +95,7 @@ def _vacate(root: Path) -> bool:
 
 
 def create(name: str, found: list[Hierarchy]) -> None:
-    """Create the cluster's folders; keep existing ones."""
+    """Create the cluster's folders, unless they exist. Raises LocalClusterError."""
     for hierarchy in found:
         folder = hierarchy.root / name
         try:
@@ -111,12 +114,13 @@ def create(name: str, found: list[Hierarchy]) -> None:
 
 
 def enter(name: str, pid: int, found: list[Hierarchy]) -> None:
-    """Move a process, and those that it starts later, into the cluster's cgroup."""
+    """Move a process, and with it those that it starts later, into the cluster's cgroup."""
     for hierarchy in found:
         (hierarchy.root / name / LEAF / "cgroup.procs").write_text(str(pid))
 
 
 def members(name: str, found: list[Hierarchy]) -> set[int]:
+    """Return the pids of the processes in the cluster's cgroups."""
     pids: set[int] = set()
     for hierarchy in found:
         for folder, _, _ in os.walk(hierarchy.root / name):
@@ -133,7 +137,10 @@ def clusters(found: list[Hierarchy]) -> set[str]:
 
 
 def remove(name: str, found: list[Hierarchy], seconds: float = 10.0) -> None:
-    """Kill the processes in the cluster's cgroups and remove them."""
+    """Kill the processes in the cluster's cgroups, and remove the cgroups.
+
+    `seconds` is the timeout of each step, after which LocalClusterError is raised.
+    """
 
     def emptied() -> bool:
         pids = members(name, found)
@@ -150,7 +157,7 @@ def remove(name: str, found: list[Hierarchy], seconds: float = 10.0) -> None:
                 try:
                     Path(folder).rmdir()
                 except OSError:
-                    return False  # a process that is just exiting still holds it
+                    return False  # a process in it has not ended yet
         return True
 
     if not wait_until(emptied, seconds) or not wait_until(removed, seconds):

@@ -1,4 +1,4 @@
-"""The local cluster's interface: `up`, `down`, `reset` and `status`, each safe to call at any time."""
+"""The interface of the native local cluster: `up`, `down`, `reset` and `status`, which are safe to call at any time."""
 
 import calendar
 import contextlib
@@ -25,35 +25,40 @@ Report = Callable[[str], None]
 """Receives one line of progress."""
 
 START_SECONDS = 120.0
-"""Limit of a start, which takes about 10 s on 2 cores."""
+"""Timeout of a start, which takes about 10 s on 2 cores."""
 HEAL_SECONDS = 20.0
-"""How long a cluster with a failed component may heal before it is restarted."""
+"""Time for a cluster with a failed component to become ready again before it is restarted."""
 LOCK_SECONDS = 180.0
-"""How long to wait for another `up` or `down` of the same cluster."""
+"""Timeout for another `up` or `down` of the same cluster to end."""
 MANY_RESTARTS = 5
-"""A component that exited this often will not recover."""
+"""Number of exits after which a component is not expected to recover."""
 _lifelines: dict[Path, Lifeline] = {}
-"""Those of this process's temporary clusters, by state folder."""
+"""Lifelines of the temporary clusters that this process started, by state folder."""
 INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_INSTANCES = 1024
-"""Enough for eight clusters; many distributions set 128."""
+"""Required value of INOTIFY_LIMIT: enough for eight clusters. Many distributions set 128."""
 
 
 @dataclass(frozen=True)
 class Cluster:
+    """A running cluster: its addresses and credentials."""
+
     state: Path
+    """Folder of all its files."""
     kubeconfig: Path
     server: str
+    """URL of the API server."""
     registry: RegistryAccess
     node: str
+    """Name of the real node."""
     node_ip: str
     host_ip: str
-    """This machine's address on the link."""
+    """This machine's address on the link to the node."""
     pid: int
-    """The supervisor: `nsenter --target PID --all` opens a shell in the cluster."""
+    """Pid of the supervisor: `nsenter --target PID --all` opens a shell in the cluster."""
 
     def to_dict(self) -> dict[str, str | int]:
-        """Return the fields for programs, without the location of credentials."""
+        """Return the fields for JSON output, without the paths of the registry's credentials."""
         plain = {"state": str(self.state), "kubeconfig": str(self.kubeconfig), "registry": self.registry.address}
         return asdict(self) | plain
 
@@ -65,21 +70,25 @@ class Status:
     """Whether every component, the API server and the real node are ready."""
     node_ready: bool
     cluster: Cluster | None
-    """None unless it runs."""
+    """None unless the cluster runs."""
     spec: ClusterSpec | None
-    """The spec of the last start; None before the first."""
+    """The spec of the last start; None before the first start."""
     components: tuple[ComponentStatus, ...]
-    """With the pids of this machine."""
+    """The status of each component, with its pid on this machine."""
     problem: str
-    """Why it is not ready; empty if it is."""
+    """Why the cluster is not ready; empty if it is."""
 
 
 def silent(line: str) -> None:
-    """Discard a line of progress."""
+    """Ignore a line of progress."""
 
 
 @contextlib.contextmanager
 def locked(layout: Layout, report: Report) -> Iterator[None]:
+    """Lock the state folder against other commands; create it if missing.
+
+    Raises LocalClusterError after LOCK_SECONDS.
+    """
     layout.make_state()
     with layout.lock.open("a") as file:
 
@@ -115,14 +124,15 @@ def _cluster(layout: Layout, record: Run) -> Cluster:
 
 
 def saved_spec(layout: Layout) -> ClusterSpec | None:
+    """Return the spec of the last start; None if it is missing or invalid."""
     try:
         return ClusterSpec.from_json(layout.spec.read_text())
-    except (FileNotFoundError, ValueError, TypeError, KeyError):  # half-written by a machine that lost its power
+    except (FileNotFoundError, ValueError, TypeError, KeyError):  # a power loss left an incomplete file
         return None
 
 
 def ready_problem(node: Manifest, since: float) -> str:
-    """Return why a node is not ready, or an empty string. `since` (Unix seconds): earlier reports do not count."""
+    """Return why a node is not ready, or an empty string. Ignore heartbeats before `since` (Unix seconds)."""
     name = node["metadata"]["name"]
     for condition in node.get("status", {}).get("conditions", []):
         if condition["type"] == "Ready":
@@ -134,7 +144,7 @@ def ready_problem(node: Manifest, since: float) -> str:
 
 
 def real_node_problem(api: Api, name: str, spec: ClusterSpec, since: float) -> str:
-    """Return why the real node does not accept pods yet, or an empty string. `since`: as of `ready_problem`."""
+    """Return why the real node does not accept pods yet, or an empty string. `since`: as in `ready_problem`."""
     node = api.find(f"/api/v1/nodes/{name}")
     account = api.find("/api/v1/namespaces/default/serviceaccounts/default")
     if node is None:
@@ -149,7 +159,7 @@ def real_node_problem(api: Api, name: str, spec: ClusterSpec, since: float) -> s
 
 
 def _node_problem(layout: Layout, api: Api, spec: ClusterSpec, record: Run) -> str:
-    """Return why a node is not ready or lacks its GPUs or folders, or an empty string."""
+    """Return why a real or simulated node is not ready, or lacks its GPUs or folders; an empty string if none."""
     try:
         absent = folders.absent(layout, spec.node_folders, record.init.pid)
         problem = real_node_problem(api, NODE_NAME, spec, record.started)
@@ -163,7 +173,7 @@ def _node_problem(layout: Layout, api: Api, spec: ClusterSpec, record: Run) -> s
 
 
 def status(state: Path) -> Status:
-    """Return the status of the cluster in a state folder; reads only."""
+    """Return the status of the cluster in a state folder. Change nothing."""
     layout = Layout.of(state)
     record, spec = Run.read(layout.run), saved_spec(layout)
     if record is None or not record.init.alive():
@@ -187,7 +197,7 @@ def status(state: Path) -> Status:
 
 
 def _failing(layout: Layout, current: Status) -> str:
-    """Return the component that keeps exiting, with the end of its log, or an empty string."""
+    """Return a report of a component that exits again and again, with the end of its log, or an empty string."""
     for component in current.components:
         if not component.ready and component.restarts >= MANY_RESTARTS:
             log = layout.log / f"{component.name}.log"
@@ -197,7 +207,10 @@ def _failing(layout: Layout, current: Status) -> str:
 
 
 def _await_ready(layout: Layout, seconds: float, report: Report, began: float) -> Status:
-    """Report components as they become ready. Return when all are, one keeps failing, or time is up."""
+    """Report components as they become ready. Return when all are ready, one fails repeatedly, or time is up.
+
+    `seconds` is the timeout; `started_at` is the monotonic time of the command's start.
+    """
     deadline, seen = time.monotonic() + seconds, set[str]()
     while True:
         current = status(layout.state)
@@ -213,10 +226,10 @@ def _await_ready(layout: Layout, seconds: float, report: Report, began: float) -
 def up(state: Path, spec: ClusterSpec | None = None, report: Report = silent, *, temporary: bool = False) -> Cluster:
     """Ensure that the cluster runs and is ready.
 
-    A ready cluster is left unchanged, a damaged one heals or is restarted, and the remains of a crash are removed.
-    `spec` None keeps the last start's spec. A running cluster adopts changes to GPUs, folders and sites; other changes
-    are refused, since they would end its pods. `temporary`: a cluster that this call starts also stops when this
-    process ends, even if it is killed.
+    A ready cluster stays unchanged, a damaged one recovers or is restarted, and the leftovers of a crash are removed.
+    With `spec` None, the spec of the last start applies. A running cluster adopts changes to GPUs, folders and sites.
+    Other changes are refused, because they would end its pods. With `temporary`, a cluster that this call starts stops
+    when this process ends, even if it is killed. Raises LocalClusterError.
     """
     layout, began = Layout.of(state), time.monotonic()
     with locked(layout, report):
@@ -239,9 +252,9 @@ def up(state: Path, spec: ClusterSpec | None = None, report: Report = silent, *,
 
 
 def check_machine() -> None:
-    """Raise ClusterError with all that this machine lacks for the local cluster."""
+    """Raise LocalClusterError with everything that this machine lacks for the local cluster."""
     findings = [str(finding) for finding in machine.missing()]
-    # `machine.missing` leaves packages out, since `make up` installs them.
+    # `machine.missing` does not report packages, because `make up` installs them.
     if distribution.read().supported and (packages := debian.missing()):
         findings.append(f"packages are missing: apt-get install {' '.join(packages)}")
     if findings:
@@ -251,6 +264,7 @@ def check_machine() -> None:
 def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float, *, temporary: bool) -> Cluster:
     check_machine()
     _allow_inotify(report)
+    # Removes the leftovers of a crash, and stops a cluster that did not recover.
     _stop(layout)
     report("starting the cluster (about 10 s)")
     _lifelines[layout.state] = launch.start(layout, spec)
@@ -280,7 +294,7 @@ def _stop(layout: Layout) -> None:
 def _allow_inotify(report: Report, limit: Path = INOTIFY_LIMIT) -> None:
     """Raise the kernel's limit of inotify instances, which the containerd and kubelet of a third cluster exceed.
 
-    containerd then starts without its CRI, and reports an unknown service instead of the limit.
+    Above the limit, containerd starts without its CRI, and reports an unknown service instead of the limit.
     """
     before = int(limit.read_text())
     if before >= INOTIFY_INSTANCES:
@@ -297,7 +311,7 @@ def _allow_inotify(report: Report, limit: Path = INOTIFY_LIMIT) -> None:
 
 
 def ensure_removable(layout: Layout) -> None:
-    """Raise ClusterError if the state folder contains foreign files."""
+    """Raise LocalClusterError if the state folder contains files that the cluster does not create."""
     foreign = sorted(layout.contents() - layout.known())
     if foreign or not layout.spec.exists():
         names = ", ".join(foreign[:3]) + (", …" if foreign[3:] else "")
@@ -309,14 +323,15 @@ def ensure_removable(layout: Layout) -> None:
 
 
 def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> None:
-    """Stop the cluster; leave nothing running, mounted or configured. Also after a crash, and if it is stopped.
+    """Stop the cluster, and remove its processes, mounts and links, also after a crash.
 
-    Its data (objects, images, volumes) stays for the next `up`. With `keep_data` False, the state folder is removed
-    too, but not a volumes folder outside it. ClusterError if it contains foreign files; nothing is stopped then.
+    Its data (objects, images, volumes) remains for the next `up`. With `keep_data` False, the state folder is removed
+    too, but not a volumes folder outside it. Raises LocalClusterError, before it stops anything, if that folder
+    contains foreign files.
     """
     layout = Layout.of(state)
     with locked(layout, report):
-        # The folder may have been deleted while the cluster runs, which keeps writing into it.
+        # If the folder was deleted while the cluster ran, the components have recreated a few of its files.
         contents = layout.contents()
         deleted = contents <= layout.remnants()
         if not keep_data and not deleted:
@@ -327,7 +342,7 @@ def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> Non
 
 
 def down_all(*, keep_data: bool = True, report: Report = silent) -> int:
-    """Stop every native cluster of this machine as `down` does, and return their number."""
+    """Stop every native cluster of this machine as `down` does; return their number."""
     names = sorted(cgroups.clusters(cgroups.hierarchies()))
     for name in names:
         down_cgroup(name, keep_data=keep_data, report=report)
@@ -335,7 +350,7 @@ def down_all(*, keep_data: bool = True, report: Report = silent) -> int:
 
 
 def down_cgroup(name: str, *, keep_data: bool = True, report: Report = silent) -> None:
-    """Stop the cluster with this cgroup; if its supervisor has died, remove its traces outside the state folder."""
+    """Stop the cluster with this cgroup. If its supervisor has died, remove its traces outside the state folder."""
     state = launch.supervised_state(cgroups.members(name, cgroups.hierarchies()))
     if state is None:
         launch.remove_traces(name)
@@ -347,7 +362,7 @@ def down_cgroup(name: str, *, keep_data: bool = True, report: Report = silent) -
 
 @contextlib.contextmanager
 def temporary(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Iterator[Cluster]:
-    """Run a cluster until the block or this process ends, and delete it. A killed process leaves its files."""
+    """Run a cluster until the block or this process ends, then delete it. A killed process leaves its files."""
     try:
         yield up(state, spec, report, temporary=True)
     finally:
@@ -355,7 +370,7 @@ def temporary(state: Path, spec: ClusterSpec | None = None, report: Report = sil
 
 
 def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:
-    """Restart without objects and volumes; images in the shared registry stay."""
+    """Restart the cluster without its objects and volumes. Images in the shared registry remain."""
     layout = Layout.of(state)
     spec = spec or saved_spec(layout)
     down(state, keep_data=False, report=report)

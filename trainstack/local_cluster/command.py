@@ -1,4 +1,4 @@
-"""Run system commands."""
+"""System commands."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from trainstack.local_cluster.errors import ClusterError
 
 TIMEOUT_SECONDS = 30.0
-"""A command of this package that takes longer hangs."""
+"""Timeout of the commands of this package, which are all short."""
 
 
 def execute(
     command: Sequence[str], timeout_seconds: float | None, environment: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command. Raises ClusterError if it cannot be started, or takes longer than `timeout_seconds`."""
+    """Run a command; return its exit code and output.
+
+    Raises LocalClusterError if it cannot be started, or exceeds `timeout_seconds`; None is no timeout.
+    """
     try:
         return subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
@@ -23,7 +26,7 @@ def execute(
 
 
 def run(*argv: str) -> str:
-    """Run a small command, and return its output. Raises ClusterError if it fails."""
+    """Run a short command, and return its output. Raises LocalClusterError if it fails."""
     result = execute(argv, TIMEOUT_SECONDS)
     if result.returncode != 0:
         output = (result.stderr or result.stdout).strip()

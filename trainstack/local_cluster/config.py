@@ -1,13 +1,13 @@
 """The components, their configuration files and the cluster's first objects, from templates/.
 
-- containerd: `restrict_oom_score_adj`, since otherwise root without CAP_SYS_RESOURCE could not start a pod.
+- containerd: `restrict_oom_score_adj`, because root without CAP_SYS_RESOURCE could not start a pod without it.
 - registries/_default/hosts.toml sends pulls of every registry name to the cluster's own registry. The settings occur
-  twice: containerd 1.6 ignores a file without hosts, and asks `server` for what the host lacks.
+  twice: containerd 1.6 ignores a file without hosts, and requests from `server` what the host lacks.
 - cni: `ptp` rather than `bridge`, so that traffic between pods always passes the node's routing, and services work
   without the kernel's br_netfilter module.
-- kubelet: no eviction, since a developer's full disk must not end training runs; no pull limit, since hundreds of pods
-  may start at once.
-- Corefile: cluster names only, nothing is forwarded.
+- kubelet: no eviction, because a developer's full disk must not end training runs; no pull limit, because hundreds of
+  pods may start at once.
+- Corefile: resolves names of the cluster only, and forwards no query.
 - registry: no cache, because clusters on the same machine share the folder. `clientcas` requires a certificate of every
   client, also for pulls.
 - storage-shared: for `rancher.io/local-path`, any access mode, on every node; storage-node: for
@@ -32,16 +32,16 @@ from trainstack.local_cluster.registry_access import CLIENT, SERVER, RegistryAcc
 from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
-"""The default path, since /run is the cluster's own: `ctr` needs no option inside it."""
+"""containerd's default path, which is free because the cluster has its own /run: `ctr` needs no option."""
 PAUSE_IMAGE = "registry.local/trainstack/pause:1"
 HELPER_IMAGE = "registry.local/trainstack/helper:1"
 STORAGE_NAMESPACE = "local-path-storage"
 STORAGE_ACCOUNT = "local-path-provisioner"
 STORAGE_CONFIG_MAP = "local-path-config"
 SHARED_FOLDER, NODE_FOLDER = "shared", "node"
-"""The provisioners' folders in the folder of dynamic volumes."""
+"""Names of the provisioners' folders in the folder of dynamic volumes."""
 RECONCILED = "/run/trainstack-reconciled"
-"""Created in the cluster's /run once its objects are applied."""
+"""File in the cluster's /run that exists once the initial objects are applied."""
 
 TEMPLATES = Path(__file__).with_name("templates")
 _FILES = (
@@ -55,11 +55,12 @@ def _fill(template: str, **values: object) -> str:
 
 
 def registry(access: RegistryAccess, folder: Path) -> str:
+    """Return the configuration of the registry, which stores its images in `folder`."""
     return _fill("registry.yaml", **_registry_values(access, folder))
 
 
 def registry_hosts(access: RegistryAccess) -> str:
-    """Return how containerd reaches the registry at `access.address`, with credentials in the folder `access.certs`."""
+    """Return the `hosts.toml` by which containerd reaches the registry, with the credentials in `access.certs`."""
     return _fill("registries/_default/hosts.toml", **_registry_values(access, Path()))
 
 
@@ -77,6 +78,7 @@ def _registry_values(access: RegistryAccess, folder: Path) -> dict[str, object]:
 
 
 def _values(layout: Layout, slot: Slot) -> dict[str, object]:
+    """Return the values of the templates' placeholders, except those of the registry's own configuration."""
     return {
         "api_port": network.API_PORT,
         "audit": layout.audit,
@@ -111,7 +113,7 @@ def _values(layout: Layout, slot: Slot) -> dict[str, object]:
 
 
 def components(layout: Layout, slot: Slot, spec: ClusterSpec, find: Callable[[str], Path]) -> tuple[Component, ...]:
-    """Return the cluster's programs with their arguments, each after those that it needs."""
+    """Return the cluster's components, dependencies first. `find_program` returns the path of a program."""
     values = _values(layout, slot)
 
     def component(entry: dict[str, Any]) -> Component:
@@ -135,7 +137,7 @@ def components(layout: Layout, slot: Slot, spec: ClusterSpec, find: Callable[[st
 
 
 def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
-    """Return every configuration file: path below the `config` folder to text."""
+    """Return the texts of the configuration files, by their path in the `config` folder."""
     values = {
         **_values(layout, slot),
         **_registry_values(RegistryAccess(slot.registry, layout.certs), registry_folder),
@@ -149,7 +151,7 @@ def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, 
 
 
 def objects(node_ip: str, identity: str) -> list[Manifest]:
-    """Return the objects that every cluster has from its start, in the order of application."""
+    """Return the objects that every cluster has from its start, in the order in which they are applied."""
     text = _fill(
         "objects.yaml",
         dns_ip=network.DNS_SERVICE_IP,

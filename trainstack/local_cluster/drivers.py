@@ -1,6 +1,6 @@
 """The two drivers of the local cluster: `native`, in namespaces of this machine, and `kind`, in a container engine.
 
-The functions use the driver that created the cluster of a state folder. `up` chooses one for a new cluster.
+The functions use the driver that created the cluster in a state folder. `up` chooses one for a new cluster.
 """
 
 import os
@@ -21,7 +21,7 @@ Driver = Literal["native", "kind"]
 
 
 def existing(state: Path) -> Driver | None:
-    """Return the driver that created the cluster of a state folder; None if it has none."""
+    """Return the driver that created the cluster in a state folder; None without a cluster."""
     layout = Layout.of(state)
     if layout.driver.exists():
         return "kind"
@@ -29,10 +29,10 @@ def existing(state: Path) -> Driver | None:
 
 
 def default(state: Path) -> Driver:
-    """Return the driver of the existing cluster, else `native`, or `kind` where only kind can run.
+    """Return the driver of the existing cluster. Without one, return `native`, or `kind` if only kind can run.
 
-    The native driver needs no engine and starts in 10 s, but requires root and a supported distribution: elsewhere,
-    kind is used if it is installed.
+    The native driver needs no container engine and starts in 10 s, but requires root and a supported distribution.
+    Without these, kind is used if it is installed.
     """
     if found := existing(state):
         return found
@@ -41,7 +41,7 @@ def default(state: Path) -> Driver:
 
 
 def choose(state: Path, asked: Driver | None) -> Driver:
-    """Return the driver for `up`. Raises ClusterError if the folder's cluster has another one."""
+    """Return the driver for `up`. Raises LocalClusterError if the folder's cluster has another one."""
     found = existing(state)
     if asked is not None and found is not None and asked != found:
         raise ClusterError(
@@ -53,7 +53,7 @@ def choose(state: Path, asked: Driver | None) -> Driver:
 
 
 def check_machine(state: Path) -> None:
-    """Raise ClusterError with what this machine lacks for the driver of a state folder."""
+    """Raise LocalClusterError with everything that this machine lacks for the driver of a state folder."""
     if default(state) == "kind":
         kind.check_machine(state)
     else:
@@ -73,7 +73,10 @@ def up(
     node_image: str | None = None,
     registry_image: str | None = None,
 ) -> Cluster:
-    """Ensure that the cluster runs and is ready. `driver` and images: see the modules of the drivers."""
+    """Ensure that the cluster runs and is ready, with the driver that `choose_driver` returns.
+
+    `node_image` and `registry_image` are for the kind driver only. Raises LocalClusterError.
+    """
     if choose(state, driver) == "kind":
         return kind.up(state, spec, report, node_image=node_image, registry_image=registry_image)
     if node_image or registry_image:

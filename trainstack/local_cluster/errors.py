@@ -2,4 +2,4 @@ from trainstack.errors import TrainstackError
 
 
 class ClusterError(TrainstackError):
-    """The local cluster cannot do what was requested; the text gives the cause and the remedy."""
+    """An operation on the local cluster failed; the text gives the cause and the remedy."""

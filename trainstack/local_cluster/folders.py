@@ -1,6 +1,6 @@
-"""Folders of the cluster mounted at fixed paths, over this machine's folders, which stay unchanged.
+"""Mount points at which a cluster's folders cover this machine's folders, which stay unchanged.
 
-Standard library only: the supervisor uses it.
+Standard library only, because the supervisor imports it.
 """
 
 import contextlib
@@ -12,18 +12,18 @@ from trainstack.local_cluster.command import run
 from trainstack.local_cluster.layout import HIDDEN_MARK, Layout
 
 WORLD_WRITABLE = 0o777
-"""As for dynamic volumes: containers write as root or as any user."""
+"""The mode of node folders, as of dynamic volumes: containers write as root or as any user."""
 
 
 def make(folder: Path, cluster: str = "") -> None:
-    """Create a mount point, marked so that `remove` can recognize it and the cluster that uses it.
+    """Create a mount point, with attributes by which `remove_mount_points` recognizes it and the cluster that uses it.
 
-    `cluster` is its cgroup's name; empty if the caller of `remove` has checked that no cluster uses the folder.
+    `cluster` is the name of the cluster's cgroup; empty for a folder that all clusters use.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(exist_ok=True)
-    with contextlib.suppress(OSError):  # without extended attributes an empty folder stays
+    with contextlib.suppress(OSError):  # without extended attributes, an empty folder remains
         for path in missing:
             os.setxattr(path, HIDDEN_MARK, b"1")
         if cluster and HIDDEN_MARK in os.listxattr(folder):
@@ -31,9 +31,9 @@ def make(folder: Path, cluster: str = "") -> None:
 
 
 def remove(folders: Iterable[str], clusters: Collection[str]) -> None:
-    """Remove folders, and parents of them, that `make` created.
+    """Remove folders, and their parents, that `make_mount_point` created.
 
-    Folders with files, and those of the given clusters, stay: removing a mount point would unmount it in every
+    Folders with files, and those that `clusters` use, remain: the removal of a mount point would unmount it in every
     namespace.
     """
     with_parents = {path for folder in map(Path, folders) for path in (folder, *folder.parents)}
@@ -45,9 +45,9 @@ def remove(folders: Iterable[str], clusters: Collection[str]) -> None:
 
 
 def cover(layout: Layout, folders: Iterable[str]) -> None:
-    """Mount the state's folders at the node's paths, in this process's mount namespace. Safe to repeat.
+    """Mount folders of the state folder at the node's paths, in this process's mount namespace. Safe to repeat.
 
-    It also covers a disk that this machine has mounted at such a path.
+    A disk that this machine has mounted at such a path is covered, too.
     """
     for folder in absent(layout, folders):
         source = _source(layout, folder)
@@ -58,12 +58,13 @@ def cover(layout: Layout, folders: Iterable[str]) -> None:
 
 
 def absent(layout: Layout, folders: Iterable[str], pid: int | None = None) -> list[str]:
-    """Return the folders that are not the state's own in a process's mount namespace, by default this one's.
+    """Return the folders that are not mounted from the state folder, in the mount namespace of `pid` (default: this
+    process).
 
     The existence of a mount is not enough: it may be a disk of this machine.
     """
     root = Path("/proc", str(pid or "self"), "root")
-    # Links are resolved first: below that root an absolute link would lead back to this process's folders.
+    # Links are resolved first: under that root, the kernel resolves an absolute link in this process's root.
     return [path for path in folders if not _same(root / os.path.realpath(path)[1:], _source(layout, path))]
 
 

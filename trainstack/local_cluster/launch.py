@@ -1,4 +1,4 @@
-"""Start and stop a cluster's supervisor from outside."""
+"""The start and the stop of a cluster's supervisor, from outside its namespaces."""
 
 import contextlib
 import os
@@ -29,26 +29,28 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SUPERVISOR = "trainstack.local_cluster.supervisor"
 NAMESPACES = ("--mount", "--propagation", "private", "--uts", "--ipc", "--net", "--pid")
 SPAWN_SECONDS = 10.0
-"""How long a process may take to start in its namespaces."""
+"""Timeout of a process's start in its namespaces."""
 STOP_SECONDS = 20.0
-"""How long a supervisor may take to stop everything before it is killed."""
+"""Timeout after which a stopping supervisor is killed."""
 KILL_SECONDS = 10.0
-"""How long the kernel may take to end killed processes."""
+"""Timeout for the kernel to end killed processes."""
 
 
 def environment(caller: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the cluster's programs. The caller provides only GOGC, in particular no proxy."""
+    """Return the variables of the cluster's programs. Of the caller's variables it has only GOGC, so no proxy."""
     own = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
     return own | {name: caller[name] for name in ("GOGC",) if name in caller}
 
 
 def _spawn(layout: Layout, plan: int, lifeline: int) -> tuple[Identity, Identity]:
-    """Start the supervisor in new namespaces; return it and its guard outside.
+    """Start the supervisor in new namespaces; return its process and that of its parent outside, the guard.
 
-    It reads its plan from one pipe, and the end of its caller from the other. Its command line has the state folder.
+    It reads its plan from the descriptor `plan_descriptor`, and the end of its caller from `lifeline_descriptor`. Its
+    command line contains the state folder, by which `find_state_folder` finds it.
     """
     log = str(layout.log / "supervisor.log")
     supervisor = [sys.executable, "-P", "-m", SUPERVISOR, str(layout.state)]
+    # If the guard dies, `--kill-child` kills the supervisor, and the pid namespace ends with all its processes.
     guard = os.posix_spawn(
         shutil.which("unshare", path=PATH) or "unshare",
         ["unshare", *NAMESPACES, "--mount-proc", "--fork", "--kill-child=SIGKILL", "--wd=/", *supervisor],
@@ -62,6 +64,7 @@ def _spawn(layout: Layout, plan: int, lifeline: int) -> tuple[Identity, Identity
         setsid=True,
     )
 
+    # unshare forks the supervisor. If unshare fails, it ends without a child, and its output has the cause.
     wait_until(lambda: bool(children(guard)) or start_time(guard) is None, SPAWN_SECONDS, 0.005)
     child = next(iter(children(guard)), None)
     identities = (Identity.of(child) if child else None, Identity.of(guard))
@@ -76,7 +79,7 @@ def _spawn(layout: Layout, plan: int, lifeline: int) -> tuple[Identity, Identity
 
 
 def _in_own_namespace(pid: int) -> bool:
-    """Whether a child of unshare has already left this machine's network namespace."""
+    """Return whether a child of unshare has left this machine's network namespace."""
     try:
         return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
     except OSError:
@@ -84,7 +87,7 @@ def _in_own_namespace(pid: int) -> bool:
 
 
 def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
-    """Empty the folders that belong to one start, and rename the previous start's logs."""
+    """Empty the folders whose content belongs to one start, and keep the logs of the previous start."""
     shutil.rmtree(layout.config, ignore_errors=True)
     shutil.rmtree(layout.tmp, ignore_errors=True)
     layout.status.unlink(missing_ok=True)
@@ -92,10 +95,10 @@ def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
         shutil.rmtree(layout.previous_log, ignore_errors=True)
         layout.log.rename(layout.previous_log)
     layout.make()
-    # A folder that somebody else made may be shared on purpose.
+    # The mode applies to a new folder only: a user may share an existing one on purpose.
     volumes.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     registry.mkdir(parents=True, exist_ok=True)
-    # Accounts that may not pull an image may not read it from the disk either.
+    # An account that may not pull an image must not read it from the disk.
     registry.chmod(PRIVATE)
     for name in (config.SHARED_FOLDER, config.NODE_FOLDER):
         # The kubelet would create them for root only.
@@ -103,7 +106,7 @@ def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
 
 
 def _write_images(layout: Layout) -> None:
-    """Write the two images that must exist before any pull."""
+    """Write the archives of the two images that must exist before any pull."""
     busybox = shutil.which("busybox", path=PATH)
     if busybox is None:
         raise ClusterError("busybox is not installed; install it with `apt-get install busybox-static`.")
@@ -129,8 +132,11 @@ def _preferred_slot(layout: Layout) -> int | None:
 
 
 def start(layout: Layout, spec: ClusterSpec) -> Lifeline:
-    """Start everything; return once the supervisor has its plan. The cluster stops unless its lifeline is released."""
-    # In the shared cache images survive a cluster's reset.
+    """Start the supervisor, and return once it has its plan. The cluster stops unless its lifeline is released.
+
+    Raises LocalClusterError.
+    """
+    # Images in the shared cache survive a reset of the cluster.
     registry = Path(spec.registry) if spec.registry else cache_root() / "registry"
     volumes = Path(spec.volumes) if spec.volumes else layout.volumes
     for folder in (layout.state, registry, volumes):
@@ -147,6 +153,7 @@ def start(layout: Layout, spec: ClusterSpec) -> Lifeline:
     with os.fdopen(plan_reader, "rb"), os.fdopen(plan_writer, "wb") as pipe, os.fdopen(lifeline_reader, "rb"):
         init, guard = _spawn(layout, plan_reader, lifeline_reader)
         try:
+            # The supervisor waits for its plan, so everything that it needs is in place before it starts a component.
             for pid in (guard.pid, init.pid):
                 cgroups.enter(layout.cgroup, pid, found)
             wait_until(lambda: _in_own_namespace(init.pid), SPAWN_SECONDS, 0.005)
@@ -172,7 +179,7 @@ def start(layout: Layout, spec: ClusterSpec) -> Lifeline:
 
 
 def supervised_state(pids: Iterable[int]) -> Path | None:
-    """Return the state folder of the cluster whose supervisor is among the processes; None if none is."""
+    """Return the state folder of the cluster whose supervisor is among the processes; None without one."""
     for pid in pids:
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
@@ -182,7 +189,10 @@ def supervised_state(pids: Iterable[int]) -> Path | None:
 
 
 def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
-    """Stop a cluster, or what is left of it; return when nothing is."""
+    """Stop a cluster, and remove its traces outside the state folder. `record` is None if none was started.
+
+    Without `graceful`, the supervisor is killed at once. Raises LocalClusterError if a process survives SIGKILL.
+    """
     if record is not None:
 
         def exited() -> bool:
@@ -205,11 +215,11 @@ def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
 
 
 def remove_traces(cgroup: str) -> None:
-    """Remove what a cluster without a supervisor leaves outside its state folder; `cgroup` is its cgroup's name."""
+    """Remove what a cluster without a supervisor leaves outside its state folder. `cgroup` is the cgroup's name."""
     found = cgroups.hierarchies()
     cgroups.remove(cgroup, found)
     others = cgroups.clusters(found)
-    # Folders of every site: a crash may have left some.
+    # Includes the folders of every site, because the spec of a crashed cluster may be lost.
     folders.remove((*(() if others else HIDDEN), *definition.node_folders()), others)
     # The kernel removes a network namespace shortly after its last process.
     wait_until(lambda: not network.joined(cgroup), KILL_SECONDS)

@@ -9,19 +9,21 @@ from pathlib import Path
 
 CGROUP_PREFIX = "trainstack-"
 KUBELET_ROOT = "/var/lib/kubelet"
-"""The kubelet's root inside the cluster, for any state folder: paths of sockets are short."""
+"""The kubelet's root inside the cluster, for any state folder: the kernel limits the length of a socket's path."""
 HIDDEN = ("/var/lib/cni", KUBELET_ROOT, "/var/log/containers")
-"""Folders with fixed paths in the kubelet and in CNI: each cluster covers them with its own, in memory."""
+"""Folders whose paths are fixed in the kubelet and in CNI: a cluster covers them with folders of its own, in memory."""
 HIDDEN_MARK = "user.trainstack"
-"""Extended attribute of a folder that exists only to be covered; the last cluster to stop removes it."""
+"""Extended attribute of a folder that exists only as a mount point: the last cluster that stops removes the folder."""
 
 PRIVATE = 0o700
-"""The mode of folders for this account alone."""
+"""The mode of folders that only this account may open."""
 _SCRATCH = re.compile(r"\.[a-z.]+\.\d+$")
-"""Name of a file that is being written: `.spec.json.4711`."""
+"""Name of a file that `write_atomically` has not completed, such as `.spec.json.4711`."""
 
 
 class _Entry:
+    """Descriptor of a path below the state folder."""
+
     def __init__(self, *names: str) -> None:
         self.names = names
 
@@ -31,15 +33,17 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Layout:
+    """The paths of one cluster's files."""
+
     state: Path
 
     spec = _Entry("spec.json")
     driver = _Entry("driver.json")
     """The record of a kind cluster; a native cluster has none."""
     run = _Entry("run.json")
-    """Identity of the supervisor; exists while it should be running."""
+    """The record of the start; exists until the cluster is stopped."""
     slot = _Entry("slot")
-    """Number of the last start's slot: the next start prefers it, so that kubeconfigs stay valid."""
+    """Number of the last start's address slot: the next start prefers it, so that kubeconfigs remain valid."""
     status = _Entry("status.json")
     lock = _Entry("lock")
     """Locked by the process that starts or stops this cluster."""
@@ -52,7 +56,7 @@ class Layout:
     log = _Entry("log")
     previous_log = _Entry("log-previous")
     audit = _Entry("log", "audit.log")
-    """The API server's audit log, one JSON object a line; only if the spec enables it."""
+    """The API server's audit log, one JSON object per line; only if the spec enables it."""
     audit_policy = _Entry("config", "audit-policy.json")
     etcd = _Entry("etcd")
     containerd = _Entry("containerd")
@@ -60,11 +64,11 @@ class Layout:
     kubelet = _Entry("kubelet")
     """Mounted at KUBELET_ROOT inside the cluster."""
     pod_logs = _Entry("pod-logs")
-    """Container logs as `kubectl logs` reads them."""
+    """Container logs, which `kubectl logs` reads."""
     volumes = _Entry("volumes")
     """Dynamic volumes, unless the spec names another folder."""
     node_folders = _Entry("node-folders")
-    """The node's folders: the node's /a/b is a/b here."""
+    """The node's folders: this folder's a/b is mounted at /a/b on the node."""
     kubeconfigs = _Entry("kubeconfigs")
     """Issued kubeconfigs of service accounts, mode 0700."""
     tmp = _Entry("tmp")
@@ -72,12 +76,12 @@ class Layout:
 
     @classmethod
     def of(cls, state: Path) -> "Layout":
-        """Return the layout of a state folder, also given by a relative path or a link."""
+        """Return the layout of a state folder, whose path may be relative or a link."""
         return cls(Path(os.path.realpath(state)))
 
     @property
     def identity(self) -> str:
-        """Identifies this cluster on any machine, also after a reset."""
+        """An id of this cluster among those of all machines, which a reset does not change."""
         return "local-" + hashlib.sha256(f"{platform.node()}:{self.state}".encode()).hexdigest()[:16]
 
     @property
@@ -86,11 +90,11 @@ class Layout:
         return CGROUP_PREFIX + hashlib.sha256(str(self.state).encode()).hexdigest()[:8]
 
     def contents(self) -> set[str]:
-        """Return the names in the state folder, without files that are being written."""
+        """Return the names in the state folder, without incomplete files."""
         return {path.name for path in self.state.iterdir() if not _SCRATCH.match(path.name)}
 
     def remnants(self) -> set[str]:
-        """Return names without data of value, which components recreate if their folder is deleted."""
+        """Return the names without valuable data, which components recreate after the deletion of their folder."""
         return {path.name for path in (self.lock, self.status, self.containerd, self.kubelet, self.pod_logs)}
 
     def known(self) -> set[str]:
@@ -98,9 +102,9 @@ class Layout:
         return {entry.names[0] for entry in vars(Layout).values() if isinstance(entry, _Entry)}
 
     def make_state(self) -> None:
-        """Create the state folder, closed to other accounts: pods of any user write to the volumes in it.
+        """Create the state folder, closed to other accounts, because its volumes are writable for everyone.
 
-        Pods reach their volumes by mounts, not through this folder.
+        Pods access their volumes by mounts, not through this folder.
         """
         self.state.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         if self.state.stat().st_mode & 0o777 != PRIVATE:

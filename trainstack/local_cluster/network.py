@@ -1,7 +1,7 @@
-"""The cluster's addresses, and the link that joins it to this machine.
+"""The cluster's addresses, and the link that connects it to this machine.
 
-They are in 198.18.0.0/15, which is reserved for tests and routed nowhere. Pods and services are inside the cluster's
-own network namespace, so all clusters use the same addresses; only the node's must be unique on the machine.
+The addresses are in 198.18.0.0/15, which is reserved for tests and not routed. Pods and services are inside the
+cluster's network namespace, so all clusters use the same addresses. Only the node's must be unique on the machine.
 """
 
 import contextlib
@@ -26,23 +26,23 @@ REGISTRY_PORT = 5000
 SLOTS = 64
 """Maximum number of clusters on one machine."""
 NODE_LINK = "node0"
-"""Name of the link inside the cluster's namespace."""
+"""Name of the link inside the cluster's network namespace."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One of the address pairs that this machine's clusters share."""
+    """A pair of addresses, of this machine and of a node, that one cluster of this machine uses at a time."""
 
     number: int
 
     @property
     def host_ip(self) -> str:
-        """This machine's end."""
+        """The address of this machine's end of the link."""
         return f"198.18.254.{4 * self.number + 1}"
 
     @property
     def node_ip(self) -> str:
-        """The cluster's end: API server, registry, node ports."""
+        """The address of the cluster's end: API server, registry, node ports."""
         return f"198.18.254.{4 * self.number + 2}"
 
     @property
@@ -80,14 +80,15 @@ def used_addresses() -> list[IPv4Interface]:
 
 
 def join(pid: int, preferred: int | None, owner: str) -> Slot:
-    """Take a free slot and link this machine to the network namespace of process `pid` (as seen here).
+    """Use a free slot, and link this machine to the network namespace of process `pid` (its pid on this machine).
 
-    The link disappears with the namespace; until then its alias is `owner`.
+    `link_alias` is the alias of the link, by which `has_link` finds it. The kernel removes the link with the namespace.
+    Raises LocalClusterError if no slot is free.
     """
     for slot in candidates(preferred, used_addresses()):
         peer = ("peer", "name", NODE_LINK, "netns", str(pid))
         if not succeeds("ip", "link", "add", "name", slot.link, "type", "veth", *peer):
-            continue
+            continue  # for example because another command has used the slot meanwhile
         run("ip", "address", "add", f"{slot.host_ip}/30", "dev", slot.link)
         run("ip", "link", "set", slot.link, "alias", owner, "up")
         return slot
@@ -98,7 +99,7 @@ def join(pid: int, preferred: int | None, owner: str) -> Slot:
 
 
 def joined(owner: str) -> bool:
-    """Whether one of the owner's links exists, possibly for a moment longer."""
+    """Return whether a link with the alias exists. The kernel removes links shortly after their namespace."""
     for alias in Path("/sys/class/net").glob("*/ifalias"):
         with contextlib.suppress(OSError):
             if alias.read_text().strip() == owner:

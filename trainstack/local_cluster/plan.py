@@ -1,4 +1,4 @@
-"""The supervisor's plan: plain data that `launch` writes and process 1 reads."""
+"""The supervisor's plan: plain data that `launch` writes and the supervisor reads."""
 
 import json
 from collections.abc import Mapping
@@ -8,12 +8,13 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Probe:
-    """How to determine that a component is ready."""
+    """The condition under which a component is ready."""
 
     kind: Literal["http", "socket", "file", "started"]
-    """`http`: a GET returns 200; `socket`: a Unix socket accepts; `file`: it exists; `started`: the process runs."""
+    """`http`: a GET returns 200; `socket`: a Unix socket accepts a connection; `file`: the file exists; `started`: the
+    process runs."""
     target: str = ""
-    """URL or path."""
+    """URL or path; empty for `started`."""
     client: str = "admin"
     """For `http`: base name of the client certificate."""
 
@@ -26,24 +27,28 @@ class Component:
     argv: tuple[str, ...]
     probe: Probe
     after: tuple[str, ...] = ()
-    """Components that must be ready first."""
+    """Names of the components that must be ready before the first start."""
     once: bool = False
-    """A step that ends: ready after exit code 0, otherwise retried."""
+    """Whether the program ends: then it is ready after exit code 0, and is retried after any other."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables in addition to the supervisor's own."""
+    """Variables in addition to those of the supervisor."""
 
 
 @dataclass(frozen=True)
 class Plan:
+    """The components of a cluster, and the addresses and mounts of its namespaces."""
+
     state: str
+    """Path of the state folder."""
     node_ip: str
     link: str
     """Name of the link in the network namespace."""
     service_range: str
     certs: str
+    """Path of the folder of certificates."""
     components: tuple[Component, ...]
     node_folders: tuple[str, ...] = ()
-    """Paths at which folders of the state are mounted."""
+    """Paths at which folders of the state folder are mounted."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -1,4 +1,4 @@
-"""Probe whether a component is ready. Standard library only."""
+"""Probes of components. Standard library only."""
 
 import socket
 import ssl
@@ -13,7 +13,7 @@ TIMEOUT_SECONDS = 1.0
 
 @cache
 def _tls(certs: str, client: str) -> ssl.SSLContext:
-    """A client's TLS; servers on the node's own addresses are not verified."""
+    """Return a client's TLS settings. They do not verify the server, which has an address of the node itself."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -22,6 +22,7 @@ def _tls(certs: str, client: str) -> ssl.SSLContext:
 
 
 def ready(probe: Probe, certs: str) -> bool:
+    """Return whether a probe succeeds. `certs` is the folder of the client certificates."""
     if probe.kind == "started":
         return True
     if probe.kind == "file":

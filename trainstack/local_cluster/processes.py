@@ -1,4 +1,4 @@
-"""Identify processes safely: a pid alone may have been reused."""
+"""Processes, identified by pid, start and boot: the kernel reuses pids."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """Return a live process's start in clock ticks since boot; None if it has ended or is a zombie."""
+    """Return the start of a live process in clock ticks since boot; None if it has ended or is a zombie."""
     try:
         text = (PROC / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -36,7 +36,7 @@ def children(pid: int) -> list[int]:
 
 
 def outer_pids(init: int) -> dict[int, int]:
-    """Map pids inside the pid namespace of `init` to pids here."""
+    """Return the pids of processes in this pid namespace, by their pids in the namespace of process `init`."""
     try:
         namespace = (PROC / str(init) / "ns/pid").readlink()
     except OSError:
@@ -58,7 +58,7 @@ def outer_pids(init: int) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Identity:
-    """A process that can be recognized later, also after a crash or a reboot."""
+    """A process that can be identified later, also after a crash or a reboot."""
 
     pid: int
     started: int
@@ -72,7 +72,7 @@ class Identity:
         return None if started is None else cls(pid, started, boot_id())
 
     def alive(self) -> bool:
-        """Whether this process still runs."""
+        """Return whether this process still runs."""
         return self.boot == boot_id() and start_time(self.pid) == self.started
 
     def signal(self, number: signal.Signals) -> None:
@@ -86,13 +86,14 @@ class Identity:
 
 @dataclass(frozen=True)
 class Run:
-    """A started cluster: the content of `run.json`."""
+    """The record of a cluster's start: the content of `run.json`."""
 
     init: Identity
     """The supervisor, process 1 of the cluster's pid namespace."""
     guard: Identity
-    """Its parent outside; if it dies, the kernel kills the supervisor and with it all processes."""
+    """The supervisor's parent outside. If it dies, the kernel kills the supervisor and all processes of the cluster."""
     slot: int
+    """Number of the cluster's address slot."""
     started: float
     """Unix time of the start in seconds."""
 
@@ -101,7 +102,7 @@ class Run:
 
     @classmethod
     def read(cls, path: Path) -> "Run | None":
-        """Return a file's run; None if the file is absent or was half-written in a crash."""
+        """Read a record; return None if the file is missing, or incomplete after a crash."""
         try:
             data = json.loads(path.read_text())
             return cls(Identity(**data["init"]), Identity(**data["guard"]), data["slot"], data["started"])
@@ -110,7 +111,7 @@ class Run:
 
 
 def reap(pid: int) -> None:
-    """Collect a dead child of this process, if there is one."""
+    """Collect a child of this process if it has ended."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -118,7 +119,7 @@ def reap(pid: int) -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, interval: float = 0.05) -> bool:
-    """Whether a condition became true in time."""
+    """Wait until a condition is true; return False after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

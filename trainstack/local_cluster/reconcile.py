@@ -1,6 +1,6 @@
-"""Reconcile the cluster with its spec: DNS, storage rights, simulated nodes, and the real node's GPUs and folders.
+"""The component that reconciles the cluster with its spec: initial objects, simulated nodes, GPUs and folders.
 
-Runs inside the cluster as a component: `python -m trainstack.local_cluster.reconcile STATE NODE_IP`.
+The supervisor runs `python -m trainstack.local_cluster.reconcile STATE NODE_IP` inside the cluster.
 """
 
 import sys
@@ -15,11 +15,11 @@ from trainstack.local_cluster.network import API_PORT
 from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
 
 INTERVAL_SECONDS = 2.0
-"""Interval of adopting a changed spec, and of restoring the GPUs of a node that was created again."""
+"""Interval at which it reads the spec again, and restores the GPUs of a node that was registered again."""
 
 
 def real_node(api: Api, name: str, spec: ClusterSpec) -> bool:
-    """Set the real node's GPUs; return False if the kubelet has not registered it yet."""
+    """Set the real node's GPUs. Return False if the kubelet has not registered it yet."""
     path = f"/api/v1/nodes/{name}"
     node = api.find(path)
     if node is None:
@@ -55,7 +55,7 @@ def _gpus(node: Manifest) -> tuple[str | None, str | None]:
 
 
 def main() -> None:
-    """Apply all objects once and mark it, then reconcile the real node until stopped."""
+    """Apply all objects once, create RECONCILED_FILE, then reconcile the real node until the process ends."""
     layout, node_ip = Layout(Path(sys.argv[1])), sys.argv[2]
     spec = ClusterSpec.from_json(layout.spec.read_text())
     api = Api(f"https://{node_ip}:{API_PORT}", layout.certs)

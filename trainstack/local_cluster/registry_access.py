@@ -1,8 +1,8 @@
-"""How this machine and the node reach a cluster's image registry: its address and the certificates of both sides.
+"""The access of this machine and the node to a cluster's image registry: its address and certificates.
 
 The registry serves only clients with a certificate of its own authority, which issues two: the server's and the
-client's. Only the cluster's owner can read their keys, so pods and other accounts of the machine are refused before
-they can send a request. Standard library only.
+client's. Only the account that owns the cluster can read their keys, so the TLS handshake refuses pods and other
+accounts of the machine. Standard library only.
 """
 
 import ssl
@@ -12,13 +12,15 @@ from pathlib import Path
 from trainstack.local_cluster.errors import ClusterError
 
 AUTHORITY = "registry-ca"
-"""Base name of the authority's certificate; its key signs the two others and is never written."""
+"""Base name of the authority's certificate. Its key signs the two others, and is never written."""
 SERVER = "registry"
 CLIENT = "registry-client"
 
 
 @dataclass(frozen=True)
 class RegistryAccess:
+    """The address of an image registry, and the credentials of its clients."""
+
     address: str
     """`host:port`; HTTPS."""
     certs: Path
@@ -34,7 +36,7 @@ class RegistryAccess:
         return self.certs / f"{CLIENT}.crt", self.certs / f"{CLIENT}.key"
 
     def tls(self) -> ssl.SSLContext:
-        """Return a client's TLS settings; ClusterError if the credentials are unreadable or absent."""
+        """Return a client's TLS settings. Raises LocalClusterError if the credentials are unreadable or missing."""
         try:
             context = ssl.create_default_context(cafile=str(self.authority))
             context.load_cert_chain(*self.client_pair)

@@ -1,6 +1,6 @@
-"""Set up the supervisor's namespaces: mounts, addresses and kernel parameters.
+"""The mounts, addresses and kernel parameters of the supervisor's namespaces.
 
-Runs as process 1 of the cluster; all changes end with it.
+Process 1 of the cluster runs this module; its changes end with the process.
 """
 
 import os
@@ -19,10 +19,10 @@ KUBELET_TUNABLES = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""The kubelet sets these for the whole machine; inside the cluster they appear to have its values already."""
+"""Parameters that the kubelet would set for the whole machine. In the cluster, files with these values cover them."""
 
 DEVICE_CHECKPOINT = '{"Data":{"PodDeviceEntries":[],"RegisteredDevices":{}},"Checksum":2932075448}'
-"""The kubelet's list of device plugins, empty; without one it zeroes its GPUs at each start."""
+"""An empty list of device plugins. Without the file, the kubelet sets its GPUs to zero at each start."""
 
 
 def _hide(folder: Path) -> None:
@@ -33,13 +33,13 @@ def _hide(folder: Path) -> None:
 
 def mounts(plan: Plan) -> None:
     """Mount the cluster's own /run and its own folders at fixed paths."""
-    # Shared within the cluster (the kubelet's mounts must reach containers), not with the machine.
+    # Mounts propagate within the cluster, so that containers see those of the kubelet, but not to the machine.
     run("mount", "--make-rshared", "/")
     for folder in ("/run", *HIDDEN):
         _hide(Path(folder))
     layout = Layout(Path(plan.state))
     run("mount", "--bind", str(layout.kubelet), KUBELET_ROOT)
-    # Before the kubelet starts, which would create missing folders of pods on this machine.
+    # Before the kubelet starts: it would create missing `hostPath` folders of pods on this machine.
     folders.cover(layout, plan.node_folders)
     for name, value in KUBELET_TUNABLES.items():
         target = Path("/proc/sys") / name
@@ -54,7 +54,7 @@ def mounts(plan: Plan) -> None:
 
 
 def network(plan: Plan) -> None:
-    """Configure the node's address. There is no default route: connections to other machines fail at once."""
+    """Configure the node's address, without a default route: connections to other machines fail at once."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", f"{plan.node_ip}/30", "dev", plan.link)
     run("ip", "link", "set", plan.link, "up")

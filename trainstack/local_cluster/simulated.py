@@ -1,4 +1,4 @@
-"""Simulated GPUs: resources on the real node, and nodes that KWOK simulates; pure."""
+"""Simulated GPUs: resources of the real node, and nodes that KWOK simulates. Pure."""
 
 from trainstack.local_cluster.api import Manifest
 from trainstack.local_cluster.spec import ClusterSpec
@@ -7,17 +7,18 @@ GPU = "nvidia.com/gpu"
 GPU_PRODUCT = "nvidia.com/gpu.product"
 """Node label of NVIDIA's GPU feature discovery; resource flavors select by it."""
 SIMULATED = "kwok.x-k8s.io/node"
-"""Annotation and taint key of a simulated node, value `fake`: KWOK manages nodes with it, and only pods that
-tolerate the taint are scheduled there."""
+"""Key of the annotation and the taint of a simulated node, with the value `fake`. KWOK manages nodes with the
+annotation, and only pods that tolerate the taint are scheduled there."""
 SIMULATED_LABEL = {"type": "kwok"}
 SELECTOR = "labelSelector=type%3Dkwok"
-"""Query that lists the simulated nodes."""
+"""Query string that selects the simulated nodes."""
 DURATION = "pod-complete.stage.kwok.x-k8s.io/delay"
-"""Pod annotation: how long a simulated pod runs before it succeeds, as `90s` or `2m`; default 5 s (kwok.yaml)."""
+"""Pod annotation with the running time of a simulated pod until it succeeds, such as `90s` or `2m`; default 5 s
+(kwok.yaml)."""
 
 
 def real_node_patch(node: Manifest, spec: ClusterSpec) -> tuple[Manifest, Manifest]:
-    """Return merge patches of the real node and its status that set its GPUs; empty if nothing changes."""
+    """Return the merge patches of the real node and of its status that set its GPUs; empty if nothing changes."""
     product, count = (spec.gpu_product, str(spec.gpus)) if spec.gpus else (None, None)
     label = node["metadata"].get("labels", {}).get(GPU_PRODUCT)
     metadata = {} if label == product else {"metadata": {"labels": {GPU_PRODUCT: product}}}
@@ -34,7 +35,7 @@ def node_name(number: int) -> str:
 
 
 def node(number: int, spec: ClusterSpec) -> Manifest:
-    """Return a simulated node, big enough that GPUs are the scarce resource."""
+    """Return a simulated node. Its CPU and memory are large, so that GPUs are the scarce resource."""
     name = node_name(number)
     resources = {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110"}
     labels = SIMULATED_LABEL | {

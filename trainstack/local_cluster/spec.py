@@ -12,22 +12,22 @@ from trainstack.local_cluster.layout import HIDDEN
 NODE_NAME = "local"
 
 MAX_SIMULATED_NODES = 1000
-"""More would need a bigger machine than the local cluster is designed for."""
+"""Upper limit of `simulated_nodes`: more nodes exceed the machines that the local cluster is designed for."""
 LIVE = frozenset({"gpus", "gpu_product", "node_folders", "sites"})
 """Settings that a running cluster adopts without a restart."""
 RESERVED = tuple(map(Path, ("/dev", "/etc", "/proc", "/run", "/sys", "/usr", *HIDDEN)))
-"""Paths not allowed for the node's folders: the cluster or its programs use them."""
+"""Paths that node folders must not overlap, because the cluster or its programs use them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
-    """Settings that survive `down`; a running cluster adopts those in LIVE, the others need a restart.
+    """Settings that survive `down`. A running cluster adopts those in LIVE_SETTINGS; the others require a restart.
 
     The defaults give a cluster of one real node without GPUs.
     """
 
     gpus: int = 0
-    """Count of `nvidia.com/gpu` that the real node advertises; 0 advertises none. Pods with one run on the CPU."""
+    """Count of `nvidia.com/gpu` that the real node advertises; 0 for none. Pods that request a GPU run on the CPU."""
     gpu_product: str = "NVIDIA-A100-SXM4-40GB"
     """Value of the node label `nvidia.com/gpu.product` if `gpus` is above 0."""
     simulated_nodes: int = 0
@@ -37,13 +37,15 @@ class ClusterSpec:
     simulated_product: str = "NVIDIA-A100-SXM4-40GB"
     """Value of the label `nvidia.com/gpu.product` on each simulated node."""
     max_pods: int = 250
+    """Maximum number of pods on the real node."""
     registry: str = ""
-    """Folder of the image registry; empty means the folder in the shared cache, which outlives every cluster."""
+    """Folder of the image registry; empty for the folder in the shared cache, which outlives every cluster."""
     volumes: str = ""
-    """Folder of the dynamic volumes; empty means `volumes` in the state folder."""
+    """Folder of the dynamic volumes; empty for `volumes` in the state folder."""
     node_folders: tuple[str, ...] = ()
-    """Absolute paths of folders on the real node, for volumes on hosts. The files are in the state folder."""
+    """Absolute paths of folders on the real node, for `hostPath` volumes. The files are in the state folder."""
     sites: tuple[str, ...] = ()
+    """Names of the reference systems that the cluster simulates (`trainstack/local_cluster/sites`)."""
     audit: bool = False
     """Whether the API server logs requests, without bodies, to `audit.log` in the components' log folder."""
 
@@ -72,7 +74,7 @@ class ClusterSpec:
 
     @classmethod
     def from_json(cls, text: str) -> "ClusterSpec":
-        """Parse `to_json`'s form; drop keys of other versions, and use defaults for absent ones."""
+        """Parse the output of `to_json`. Ignore keys of other versions, and use defaults for missing keys."""
         known = {field.name for field in dataclasses.fields(cls)}
         # JSON has lists, not tuples.
         data: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()}
@@ -85,7 +87,7 @@ class ClusterSpec:
         return [f"{name}: {_text(mine[name])} → {_text(theirs[name])}" for name in changed]
 
     def with_live(self, other: "ClusterSpec") -> "ClusterSpec":
-        """Return a copy with the other spec's LIVE settings."""
+        """Return a copy with the other spec's LIVE_SETTINGS."""
         return dataclasses.replace(self, **{name: getattr(other, name) for name in LIVE})
 
 

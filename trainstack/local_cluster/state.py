@@ -1,4 +1,4 @@
-"""The status that a cluster's supervisor writes."""
+"""The file with the components' status, which a cluster's supervisor writes."""
 
 import json
 import os
@@ -8,17 +8,21 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ComponentStatus:
+    """The status of a component's process."""
+
     name: str
     pid: int
-    """0 unless it runs. In the file: in the cluster's pid namespace; from `cluster.status`: of this machine."""
+    """0 unless it runs. In the file, the pid in the cluster's pid namespace; from `cluster.status`, on this machine."""
     ready: bool
     restarts: int
     exit: str
+    """The reason of the last exit; empty before the first exit."""
     once: bool
+    """Whether the component ends by itself after it succeeded."""
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file so that readers see the old or the new content."""
+    """Replace a file, so that a reader gets either the old or the new content."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     scratch.write_text(text)
     scratch.replace(path)
@@ -29,7 +33,7 @@ def write_status(path: Path, components: list[ComponentStatus]) -> None:
 
 
 def read_status(path: Path) -> list[ComponentStatus]:
-    """Return the supervisor's last status; empty before the first."""
+    """Return the last status that the supervisor wrote; empty before the first."""
     try:
         return [ComponentStatus(**entry) for entry in json.loads(path.read_text())]
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Process 1 of a cluster: starts components in order, restarts and reaps them, and stops them in order.
+"""Process 1 of a cluster, which starts, restarts, reaps and stops the components.
 
-Started by `cluster.up` in new namespaces; reads its plan from standard input. Whenever it ends, the kernel ends every
-process, mount, link and firewall rule of the cluster with it. Standard library only.
+`launch.start` runs it in new namespaces, and it reads its plan from standard input. When it ends, the kernel ends every
+process, mount, link and firewall rule of the cluster. Standard library only.
 """
 
 import os
@@ -19,31 +19,35 @@ from trainstack.local_cluster.state import ComponentStatus, write_status
 
 TICK_SECONDS = 0.1
 SLOW_TICK_SECONDS = 1.0
-"""Once everything is ready it only waits for signals; this bounds how late a backoff ends."""
+"""Interval once everything is ready: it bounds how late an exit of the starter is noticed."""
 FIRST_BACKOFF_SECONDS = 0.2
 LAST_BACKOFF_SECONDS = 5.0
 HEALTHY_SECONDS = 30.0
-"""A component that ran this long restarts with the first backoff."""
+"""Running time after which a component restarts with the first backoff again."""
 STOP_SECONDS = 5.0
-"""How long a component may take to stop before it is killed; all of them together take at most twice this."""
+"""Timeout after which a stopping component is killed. All components together take at most twice this time."""
 WAKE_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass
 class Running:
+    """A component with the state of its process."""
+
     component: Component
     pid: int = 0
-    """0 unless it runs."""
+    """0 unless the component runs."""
     ready: bool = False
     done: bool = False
-    """Whether a step has succeeded."""
+    """Whether a component that runs once has succeeded."""
     restarts: int = 0
     exit: str = ""
+    """The reason of the last exit, such as `exit code 1`; empty before the first exit."""
     since: float = 0.0
-    """Monotonic time of its start."""
+    """Monotonic time of the last start."""
     backoff: float = FIRST_BACKOFF_SECONDS
+    """Seconds until the next restart."""
     not_before: float = field(default=0.0)
-    """Monotonic time before which it is not restarted."""
+    """Monotonic time of the earliest restart."""
 
     def status(self) -> ComponentStatus:
         return ComponentStatus(
@@ -59,7 +63,7 @@ class Supervisor:
         self.environment = {**os.environ, "TMPDIR": str(self.layout.tmp)}
 
     def start(self, entry: Running) -> None:
-        """Start a component with its log file as output."""
+        """Start a component, whose output goes to its log file."""
         component = entry.component
         log = str(self.layout.log / f"{component.name}.log")
         try:
@@ -80,7 +84,7 @@ class Supervisor:
             self.ended(entry, f"cannot be started: {error}")
 
     def ended(self, entry: Running, how: str) -> None:
-        """Record an exit and schedule the restart."""
+        """Record an exit, and schedule the restart."""
         now = time.monotonic()
         if entry.component.once and how == "exit code 0":
             entry.pid, entry.done, entry.exit = 0, True, how
@@ -94,7 +98,7 @@ class Supervisor:
         print(f"{entry.component.name}: {how}; restarting", file=sys.stderr, flush=True)
 
     def reap(self) -> bool:
-        """Collect dead children, including orphans; return whether a component was among them."""
+        """Collect ended children, including orphans; return whether a component was among them."""
         changed = False
         by_pid = {entry.pid: entry for entry in self.running.values() if entry.pid}
         while True:
@@ -111,12 +115,12 @@ class Supervisor:
                 changed = True
 
     def advance(self) -> bool:
-        """Start components that may start and probe those not ready; return whether anything changed."""
+        """Start components whose dependencies are ready, and probe running ones; return whether anything changed."""
         changed = False
         for entry in self.running.values():
             waits = any(not (self.running[name].ready or self.running[name].done) for name in entry.component.after)
             if not entry.pid and not entry.done:
-                # A restart does not wait for others: etcd's must not delay the kubelet's.
+                # A restart does not wait for dependencies: a restart of etcd must not delay that of the kubelet.
                 if time.monotonic() >= entry.not_before and not (waits and not entry.restarts):
                     self.start(entry)
                     changed = True
@@ -129,11 +133,11 @@ class Supervisor:
         write_status(self.layout.status, [entry.status() for entry in self.running.values()])
 
     def settled(self) -> bool:
-        """Whether there is nothing to start or probe."""
+        """Return whether there is nothing to start or probe."""
         return all(entry.ready or entry.done for entry in self.running.values())
 
     def run(self, owner: Owner) -> None:
-        """Keep the components running until a signal, or until the owner has ended."""
+        """Keep the components running until a signal, or until the process that started the cluster has ended."""
         self.report()
         while True:
             changed = self.reap()
@@ -177,7 +181,7 @@ class Supervisor:
 def main() -> None:
     text = sys.stdin.read()
     if not text:
-        return  # the command that started this process ended before it wrote the plan
+        return  # the command that started this process has ended without a plan
     signal.pthread_sigmask(signal.SIG_BLOCK, WAKE_SIGNALS)
     # Process 1 ignores signals without a handler, and sigtimedwait does not return ignored ones.
     for number in WAKE_SIGNALS:

@@ -1,1 +1,1 @@
-"""Labels, identity and owner of an object."""
+"""Labels, identity and owner of an object. Read labels.py before you edit."""

@@ -1,8 +1,8 @@
 """The fields of declared objects that the API server refuses to change, and how live objects differ in them.
 
-The other declared kinds have none, or none that a change can meet: launches and their ConfigMaps get a new name for a
-new content; the engine replaces role bindings, Secrets of another type, Services and Deployments of its state, and such
-objects of others are refused; definitions of operators have a check of their own.
+The other declared kinds have none, or none that a change can affect. Launches and their ConfigMaps get a new name for
+new content. The engine replaces the role bindings, Secrets of another type, Services and Deployments in its state, and
+the guards refuse such objects of other owners. A separate check covers operators' definitions (guards/definitions.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,29 +16,32 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ImmutableField:
-    """A field that has its first value until the object is deleted."""
+    """A field that keeps its first value until the object is deleted."""
 
     path: str
-    """In the object: `spec.levels`."""
+    """The path in the object, such as `spec.levels`."""
     setting: str
     """The key of its value in the settings; empty if they cannot change it."""
     default: Any = None
     """The value in a live object without the field."""
     unless_unset: str = ""
-    """A field without which a live object accepts the change; empty: it never does."""
+    """The field that makes this one immutable while it is set; empty if this field is always immutable."""
     is_replaced: bool = False
-    """Whether the engine replaces an object of its state, so that the change is possible."""
+    """Whether the engine replaces an object in its state, which makes the change possible."""
     is_set: bool = False
     """Whether the order of the elements has no meaning."""
     is_merged: bool = False
-    """Whether keys that only the live object has stay, if another owner set them."""
+    """Whether a map keeps the keys that only the live object has, if another owner set them."""
 
     @property
     def name(self) -> str:
         return self.setting or self.path
 
     def in_settings(self, path: str) -> str:
-        """Return the path of its value, or else that of the object, `path`."""
+        """Return the path of the value in the settings, or `object_path` if the settings cannot change it.
+
+        `object_path`: the path of the object in the settings.
+        """
         return f"{path}.{self.setting}" if self.setting else path
 
 
@@ -55,7 +58,7 @@ IMMUTABLE: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
             ImmutableField("volumeBindingMode", "volumeBindingMode", default="Immediate"),
         ),
     ),
-    # ValidatePersistentVolumeUpdate, pkg/apis/core/validation. Volumes are retained, so none is replaced.
+    # ValidatePersistentVolumeUpdate, pkg/apis/core/validation. Volumes are retained, so the engine replaces none.
     "PersistentVolume": (
         "storage.persistentVolumes",
         (
@@ -65,7 +68,7 @@ IMMUTABLE: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
             ImmutableField("spec.volumeMode", "", default="Filesystem"),
         ),
     ),
-    # ValidatePersistentVolumeClaimUpdate. A claim grows, and its data is lost if it is replaced (guards.volumes).
+    # ValidatePersistentVolumeClaimUpdate. A claim may grow; replacing it loses its data (guards.volumes).
     "PersistentVolumeClaim": (
         "storage.volumes",
         (
@@ -90,23 +93,23 @@ IMMUTABLE: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
     # `replace_on_changes` in components.queues.
     "LocalQueue": ("queues.localQueues", (ImmutableField("spec.clusterQueue", "clusterQueue", is_replaced=True),)),
 }
-"""By kind: the list in the settings that declares its objects, and its fields."""
+"""The list in the settings that declares a kind's objects, and the kind's immutable fields, by kind."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """An immutable field of a live object with another value than the declared one."""
+    """An immutable field whose live value differs from the declared one; both values are text, `none` if absent."""
 
     field: ImmutableField
     live: str
     declared: str
-    """The values as text; `none` for an absent one."""
 
 
 def differences(manifest: Body, live: Body, *, is_own: bool) -> Iterator[Difference]:
     """Yield the immutable fields in which a live object differs from its manifest.
 
-    `is_own`: whether this stack created it, so that leaving out a field removes it; the fields of others stay.
+    `is_own`: whether this stack created the object. If so, a field that the manifest omits is removed; otherwise the
+    live field is kept, and is no difference.
     """
     _, fields = IMMUTABLE.get(manifest["kind"], ("", ()))
     for field in fields:

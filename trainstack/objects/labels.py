@@ -13,7 +13,7 @@ Manifest = dict[str, Any]
 """A Kubernetes object in the API's form: plain dicts, lists, strings, integers and booleans."""
 
 LIMIT = 63
-"""Characters of a label value, a Service's name and a pod's host name."""
+"""The maximum number of characters of a label value, a Service's name and a pod's host name."""
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 """The tool that owns the object, always `trainstack`. Read by users and by other tools' garbage collection."""
@@ -27,8 +27,8 @@ apply would silently take over another owner's object."""
 
 STATE = "trainstack.dev/state"
 """Annotation: the identity of the engine's state that declares the object, 32 hexadecimal digits, stored in the state.
-Two checkouts may have stacks of the same name, but different states: neither changes the other's objects. Read before
-every change; written when objects are registered with the engine."""
+Two checkouts may have stacks of the same name but different states, and neither may change the other's objects. Read
+before every change; written when objects are registered with the engine."""
 
 RUN = "trainstack.dev/run"
 """The run's id, `<workload>-<10 hex>`. On launches, their pods and ledgers. Read by the launch rules and the CLI."""
@@ -44,8 +44,8 @@ ROLE = "trainstack.dev/role"
 """The role of a pod, on the pods of kinds whose controllers set no such label. Read by the CLI."""
 
 OBJECT = "trainstack.dev/object"
-"""Annotation of a launch of a workload of kind Object: where it has its pods and its end, as JSON. Read wherever a
-launch is read back from its object."""
+"""Annotation of a launch of a workload of kind Object: the paths of its pod templates and of its end, as JSON. Read
+wherever a launch is read back from its object."""
 
 SWEEP = "trainstack.dev/sweep"
 """The sweep's name. On the launches of its trials, their pods and ledgers, and on the ConfigMaps with its parameter
@@ -66,19 +66,20 @@ LEDGER = "trainstack.dev/ledger"
 """Marks a ConfigMap that records a launch: `run`, or `batch` for an Indexed Job. Read by the launch rules."""
 
 KIND = "trainstack.dev/kind"
-"""The kind of the launch, on ledgers of the kinds in `launch_kinds.OPTIONAL` only. Read to find these launches."""
+"""The kind of the launch, only on ledgers of the kinds in OPTIONAL_LAUNCH_KINDS. Read to find these launches."""
 
 CLAIM = "trainstack.dev/claim"
-"""Annotation of a ledger: a random id of the claim of its launch, whose time is in the object's managed fields. The
-ledger is a claim until its data has `launched`, which the engine adds after the launch. Read by the launch rules."""
+"""Annotation of a ledger: a random id of the claim of its launch. The object's managed fields contain the time of the
+claim. The ledger is a claim until its data contains `launched`, which the engine adds after the launch. Read by the
+launch rules."""
 
 OUTCOME = "trainstack.dev/outcome"
 """Annotation of the ledger of an unmanaged trial that has ended: its outcome and the metrics in its log, as JSON.
 Written and read by the commands that read a sweep, since pods and logs are deleted."""
 
 AFTER = "trainstack.dev/after"
-"""Annotation of a launch that replaced a terminating one: the UID of the old one. It makes the new launch differ for
-the engine, whose state may still contain the old one."""
+"""Annotation of a launch that replaced a terminating one: the UID of the old launch. It distinguishes the new launch
+for the engine, whose state may still contain the old one."""
 
 WRAPPER = "trainstack.dev/wrapper"
 """Marks a ConfigMap with the wrapper's source, always `run`. Read by the launch rules: a launch keeps its wrapper."""
@@ -93,7 +94,8 @@ read their configuration once."""
 
 REVISION = "trainstack.dev/revision"
 """Annotation of an operator's CRD: 16 hex of a hash of its manifest, with `-<suffix>` if the same manifest was applied
-again. The engine's state has the same. Read before every change, to find CRDs that others have deleted or changed."""
+again. The engine's state contains the same value. Read before every change, to find CRDs that other clients have
+deleted or changed."""
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The LocalQueue, in the object's namespace, that admits the object. Read by Kueue."""
@@ -117,9 +119,9 @@ SKIP_AWAIT = "pulumi.com/skipAwait"
 claims, whose check hangs on updates, and on Services of operators. Read by the Kubernetes provider."""
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
-"""Annotation: the field manager of the declared fields under server-side apply, from `field_manager`. Without it the
-provider generates a name for every resource, which conflicts with its own fields on an object that an interrupted `up`
-left behind. Read by the Kubernetes provider; written when objects are registered with the engine."""
+"""Annotation: the field manager of the declared fields under server-side apply, from `field_manager`. Without it, the
+provider generates a name for every resource, and after an interrupted `up` the new name conflicts with the old one.
+Read by the Kubernetes provider; written when objects are registered with the engine."""
 
 RETAIN = "trainstack.dev/retain"
 """Annotation, `"false"`, of claims and namespaces that are deleted with their stack, or once the settings omit them;
@@ -142,7 +144,7 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 def with_state(metadata: Mapping[str, Any], identity: str) -> Manifest:
-    """Add the identity and the field manager of the declaring state to an object's metadata."""
+    """Return an object's metadata with the identity and the field manager of the declaring state added."""
     own = {STATE: identity, FIELD_MANAGER: field_manager(identity)}
     return {**metadata, "annotations": {**metadata.get("annotations", {}), **own}}
 
@@ -153,12 +155,12 @@ def field_manager(identity: str) -> str:
 
 
 def is_field_manager(name: str) -> bool:
-    """Whether the name is a field manager of any state, or of a release before field managers had states."""
+    """Return whether the name is a field manager of any state, or of a release without one field manager per state."""
     return re.fullmatch(rf"{OWNER}(-[0-9a-f]{{32}})?", name) is not None
 
 
 def mark(stack: str) -> dict[str, str]:
-    """Return the ownership labels. Raises TrainstackError if the stack's name is too long for a label."""
+    """Return the labels of a stack's objects. Raises TrainstackError if the stack's name is too long for a label."""
     if len(stack) > LIMIT:
         raise TrainstackError(
             f"the stack's name {stack!r} has {len(stack)} characters, but a label value has at most {LIMIT}",
@@ -176,7 +178,7 @@ def metadata(
     annotations: Mapping[str, str] | None = None,
     adopt: bool = False,
 ) -> Manifest:
-    """Build metadata with the ownership labels. `adopt`: declared fields override those of other field managers."""
+    """Return metadata with the ownership labels. `adopt`: declared fields override those of other field managers."""
     result: Manifest = {"name": name}
     if namespace is not None:
         result["namespace"] = namespace

@@ -1,9 +1,9 @@
-"""The kinds of launches."""
+"""The kinds of objects that launches are, with their API groups and plurals."""
 
 from collections.abc import Mapping
 
 Resource = tuple[str, str]
-"""The API group, empty for the core, and the plural."""
+"""The API group (empty for the core group) and the plural of a kind."""
 
 LAUNCHES: Mapping[str, Resource] = {
     "Job": ("batch", "jobs"),
@@ -12,17 +12,17 @@ LAUNCHES: Mapping[str, Resource] = {
     "PyTorchJob": ("kubeflow.org", "pytorchjobs"),
     "TrainJob": ("trainer.kubeflow.org", "trainjobs"),
 }
-"""The kinds that every environment looks for, by kind."""
+"""The kinds whose objects every environment lists to find its launches."""
 
 OPTIONAL: Mapping[str, Resource] = {
     "MPIJob": ("kubeflow.org", "mpijobs"),
     "RayJob": ("ray.io", "rayjobs"),
 }
-"""The kinds that only environments with such launches look for, by kind: their ledgers name the kind."""
+"""The kinds that only environments with such launches list. The ledgers of these launches name the kind."""
 
 
 def plural(kind: str) -> str:
-    """The plural of a kind by the rule that Kubernetes' generators follow."""
+    """Return the plural of a kind by the rule of Kubernetes' code generators."""
     name = kind.lower()
     return f"{name[:-1]}ies" if name.endswith("y") else f"{name}es" if name.endswith("s") else f"{name}s"
 

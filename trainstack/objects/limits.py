@@ -7,9 +7,9 @@ from typing import Any
 MOST_BYTES_OF_A_REQUEST = 1_572_864
 """etcd's default `--max-request-bytes`, 1.5 MiB."""
 MOST_BYTES_OF_DATA = 1 << 20
-"""The values of a ConfigMap or Secret (MaxSecretSize in Kubernetes' core validation)."""
+"""The values of a ConfigMap or Secret together, 1 MiB (MaxSecretSize in Kubernetes' core validation)."""
 MOST_BYTES_OF_ANNOTATIONS = 256 << 10
-"""Keys and values of an object's annotations (TotalAnnotationSizeLimitB in apimachinery)."""
+"""The keys and values of an object's annotations together, 256 KiB (TotalAnnotationSizeLimitB in apimachinery)."""
 
 
 def annotation_bytes(metadata: Mapping[str, Any]) -> int:
@@ -17,7 +17,7 @@ def annotation_bytes(metadata: Mapping[str, Any]) -> int:
 
 
 def stored_bytes(manifest: Mapping[str, Any]) -> int:
-    """Return about the size of an applied object in etcd: it also has the paths of its fields (`managedFields`)."""
+    """Estimate the bytes of an applied object in etcd, including the paths of its fields (`managedFields`)."""
     text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"))
     return _bytes(text) + _path_bytes(manifest)
 
@@ -28,11 +28,11 @@ def over(of: str, size: int, most: int) -> str:
 
 
 def _path_bytes(value: object) -> int:
-    """Return the size of the paths below a value: `"f:env":{"k:{\\"name\\":\\"A\\"}":{".":{},"f:value":{}}}`."""
+    """Return the bytes of the paths below a value: `"f:env":{"k:{\\"name\\":\\"A\\"}":{".":{},"f:value":{}}}`."""
     if isinstance(value, Mapping):
         return sum(len('"f:":{},') + _bytes(key) + _path_bytes(nested) for key, nested in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
-        # Of lists of texts, only the list itself has a path.
+        # In a list of strings, only the list itself has a path.
         elements = [element for element in value if isinstance(element, Mapping)]
         names = [element.get("name", "") for element in elements]
         return sum(len('"k:{\\"name\\":\\"\\"}":{".":{}},') + _bytes(name) for name in names) + sum(

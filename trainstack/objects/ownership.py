@@ -1,6 +1,6 @@
-"""Owners of objects. A server-side apply would silently take over another owner's object of the same name.
+"""Owners of objects, and refusals of changes to other owners' objects. Pure.
 
-Pure: from manifests and the live objects' labels to refusals.
+A server-side apply would silently take over another owner's object of the same name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,13 +32,13 @@ def kubectl_arguments(identity: Identity) -> str:
 
 
 def listed(names: Sequence[str], most: int = _MAX_LISTED) -> str:
-    """Join the first names, and count the others."""
+    """Join the first `limit` names, and count the others: `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def adoptions(settings: Settings) -> frozenset[Identity]:
-    """Return the objects that the environment adopts (`adopt: true`)."""
+    """Return the identities of the objects that the environment adopts (`adopt: true`)."""
     storage, queues = settings.storage, settings.queues
     cluster_scoped = (
         ("Namespace", settings.environment.namespaces),
@@ -61,7 +61,7 @@ def adoptions(settings: Settings) -> frozenset[Identity]:
 
 
 def owner(live_labels: Mapping[str, str]) -> str | None:
-    """Return the stack that declares an object, or else the one that it is prepared for."""
+    """Return the stack that declares an object, or the one that it is prepared for; None without either label."""
     return live_labels.get(labels.STACK) or live_labels.get(labels.PREPARED)
 
 
@@ -71,7 +71,7 @@ def taken_over(
     adopted: frozenset[Identity],
     stack: str,
 ) -> tuple[str, ...]:
-    """Report every object that this change adopts, which the engine reports as created."""
+    """Return a note on each object that this change adopts, since the engine reports it as created."""
     keys = {identity(manifest) for manifest in manifests} & adopted & live.keys()
     adoptions = (key for key in keys if live[key].get(labels.STACK) != stack)
     return tuple(sorted(f"{shown(key)} exists and is adopted (adopt: true); it is not re-created" for key in adoptions))
@@ -83,9 +83,9 @@ def refusals(
     adopted: frozenset[Identity],
     stack: str,
 ) -> tuple[str, ...]:
-    """Report every declared object that exists and has another owner, unless it is `adopted`.
+    """Return a refusal for each declared object that exists and has another owner, except for adopted ones.
 
-    `live`: the labels of the declared objects that exist.
+    `live_labels`: the labels of the declared objects that exist.
     """
     found = []
     for manifest in manifests:

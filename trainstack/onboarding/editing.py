@@ -1,4 +1,4 @@
-"""Additions to a YAML file that keep comments, order and all other lines. Pure."""
+"""Additions to the text of a YAML file, whose comments, order and other lines stay unchanged. Pure."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from ruamel.yaml.error import YAMLError
 from trainstack.errors import TrainstackError
 
 _WIDTH = 110
-"""The greatest length of a map on one line."""
+"""The maximum length of a map on one line, in characters."""
 _MARK = "\ufeff"
 """The byte order mark."""
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
@@ -25,18 +25,18 @@ _INDENTS = ((4, 2), (2, 0))
 
 @dataclass(frozen=True)
 class FileAddition:
-    """One element for one list of a file, or with `whole` the value of one key."""
+    """An element for a list of a file, or with `replaces_value` the value of a key."""
 
     path: tuple[str, ...]
     """The keys, created if missing; for an environment, the first is the section: `("queues", "localQueues")`."""
     value: object
     replaces_value: bool = False
     comment: str = ""
-    """A comment for the line above."""
+    """A comment for the line above the element; empty for none."""
 
 
 def add_section_entries(text: str, entries: Iterable[FileAddition]) -> str:
-    """Add entries to the text of an environment's file; see `with_added`."""
+    """Add entries to the text of an environment's file; see `add_entries`."""
     return add_entries(
         text, (replace(entry, path=("config", f"trainstack:{entry.path[0]}", *entry.path[1:])) for entry in entries)
     )
@@ -46,8 +46,9 @@ def add_entries(text: str, entries: Iterable[FileAddition]) -> str:
     """Add entries to the text of a file.
 
     A file whose maps are not indented by two spaces is rewritten with two spaces. Line endings, a byte order mark and a
-    missing end of the last line are kept. Raises TrainstackError if the text is not valid YAML, or if a value is not
-    the list or map that the path requires.
+    missing end of the last line stay unchanged.
+
+    Raises TrainstackError if the text is not valid YAML, or if a value is not the list or map that the path requires.
     """
     additions = list(entries)
     if not additions:
@@ -58,7 +59,7 @@ def add_entries(text: str, entries: Iterable[FileAddition]) -> str:
 
 
 def _with_line_ends(original: str, edited: str) -> str:
-    """Restore the line endings; new lines have the most frequent one."""
+    """Return the edited text with the line endings of the original; new lines get the most frequent one."""
     ends = _LINE_ENDS.findall(original)
     usual_end = Counter(ends).most_common(1)[0][0] if ends else "\n"
     old_lines, new_lines = _LINE_ENDS.split(original), edited.split("\n")
@@ -71,6 +72,11 @@ def _with_line_ends(original: str, edited: str) -> str:
 
 
 def _edit_text(text: str, entries: list[FileAddition]) -> str:
+    """Add entries to a text whose line ending is a line feed.
+
+    The library changes the style of lines that no entry concerns. So the text is dumped before and after the additions,
+    and only the differences between both dumps are applied to the original lines.
+    """
     if text and not text.endswith("\n"):
         text += "\n"
     lines = text.splitlines(keepends=True)
@@ -82,7 +88,7 @@ def _edit_text(text: str, entries: list[FileAddition]) -> str:
         _add(tree, entry, sum(indent))
     edited_lines = _dump(tree, indent).splitlines(keepends=True)
     edited_text = "".join(edited_lines)
-    # Lines with the file's own indent and with the library's may not be combined to the same data.
+    # A mix of lines with the file's indent and with the library's may be other data: then use the library's lines only.
     for original_lines in (lines, untouched_lines):
         if len(original_lines) == len(untouched_lines) and _is_equal(
             restored_text := _restore_style(original_lines, untouched_lines, edited_lines), _parse(edited_text)
@@ -92,7 +98,7 @@ def _edit_text(text: str, entries: list[FileAddition]) -> str:
 
 
 def _restore_style(original_lines: Sequence[str], untouched_lines: Sequence[str], edited_lines: Sequence[str]) -> str:
-    """Return the edited lines, with the original text of lines that only the library's style changed."""
+    """Return the edited lines, but with the original text of lines in which only the library's style differs."""
     restored_lines: list[str] = []
     for tag, start, end, first, last in SequenceMatcher(
         None, untouched_lines, edited_lines, autojunk=False
@@ -115,7 +121,7 @@ def _is_equal(text: str, tree: CommentedMap) -> bool:
 def _following_comments(preceding_lines: list[str], added_line: str) -> list[str]:
     """Remove and return the last comments and empty lines, which belong to the key after the added line.
 
-    The library attaches a comment to the value before it, so that a new key would separate it from its own.
+    The library attaches a comment to the preceding value, so that an added key would separate it from its key.
     """
     comments: list[str] = []
     while preceding_lines and (
@@ -196,7 +202,7 @@ def _child(parent: CommentedMap, key: str, kind: type[Any]) -> Any:
 
 
 def _with_style(value: object) -> Any:
-    """Write short maps and lists of scalars on one line, and all other values in block style."""
+    """Return a value with its style: short maps and lists of scalars on one line, all others in block style."""
     if isinstance(value, Mapping):
         styled_map = CommentedMap({key: _with_style(element) for key, element in value.items()})
         flat = not any(isinstance(element, Mapping) or _has_maps(element) for element in value.values())

@@ -14,8 +14,8 @@ from trainstack.settings.sections.queues import ClusterQueue
 from trainstack.settings.values.quantities import amount, canonical
 
 DEFAULT_QUOTA = {"cpu": "4", "memory": "16Gi"}
-"""Enough for a few small runs; the owner can raise it in the reviewed file. Other resources of the cohort's queues get
-0, so that they are borrowed."""
+"""The quota of a request without one: enough for a few small runs. The owner can raise it in the reviewed file.
+Other resources of the cohort's queues have quota 0, so that the team can borrow them."""
 VOLUME_SIZE = "10Gi"
 _NO_NAMES = SharedNames()
 _HEAD = """\
@@ -27,6 +27,8 @@ config:
 
 @dataclass(frozen=True, kw_only=True)
 class NewTeamPlan:
+    """The changes of files for a new team."""
+
     entries: tuple[FileAddition, ...]
     """Additions to the platform's file."""
     existing_entries: tuple[str, ...]
@@ -54,6 +56,7 @@ def plan_new_team(
     namespaces = {declared_namespace.name for declared_namespace in platform.environment.namespaces}
     namespaces |= {*platform.environment.existing.namespaces}
     existing_queue = next((queue for queue in queues.cluster_queues if queue.name == name), None)
+    # Existing entries are never edited, so a second call with the same request adds nothing.
     exists_by_path = {
         "environment.namespaces": namespace in namespaces,
         "queues.clusterQueues": existing_queue is not None,
@@ -64,6 +67,7 @@ def plan_new_team(
     flavor = _requested_or_only(request.flavor, [flavor.name for flavor in queues.flavors])
     quota = _quota(platform, request, cohort, flavor or "")
     members = {"groups": list(request.groups), "users": list(request.users)}
+    # Without members, the team's rights belong to a service account, for which the platform can issue a kubeconfig.
     subjects: dict[str, Any] = {key: names for key, names in members.items() if names} or {"serviceAccount": name}
     resources = [
         {"name": resource, "nominalQuota": int(quantity) if quantity.isdecimal() else quantity}
@@ -111,6 +115,7 @@ def _quota(platform: Settings, request: TeamRequest, cohort: str | None, flavor:
 
 
 def _team_file(platform: Settings, name: str, namespace: str, project: str, shared: SharedNames) -> str:
+    """Return the text of the team's own file: access to the platform, a volume, and an example run."""
     classes = _storage_class_names(platform)
     storage_class = classes[0] if classes else "standard"
     claim = _unused_name("training", shared.volumes)
@@ -127,7 +132,7 @@ def _team_file(platform: Settings, name: str, namespace: str, project: str, shar
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
         "runAsUser": 1000,
     }
-    # The team's data loader has its own queue.
+    # The team's data loader has the team's queue, so `queue` is not copied.
     cluster = platform.cluster.model_dump(
         by_alias=True,
         exclude_defaults=True,
@@ -173,7 +178,7 @@ def _team_file(platform: Settings, name: str, namespace: str, project: str, shar
 
 
 def _unused_name(name: str, taken_names: Collection[str]) -> str:
-    """Return the name, with a number if an entry of that name would inherit shared values."""
+    """Return the name. If an entry of that name would inherit shared values, append a number."""
     numbered_names = (f"{name}-{number}" for number in count(2))
     return name if name not in taken_names else next(n for n in numbered_names if n not in taken_names)
 

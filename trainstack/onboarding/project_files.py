@@ -1,4 +1,4 @@
-"""Changes of a project's files before they are written: the result's errors, and the difference."""
+"""Changes of a project's files before they are written: the errors of the result, and the difference."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,10 @@ from trainstack.settings.loading.load import Loaded, load_with_places
 
 
 def find_faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
-    """The errors of an environment if the project had these files, by their names in the root."""
+    """Return the errors that an environment would have with changed files.
+
+    `files` are their texts, by their names in the root.
+    """
     with _staged_project(root, files) as folder:
         try:
             loaded = load_with_places(folder, stack)
@@ -25,13 +28,13 @@ def find_faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
 
 
 def load_changed_project(root: Path, files: Mapping[str, str], stack: str) -> Loaded:
-    """Load an environment as if the project had these files. Raises SettingsError."""
+    """Load an environment as if the project had the changed files. Raises SettingsError."""
     with _staged_project(root, files) as folder:
         return load_with_places(folder, stack)
 
 
 def unified_diff_of(root: Path, files: Mapping[str, str]) -> str:
-    """The change as a unified diff; empty if nothing changes. Raises OSError if a file cannot be read."""
+    """Return the change as a unified diff; empty if nothing changes. Raises OSError if a file cannot be read."""
     parts: list[str] = []
     for name, text in files.items():
         path = project_file(root, name)
@@ -43,6 +46,6 @@ def unified_diff_of(root: Path, files: Mapping[str, str]) -> str:
 
 @contextmanager
 def _staged_project(root: Path, files: Mapping[str, str]) -> Iterator[Path]:
-    """Yield a folder with the content of the project and these files."""
+    """Yield a temporary copy of the project with the changed files."""
     with temporary_folder() as folder, with_other_files(root, files, folder):
         yield folder

@@ -16,7 +16,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 @dataclass(frozen=True, kw_only=True)
 class TeamRequest:
-    """A value of None, or an empty one, is chosen."""
+    """The options of a command for a new team. Defaults replace values that are None or empty."""
 
     name: str
     namespace: str | None = None
@@ -29,6 +29,7 @@ class TeamRequest:
 
 
 def find_faults(platform: Settings, request: TeamRequest) -> list[str]:
+    """Return the faults of a request, with remedies."""
     if "platform" not in platform.environment.layers or platform.environment.profile != "owner":
         return [f"{platform.stack} is not a platform: name the environment that declares the queues with -s"]
     quota_faults = list(_quota_faults(platform, request.quota))
@@ -39,6 +40,7 @@ def find_faults(platform: Settings, request: TeamRequest) -> list[str]:
 
 
 def nominal_quotas(queue: ClusterQueue) -> dict[tuple[str, str], str]:
+    """Return the nominal quotas of a queue, by flavor and resource."""
     return {
         (flavor.name, quota.name): quota.nominal_quota
         for group in queue.resource_groups
@@ -87,7 +89,7 @@ def _quota_faults(platform: Settings, quota: Mapping[str, str]) -> Iterator[str]
 
 
 def _contradiction_faults(platform: Settings, request: TeamRequest) -> Iterator[str]:
-    """Report requested values that differ from existing entries, which are never edited."""
+    """Yield requested values that differ from existing entries, which are never edited."""
     name, namespace = request.name, request.namespace or request.name
     remedy = f"edit it in Pulumi.{platform.stack}.yaml, or choose another name"
     for team in platform.tenants.teams:

@@ -1,1 +1,4 @@
-"""Manifests of the platform: namespaces, networks, storage, queues, Secrets."""
+"""Manifests of the platform's objects: namespaces, networks, storage, queues, operators, roles, Secrets.
+
+Read queues.py before you edit.
+"""

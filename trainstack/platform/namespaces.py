@@ -1,4 +1,4 @@
-"""The namespaces that a stack declares.
+"""Namespaces, with their Pod Security levels.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-admission/
 """
@@ -12,7 +12,7 @@ ENFORCE = f"{POD_SECURITY}enforce"
 
 
 def namespace(declared: Namespace, stack: str, *, retain: bool = True) -> Manifest:
-    """A Namespace. An adopted one keeps its Pod Security level. `retain`: whether it remains after a `destroy`."""
+    """Return a Namespace. An adopted one keeps its Pod Security level. `retain`: whether `destroy` keeps it."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -27,7 +27,7 @@ def namespace(declared: Namespace, stack: str, *, retain: bool = True) -> Manife
 
 
 def with_pod_security(labels: Mapping[str, str]) -> dict[str, str]:
-    """Add default Pod Security levels: for `enforce`, `restricted`, and for `warn` and `audit`, the enforced level."""
+    """Add default Pod Security levels: `restricted` for `enforce`, and the enforced level for `warn` and `audit`."""
     level = labels.get(ENFORCE, "restricted")
     return {**{f"{POD_SECURITY}{mode}": level for mode in ("enforce", "warn", "audit")}, **labels}
 

@@ -1,6 +1,6 @@
-"""NetworkPolicies of a namespace: its runs' pods may connect to each other, DNS, and the declared destinations.
+"""NetworkPolicies of a namespace: its runs' pods may connect to one another, to DNS, and to declared destinations.
 
-Nodes mount volumes and pull images, so no policy affects these.
+Nodes mount the volumes and pull the images, so the policies do not affect them.
 
 Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/
 """
@@ -9,7 +9,7 @@ from trainstack.objects.labels import NAMESPACE_NAME, RUN, Manifest, metadata
 from trainstack.settings.sections.environment import Egress, Namespace
 
 ISOLATED, REPLICAS = "trainstack-isolated", "trainstack-replicas"
-"""The names of a namespace's policies."""
+"""The names of a namespace's policies: for all its pods, and for connections between pods of runs."""
 _DNS_PORTS = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
 _DNS_NAMESPACE = "kube-system"
 _NODE_LOCAL_DNS = "169.254.20.10/32"

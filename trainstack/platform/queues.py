@@ -51,7 +51,7 @@ def cohort(declared: Cohort, stack: str) -> Manifest:
 
 def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
     spec: Manifest = {
-        # Without a selector no namespace is admitted, with an empty one all are.
+        # Kueue admits no namespace without a selector, and all namespaces with an empty one.
         "namespaceSelector": {},
         "preemption": declared.preemption.model_dump(by_alias=True, exclude_none=True),
         "queueingStrategy": declared.queueing_strategy,
@@ -85,7 +85,10 @@ def local_queue(declared: LocalQueue, stack: str) -> Manifest:
 
 
 def references(queue: Manifest) -> list[tuple[str, str]]:
-    """Return kind and name of each object that a ClusterQueue or LocalQueue refers to."""
+    """Return the kind and the name of each object that a ClusterQueue or LocalQueue refers to.
+
+    The name of a Cohort is empty if the ClusterQueue has none.
+    """
     spec = queue["spec"]
     if queue["kind"] == "LocalQueue":
         return [("ClusterQueue", spec["clusterQueue"])]

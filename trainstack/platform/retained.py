@@ -1,4 +1,4 @@
-"""The objects that remain in the cluster when a stack is destroyed, and the reasons."""
+"""The objects that remain in the cluster after a `destroy`, and the reasons."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ _BY_ANNOTATION = frozenset(("Namespace", "PersistentVolumeClaim"))
 
 
 def is_retained(kind: str, metadata: Mapping[str, Any]) -> bool:
-    """Whether the engine leaves an object with this declared metadata in the cluster when it leaves the state."""
+    """Return whether an object with this declared metadata remains in the cluster when the engine forgets it."""
     annotations = metadata.get("annotations") or {}
     return kind in _ALWAYS or (kind in _BY_ANNOTATION and annotations.get(RETAIN) != "false")
 
@@ -40,7 +40,7 @@ class Retained:
 def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retained]:
     """List the retained objects: volumes, their namespaces, and CRDs.
 
-    `release`: the objects of the operators, whose CRDs and namespaces with retained volumes remain.
+    `operator_manifests`: the objects of the operators, of which CRDs and namespaces with retained volumes remain.
     """
     objects = list(release)
     namespaces = {namespace.name for namespace in settings.environment.namespaces}
@@ -57,6 +57,7 @@ def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retai
         Retained("Namespace", None, name, f"it holds the retained volume {', '.join(sorted(names))}")
         for name, names in sorted(holders.items())
     ]
+    # Without the layer, the claims are another stack's, so any namespace may contain one.
     if "training" not in settings.environment.layers:
         result += [
             Retained("Namespace", None, name, "volumes of other stacks may be in it")

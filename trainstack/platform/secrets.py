@@ -1,4 +1,4 @@
-"""The Secrets of a stack, without their data, which only the engine decrypts."""
+"""The Secrets of a stack without their data, which only the engine can decrypt."""
 
 from trainstack.objects.labels import Manifest, metadata
 from trainstack.settings.sections.secrets import Secret

@@ -1,4 +1,4 @@
-"""Storage classes, volumes on hosts, and claims."""
+"""StorageClasses, PersistentVolumes on nodes, and PersistentVolumeClaims."""
 
 from trainstack.objects.labels import RETAIN, SKIP_AWAIT, Manifest, metadata
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass, Volume
@@ -14,7 +14,7 @@ def storage_class(declared: StorageClass, stack: str) -> Manifest:
         "reclaimPolicy": declared.reclaim_policy,
         "volumeBindingMode": declared.volume_binding_mode,
     }
-    # The manifest of an adopted class leaves out the default.
+    # The manifest of an adopted class omits a false value, so the live value is kept.
     if declared.allow_volume_expansion or not declared.adopt:
         result["allowVolumeExpansion"] = declared.allow_volume_expansion
     if declared.parameters:
@@ -23,10 +23,10 @@ def storage_class(declared: StorageClass, stack: str) -> Manifest:
 
 
 def persistent_volume(declared: PersistentVolume, stack: str) -> Manifest:
-    """A volume on a folder of the node.
+    """Return a PersistentVolume on a folder of a node.
 
-    By default the folder must exist (`type: Directory`): one that the kubelet creates belongs to root, so the pod would
-    fail on its first write instead of its mount.
+    By default the folder must exist (`type: Directory`). The kubelet would create a missing one as root, so the pod
+    would fail on its first write instead of its mount.
     """
     spec: Manifest = {
         "accessModes": list(declared.access_modes),
@@ -48,7 +48,7 @@ def persistent_volume(declared: PersistentVolume, stack: str) -> Manifest:
 
 
 def claim(declared: Volume, stack: str) -> Manifest:
-    """A PersistentVolumeClaim. The engine does not wait for it: it may remain unbound until its first pod."""
+    """Return a PersistentVolumeClaim. The engine does not wait for it, since it may be unbound until its first pod."""
     spec: Manifest = {
         "accessModes": list(declared.access_modes),
         "resources": {"requests": {"storage": declared.size}},

@@ -1,4 +1,4 @@
-"""The rights of a team: a Role in its namespace, bound to its members and its optional ServiceAccount.
+"""The rights of a team: a Role in its namespace, bound to the members and the optional ServiceAccount.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 """
@@ -15,9 +15,9 @@ TENANT = "tenant-"
 
 
 def rights(team: Team, stack: str, optional: Collection[Resource] = ()) -> list[Manifest]:
-    """Build the optional ServiceAccount, the Role and the RoleBinding of a team.
+    """Return the optional ServiceAccount, the Role and the RoleBinding of a team.
 
-    `optional`: the kinds of launches beyond LAUNCHES that the platform serves.
+    `optional_kinds`: the kinds of launches beyond STANDARD_LAUNCH_KINDS that the platform serves.
     """
     name = f"{TENANT}{team.name}"
 

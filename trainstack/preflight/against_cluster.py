@@ -1,4 +1,4 @@
-"""Findings about an environment and its cluster, from a read of that cluster."""
+"""Findings about an environment and its cluster, from one read of that cluster."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ from trainstack.settings.errors import Place
 RULES: dict[str, Check[LiveContext]] = checks(
     platform, storage, queueing, limit_ranges, runtime_classes, nodes, registry, secrets, workers
 )
-"""The rules by id, in the order of docs/checks.md."""
+"""Checks over a cluster by rule id, in the order of docs/checks.md."""
 _OF_NAMES = checks(references)
 
 MANIFESTS_UNBUILT = Rule(
@@ -48,15 +48,15 @@ CLUSTER_UNREACHABLE = Rule(
 def examine(
     context: LiveContext, places: Mapping[str, Place] | None = None, in_files: Sequence[Finding] = ()
 ) -> Checked:
-    """Apply the rules, and judge the runs by the cluster's present state.
+    """Apply the rules over clusters, and compute a verdict for each queued run from the cluster's present state.
 
-    `places` and `in_files` are an argument and the findings of `preflight.preflight.examine`: a name that is unknown
-    in the files is not reported again if the cluster does not have it either.
+    `places`: the argument of `preflight.preflight.examine`. `file_findings`: its findings; a name that they report as
+    unknown is not reported again if it is also missing on the cluster.
     """
     found, verdicts = run_rules(RULES, context)
     known = {(finding.id, finding.path) for finding in in_files if finding.stops and finding.id in _OF_NAMES}
     found = [finding for finding in found if (finding.id, finding.path) not in known]
-    # A silence of namespace-unknown applies to its finding in the files.
+    # `namespace-unknown` cannot be silenced on a cluster, but a silence of it may match its finding in the files.
     rules = [*(check.rule for check in RULES.values()), namespace_unknown.rule]
     silenced = context.settings.checks.silenced
     return Checked(silences.settled(found, silenced, rules, places or {}, in_files), verdicts)

@@ -1,6 +1,6 @@
-"""Refuses to replace an operator by an older release.
+"""Refusals to replace an operator by an older release.
 
-Pure: from the manifests to be declared and the live objects' labels to refusals.
+The functions are pure: they compare declared manifests with the labels of live objects.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,12 +15,12 @@ WHY = (
     "an older controller may not understand objects that a newer one wrote, and its CRDs may lack the version in which "
     "runs and queues are stored"
 )
-"""The API server refuses such CRDs in the middle of a change, see
+"""Reason for refusing a downgrade. The API server rejects such CRDs in the middle of a change, see
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/"""
 
 
 def older(running: str, declared: str) -> bool:
-    """Return whether the declared version is older than the running one; False if either is not a version."""
+    """Return whether the declared release is older than the running one; False if either is not a version."""
     found, wanted = version(running), version(declared)
     return found is not None and wanted is not None and wanted < found
 
@@ -30,9 +30,10 @@ def remedy(operator: str, running: str) -> str:
 
 
 def refusals(installs: Mapping[str, OperatorManifests], live: Mapping[Identity, Mapping[str, str]]) -> tuple[str, ...]:
-    """Return a refusal for each operator of which the cluster has a newer release, or only a newer release's CRDs.
+    """Return a message for each operator whose controller or CRDs on the cluster are of a newer release.
 
-    `installs`: by the key of `preflight.operator_facts.OPERATORS`. `live`: the labels of their objects that exist.
+    `installs`: by key of `preflight.operator_facts.OPERATORS`. `live_labels`: labels of those of their objects that
+    exist on the cluster.
     """
     found = []
     for name, install in installs.items():
@@ -49,7 +50,7 @@ def refusals(installs: Mapping[str, OperatorManifests], live: Mapping[Identity, 
 def _newer(
     install: OperatorManifests, live: Mapping[Identity, Mapping[str, str]]
 ) -> Iterator[tuple[Version, str, str, Identity]]:
-    """Yield the live objects of a newer release: its version, both releases, the object."""
+    """Yield for each live object of a newer release its version, both releases and its identity."""
     for manifest in (*install.crds, *install.deployments):
         object_, declared = identity(manifest), manifest["metadata"]["labels"][RELEASE]
         running = live.get(object_, {}).get(RELEASE, "")

@@ -1,8 +1,8 @@
-"""Examples of rules: changes of the environment `dev`, as YAML."""
+"""Examples for rules: YAML changes of the environment `dev`, which a test applies."""
 
 
 def yaml_at(path: str, *lines: str) -> str:
-    """Return the change that puts these lines below a path: `queues.cohorts`."""
+    """Return a change with these lines below a path such as `queues.cohorts`."""
     name, *keys = path.split(".")
     nested = [*(f"{key}:" for key in keys), *lines]
     indented = [f"{'  ' * (1 + min(depth, len(keys)))}{line}" for depth, line in enumerate(nested)]
@@ -10,10 +10,10 @@ def yaml_at(path: str, *lines: str) -> str:
 
 
 def digits(fields: str) -> str:
-    """Return the change that sets these fields of the run `digits`."""
+    """Return a change that sets these fields of the run `digits`."""
     return yaml_at("workloads.runs", f"- {{name: digits, {fields}}}")
 
 
 def training(fields: str) -> str:
-    """Return the change that sets these fields of the volume `training`."""
+    """Return a change that sets these fields of the volume `training`."""
     return yaml_at("storage.volumes", f"- {{name: training, {fields}}}")

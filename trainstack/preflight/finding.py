@@ -11,18 +11,18 @@ from trainstack.settings.errors import Place
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation of a rule in an environment."""
+    """A violation of a rule, with its place in the files and the reason of a silence."""
 
     rule: Rule
     severity: Severity
     path: str
-    """The value, as `settings.values.paths` writes it; empty for a whole file."""
+    """Path of the value, in the notation of `settings.values.paths`; empty for a whole file."""
     message: str
     remedy: str
     where: Place | None = None
-    """Where a file sets the value, or what encloses it; None for settings that are not from a file."""
+    """File and line of the value, or of its nearest enclosing value; None if the settings are not from a file."""
     silenced: str = ""
-    """The environment's reason for silencing it; empty if it is not silenced."""
+    """Reason from `checks.silenced`; empty if no silence matches."""
 
     @classmethod
     def of(cls, rule: Rule, violation: Violation, where: Place | None = None) -> "Finding":
@@ -35,17 +35,17 @@ class Finding:
 
     @property
     def stops(self) -> bool:
-        """Whether the change must be refused."""
+        """Whether the change must be refused: an error that is not silenced."""
         return self.severity == "error" and not self.silenced
 
     @property
     def order(self) -> tuple[bool, int, Place, str, str, str]:
-        """The sort key: silenced findings last, then by severity, file and line."""
+        """Key that sorts silenced findings last, and the others by severity, file and line."""
         severity = SEVERITIES.index(self.severity)
         return bool(self.silenced), severity, self.where or Place(""), self.path, self.id, self.message
 
     def as_data(self) -> dict[str, Any]:
-        """Return the finding for `trainstack check --json`."""
+        """Return the object that `trainstack check --json` prints."""
         found = {"id": self.id, **{name: getattr(self, name) for name in ("severity", "path", "message", "remedy")}}
         return {**found, "where": self.where and asdict(self.where), "silenced": self.silenced}
 
@@ -56,9 +56,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of a check."""
+    """Findings and verdicts of one check of an environment."""
 
     findings: list[Finding]
-    """In their order."""
+    """Sorted by their sort key."""
     verdicts: list[Verdict]
-    """Of each queued run."""
+    """One per queued run."""

@@ -1,4 +1,4 @@
-"""The share of a GPU that one unit of a resource is: a whole GPU, or a MIG slice by its share of the compute.
+"""GPU shares of extended resources: a whole GPU is 1, a MIG slice is its fraction of the compute slices.
 
 Source: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/ (profiles of each product) and, for the names of
 resources and node labels, https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html
@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 PRODUCT = "nvidia.com/gpu.product"
-"""Node label with the GPU's product; with MIG's single strategy it ends in the profile: `…-MIG-1g.5gb`."""
+"""Node label with the GPU's product. Under MIG's single strategy its value ends in the profile: `…-MIG-1g.5gb`."""
 _PROFILE = re.compile(r"(?:(?P<part>\d+)c\.)?(?P<slices>\d+)g\.(?P<memory>\d+)gb(?:[.+].*)?")
 _MIXED = "nvidia.com/mig-"
-"""Prefix of the resources of MIG's mixed strategy, before the profile."""
+"""Prefix of resource names under MIG's mixed strategy; the profile follows."""
 _OF_FOUR = re.compile(r"(?:^|-)A30(?:-|$)|RTX-PRO")
-"""Products with 4 slices of compute. All others have 7."""
+"""Products with 4 compute slices; all others have 7."""
 
 
 def share(resource: str, labels: Mapping[str, str]) -> Fraction:
-    """Return the share of a GPU that one unit of the resource (`nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`) is, else 0.
+    """Return the GPUs in one unit of a resource (`nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`); 0 for other resources.
 
-    A MIG slice counts by its slices of compute: `1g.5gb` is 1/7 of an A100, `2g.12gb` 2/4 of an A30. A time-shared GPU
-    counts as a whole one. `labels`: of its nodes, as far as they are known.
+    A MIG slice counts by its compute slices: `1g.5gb` is 1/7 of an A100, `2g.12gb` is 2/4 of an A30. A time-shared GPU
+    counts as a whole one. `node_labels`: labels of the nodes, as far as they are known.
     """
     product = labels.get(PRODUCT, "")
     if resource.startswith(_MIXED):
@@ -33,11 +33,11 @@ def share(resource: str, labels: Mapping[str, str]) -> Fraction:
 
 
 def _slice(profile: str, product: str) -> Fraction:
-    """Return the share of a profile, or of the compute instance that it names; 1 if it is not a profile."""
+    """Return the share of a MIG profile, or of the compute instance in it; 1 for text that is not a profile."""
     match = _PROFILE.fullmatch(profile)
     if match is None:
         return Fraction(1)
     slices, memory = int(match["slices"]), int(match["memory"])
-    # Without a product: only slices of an A30 have 6 GB.
+    # The product may be unknown. Only an A30 has 6 GB of memory per slice.
     total = 4 if _OF_FOUR.search(product) or memory == 6 * slices else 7
     return Fraction(int(match["part"] or slices), total)

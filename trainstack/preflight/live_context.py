@@ -1,4 +1,4 @@
-"""What is read of a cluster for the rules, and what these examine."""
+"""State of a cluster that the rules examine, and the context that combines it with an environment."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -38,21 +38,21 @@ CLUSTER_SCOPED = (
     "ResourceFlavor",
     "WorkloadPriorityClass",
 )
-"""Cluster-scoped kinds that the rules examine. Under a tenant's profile only READ_BY_TENANTS is read of them."""
+"""Cluster-scoped kinds that the rules examine. Under a tenant's profile, only READ_BY_TENANTS are read."""
 READ_BY_TENANTS = ("StorageClass",)
-"""Kinds that many clusters let all users list."""
+"""Cluster-scoped kinds that all users of many clusters may list."""
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """The answer of the API server and its webhooks to a dry run."""
+    """Answer of the API server and its webhooks to a dry run."""
 
     path: str
-    """Of what the object is made from: a run, or an operator whose webhooks are probed."""
+    """Path of the object's setting: a run, or an operator whose webhooks are probed."""
     kind: str
     namespace: str
     status: int
-    """0 if there was no answer in time."""
+    """HTTP status; 0 if no answer arrived in time."""
     message: str
 
 
@@ -66,13 +66,13 @@ class Operator:
     ready: bool
     problems: tuple[str, ...] = ()
     release: str = ""
-    """From its label; empty without one."""
+    """Release from the label; empty without the label."""
     kind: str = "Deployment"
-    """Pod if another kind owns the controller's pods, such as a StatefulSet."""
+    """`Deployment`, or `Pod` if another kind such as a StatefulSet owns the controller's pods."""
 
     @property
     def version(self) -> str:
-        """Its release, from its label or else from its image's tag; empty if neither is a release."""
+        """Release from the label, or else from the image's tag; empty if neither is a version."""
         if version(self.release):
             return self.release
         tag = _TAG.search(self.image)
@@ -84,29 +84,29 @@ class UnservedImage:
     """An image with a Dockerfile in this repository that the cluster's nodes probably cannot pull."""
 
     path: str
-    """The first run or sweep that uses it, as `settings.values.paths` writes it."""
+    """Path of the first run or sweep that uses it, in the notation of `settings.values.paths`."""
     workloads: tuple[str, ...]
-    """All of them by name."""
+    """Names of all runs and sweeps that use it."""
     reference: str
     command: str
-    """The command that pushes it."""
+    """Command that pushes the image."""
     missing: bool
-    """True if the registry answers that it does not have the image."""
+    """Whether the registry answered that it does not have the image; if not, `reason` is why it could not be read."""
     reason: str
     host_path: str = ""
-    """The setting with the registry's host, if the host has no address."""
+    """Setting with the registry's host if the host has no address; otherwise empty."""
 
 
 Problem = Literal["unreachable", "missing", "denied", "unknown"]
-"""Why an image cannot be read: its registry's host has no address, lacks the image, requires a login, or else."""
+"""Why an image cannot be read: its registry has no address, lacks the image, or requires a login; or another reason."""
 
 
 @dataclass(frozen=True)
 class UnreadImage:
-    """An image by name that cannot be read from its registry."""
+    """An image without a Dockerfile in this repository that cannot be read from its registry."""
 
     path: str
-    """The setting that names it, as `settings.values.paths` writes it."""
+    """Setting that names the image, in the notation of `settings.values.paths`."""
     reference: str
     problem: Problem
     reason: str
@@ -115,61 +115,62 @@ class UnreadImage:
 
 @dataclass(frozen=True, kw_only=True)
 class Live:
-    """A read of a cluster. A part may be None: not read, or the credentials do not allow reading it."""
+    """One read of a cluster. A part is None if it was not read, or if the credentials do not allow it."""
 
     version: str
-    """Of the API server: `v1.34.4`."""
+    """Version of the API server, such as `v1.34.4`."""
     lists: Mapping[str, tuple[Body, ...] | None] = field(default_factory=dict)
     """Cluster-scoped objects by kind, and namespaced ones by `<kind> <namespace>`."""
     unserved: frozenset[str] = frozenset()
-    """The kinds that the API server does not serve."""
+    """Kinds that the API server does not serve."""
     operators: Mapping[str, Operator | None] | None = None
-    """By the key of OPERATORS; None for an operator that was not found."""
+    """Operators by key of OPERATORS; None for an operator that was not found."""
     dry_runs: tuple[DryRun, ...] = ()
     admission: Lists = field(default_factory=dict)
-    """The objects that an admission depends on, by kind; each has its kind."""
+    """Objects that admission depends on, by kind. All objects have the field `kind`."""
     bound_pods: tuple[Body, ...] | None = None
-    """The pods on nodes, read where a flavor has a topology; None: not read."""
+    """Pods that are bound to nodes, which are read only if a flavor has a topology."""
     frameworks: frozenset[str] | None = None
-    """The integrations of the running Kueue."""
+    """Integrations that the running Kueue enables."""
     kueue: Body | None = None
-    """The running Kueue's Configuration."""
+    """Configuration of the running Kueue."""
     grows: bool = False
-    """Whether a node autoscaler runs, so that new nodes may have what no node has now."""
+    """Whether a node autoscaler runs, so that new nodes may have labels and resources that no node has now."""
     unserved_images: tuple[UnservedImage, ...] = ()
     named_images: tuple[UnreadImage, ...] = ()
     secrets: Mapping[tuple[str, str], bool | None] = field(default_factory=dict)
-    """Whether a Secret exists that the environment refers to, by namespace and name; None: it may not be read."""
+    """Whether each Secret of the environment exists, by namespace and name; None if the user may not read it."""
     namespaces: Mapping[str, bool | None] = field(default_factory=dict)
-    """Whether each namespace of the environment's runs and volumes exists; None: it may not be read."""
+    """Whether each namespace of the environment's runs and volumes exists; None if the user may not read it."""
     worker_needs: Mapping[str, Mapping[str, tuple[Need, ...]]] = field(default_factory=dict)
-    """What dispatched runs need in each worker cluster of MultiKueue, by their paths and the cluster's name."""
+    """Needs of dispatched runs in MultiKueue's worker clusters, by path of the run and name of the cluster."""
     workers: Mapping[str, WorkerCluster] = field(default_factory=dict)
-    """These clusters, by name."""
+    """Worker clusters by name."""
     local_path_shared: bool | None = None
-    """Whether local-path-provisioner has a shared file system, which ReadWriteMany requires; None: unknown."""
+    """Whether local-path-provisioner has a shared file system, which ReadWriteMany requires; None if unknown."""
 
     def all(self, kind: str, namespace: str | None = None) -> dict[str, Body] | None:
-        """Return the objects of a kind by name, or None."""
+        """Return the objects of a kind by name; None if they were not read."""
         found = self.lists.get(f"{kind} {namespace}" if namespace else kind)
         return None if found is None else {str(body["metadata"]["name"]): body for body in found}
 
 
 @dataclass(frozen=True)
 class LiveContext(Context):
-    """An environment and a read of its cluster."""
+    """An environment, and one read of its cluster."""
 
     live: Live
     images: Mapping[str, str]
-    """The image in each declared operator's release, by the key of OPERATORS; empty if it was not read."""
+    """Controller image in each declared operator's release, by key of OPERATORS; only of releases that were read."""
     launches: Collection[tuple[str, str]] = ()
-    """Its runs as they would be launched now: their namespaces, with their ids and the names of their objects."""
+    """The runs as they would be launched now: pairs of namespace and run id, and of namespace and object name."""
     judge: Callable[[str], Judge | str] = lambda _: "kueue-judge is not used here"
-    """Kueue's own code of a release as a program, which places pods in topologies; or the reason why it is missing."""
+    """Function from a release of Kueue to its kueue-judge, a program with Kueue's own code that places pods in
+    topologies, or to the reason why the program is missing."""
 
     @cached_property
     def snapshot(self) -> QueueState:
-        """The cluster's admission state, with the environment's own objects as declared."""
+        """The cluster's admission state after `up`: live objects, with the environment's own objects as declared."""
         live = self.live
         return queue_state_after_up(
             live.admission,
@@ -182,24 +183,28 @@ class LiveContext(Context):
 
     @cached_property
     def submissions(self) -> list[Workload]:
-        """The queued runs as the cluster's Kueue would count them, behind all existing workloads."""
+        """The queued runs as the cluster's Kueue would count them, created after all existing workloads."""
         return [replace(run, created=inf) for run in run_workloads(self.declared, self.snapshot.model)]
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """Whether each queued run would be admitted now, behind all existing workloads of its priority."""
+        """A verdict per queued run: whether Kueue would admit it now, after all existing workloads of its priority."""
         state, workloads = self.snapshot, self.submissions
         simulator = AdmissionSimulator(state.model, state.admitted, state.pending, self._placed(workloads))
         verdicts = verdicts_for_release(map(simulator.verdict, workloads), self.kueue_release)
         return list(add_remedies(verdicts, workloads, self.settings, state.model, state.objects))
 
     def _placed(self, runs: Sequence[Workload]) -> dict[str, Verdict]:
-        """Return the verdicts of Kueue's own code, of runs and of the pending workloads that may hold them up."""
+        """Return verdicts of Kueue's own code on the runs and on pending workloads that may block them.
+
+        The result is empty if no flavor has a topology: the simulator's verdicts suffice.
+        """
         state, release = self.snapshot, self.kueue_release
         if not any(flavor.topology for flavor in (state.model.flavors or {}).values()):
             return {}
         simulator = AdmissionSimulator(state.model, state.admitted)
         of_runs = {run.key: simulator.verdict(run) for run in runs}
+        # In a StrictFIFO queue, a pending workload that cannot be placed blocks every run behind it.
         strict = {name for name, queue in (state.model.cluster_queues or {}).items() if queue.is_strict_fifo}
         strict &= {verdict.cluster_queue for verdict in of_runs.values()}
         queues = state.model.local_queues or {}
@@ -216,7 +221,7 @@ class LiveContext(Context):
 
     @cached_property
     def kueue_release(self) -> str:
-        """The release of Kueue that will admit the runs: the declared one, else the running one; empty if unknown."""
+        """Release of Kueue that will admit the runs: the declared one, or else the running one; empty if unknown."""
         install, running = self.settings.operators.kueue, (self.live.operators or {}).get("kueue")
         if install is not None:
             return install.manifest.version
@@ -224,7 +229,7 @@ class LiveContext(Context):
 
     @cached_property
     def verdicts_of_files(self) -> list[Verdict]:
-        """The verdicts from the files alone, without remedies."""
+        """Verdicts from the files alone, without remedies. Rules leave out reasons that the files already show."""
         simulator = AdmissionSimulator(self.model_of_files)
         return [simulator.idle_verdict(workload) for workload in self.submissions_of_files]
 
@@ -234,17 +239,17 @@ class LiveContext(Context):
 
     @cached_property
     def submissions_of_files(self) -> tuple[Workload, ...]:
-        """The queued runs as the files alone show them."""
+        """The queued runs, counted from the files alone."""
         return run_workloads(self.declared, self.model_of_files)
 
 
 def declared(settings: Settings, operator: str) -> bool:
-    """Return whether the environment itself installs this operator."""
+    """Return whether the environment itself installs the operator."""
     return operator in settings.operators.installs
 
 
 def needed(settings: Settings) -> dict[str, str]:
-    """Return the operators that the environment depends on, each with the path of what needs it."""
+    """Return the paths of the settings that require an operator, by key of OPERATORS."""
     found = {name: OPERATORS[name].path for name in OPERATORS if declared(settings, name)}
     for path, run in queued(settings):
         if run.queue is not None:
@@ -255,7 +260,7 @@ def needed(settings: Settings) -> dict[str, str]:
 
 
 def unknown(path: str, question: str, unreadable: str) -> Violation:
-    """Return the finding that these credentials cannot answer a question, and who can."""
+    """Return a violation of severity `unknown`: these credentials cannot read the objects that answer a question."""
     return Violation(
         path,
         f"whether {question} is unknown: these credentials cannot read {unreadable}",
@@ -265,7 +270,7 @@ def unknown(path: str, question: str, unreadable: str) -> Violation:
 
 
 def unread(context: LiveContext, path: str, question: str, facts: str) -> Violation:
-    """Return the finding that the facts for a question were not read, which only an owner's environment does."""
+    """Return a violation of severity `unknown`: the facts were not read. Only profile `owner` reads them."""
     found, profile = unknown(path, question, facts), context.settings.environment.profile
     if profile == "owner":
         return found
@@ -274,9 +279,9 @@ def unread(context: LiveContext, path: str, question: str, facts: str) -> Violat
 
 
 def absent(context: LiveContext, path: str, message: str, remedy: str, *, own: bool) -> Violation:
-    """Return the finding that an object is missing: a warning if the environment declares it, so that `up` creates it.
+    """Return the violation that an object is missing: a warning if `up` would create it.
 
-    `own`: whether the environment declares it.
+    `is_declared`: whether the environment declares the object.
     """
     if own:
         remedy = f"the environment declares it: run `trainstack up -s {context.settings.stack}`"
@@ -287,7 +292,10 @@ def absent(context: LiveContext, path: str, message: str, remedy: str, *, own: b
 def absent_name(
     context: LiveContext, path: str, kind: str, name: str, namespace: str = "", *, own: bool
 ) -> Iterator[Violation]:
-    """Yield a finding unless the cluster has the object of this kind and name."""
+    """Yield a violation unless the cluster has the object.
+
+    `namespace`: empty for a cluster-scoped kind.
+    """
     names = context.live.all(kind, namespace)
     owner = f"namespace {namespace}" if namespace else "the cluster"
     if names is None:

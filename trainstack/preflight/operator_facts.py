@@ -1,4 +1,4 @@
-"""How the operators that environments depend on are recognized, wherever they are installed."""
+"""Facts by which the operators of environments are recognized on a cluster, whoever installed them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from trainstack.settings.sections.operators import Install
 @dataclass(frozen=True, kw_only=True)
 class OperatorFacts(Controller):
     path: str = ""
-    """Of its section in the settings; empty for an operator that environments cannot install."""
+    """Path of the operator's section in the settings; empty if environments cannot install it."""
 
     def remedy(self, name: str) -> str:
-        """Return the remedy if the operator, called `name` in the message, is missing."""
+        """Return the remedy for a missing operator. `name`: its name in the sentence."""
         return f"have {name} installed{f', or declare {self.path}' if self.path else ''}"
 
 
@@ -58,6 +58,6 @@ OPERATORS: Mapping[str, OperatorFacts] = {
 
 
 def installs(settings: Settings) -> Iterator[tuple[str, Install]]:
-    """Yield the operators that the environment installs, by the path of their section."""
+    """Yield the operators that the environment installs, with the paths of their sections."""
     for name, install in settings.operators.installs.items():
         yield OPERATORS[name].path, install

@@ -1,8 +1,8 @@
-"""Whether a namespace's Pod Security level would refuse the pods of a template.
+"""Violations of a namespace's Pod Security level by a pod template.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/, and the checks of
-k8s.io/pod-security-admission/policy for the release of the local cluster. Windows pods are
-held to the rules for Linux.
+k8s.io/pod-security-admission/policy for the release of the local cluster. The rules for Linux also apply to
+Windows pods.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,15 +36,15 @@ class Refusal:
     """A part of a pod template that a level forbids."""
 
     level: Literal["baseline", "restricted"]
-    """The level that forbids it; `restricted` forbids what `baseline` forbids, too."""
+    """Lowest level that forbids the part; `restricted` also forbids what `baseline` forbids."""
     path: str
-    """Such as `spec.containers[training].securityContext.privileged`."""
+    """Path in the template, such as `spec.containers[training].securityContext.privileged`."""
     problem: str
     remedy: str = "remove it"
 
 
 def refusals(template: Body, level: str) -> list[Refusal]:
-    """Return what a namespace that enforces the level forbids of a pod."""
+    """Return the parts of a pod template that a namespace with this enforced level forbids; none for other levels."""
     if level not in ("baseline", "restricted"):
         return []
     spec = template["spec"]
@@ -85,7 +85,7 @@ def _of_pod(spec: Body) -> Iterator[Refusal]:
 
 
 def _of_context(owner: str, body: Body) -> Iterator[Refusal]:
-    """Of the security context of a pod or a container."""
+    """Yield what `baseline` forbids in the security context of a pod or a container."""
     context, path = body.get("securityContext") or {}, f"{owner}.securityContext"
     for field in ("appArmorProfile", "seccompProfile"):
         profile = (context.get(field) or {}).get("type")

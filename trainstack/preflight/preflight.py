@@ -1,4 +1,4 @@
-"""Findings about an environment, from its files alone: no engine, no cluster, no network."""
+"""Findings about an environment from its files alone, without engine, cluster or network."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -56,7 +56,7 @@ RULES: dict[str, Check[RuleContext]] = checks(
         likely_mistakes,
     ),
 )
-"""The rules by id, in the order of docs/checks.md."""
+"""Checks over files by rule id, in the order of docs/checks.md."""
 _OF_NAMES: dict[str, Check[RuleContext]] = checks(references, dependencies)
 
 SETTINGS = Rule(
@@ -70,7 +70,7 @@ SETTINGS = Rule(
 
 
 def unloaded(error: SettingsError) -> Checked:
-    """Return the findings of an environment whose files do not load."""
+    """Return one finding per fault of an environment whose files do not load; no rule is applied."""
     faults = [
         Finding.of(SETTINGS, Violation(fault.path, fault.message, fault.remedy), fault.where)
         for fault in error.findings
@@ -79,9 +79,9 @@ def unloaded(error: SettingsError) -> Checked:
 
 
 def faults_of_names(loaded: Loaded, root: Path, priority_classes: Collection[str] | None = None) -> list[Finding]:
-    """Return the errors of the rules about names alone.
+    """Return the unsilenced errors of the rules in `references` and `dependencies`, without applying other rules.
 
-    `priority_classes`: those of the cluster; None: it was not read, or may not be read.
+    `priority_classes`: those of the cluster, or None if they were not read or the user may not read them.
     """
     settings = loaded.settings
     context = RuleContext(Declared(settings), root)
@@ -96,15 +96,15 @@ def faults_of_names(loaded: Loaded, root: Path, priority_classes: Collection[str
 
 
 def check(settings: Settings, root: Path, places: Mapping[str, Place] | None = None) -> list[Finding]:
-    """Return all findings, as `examine` does."""
+    """Return the findings of `examine`, without verdicts."""
     return examine(Declared(settings), root, places).findings
 
 
 def examine(declared: Declared, root: Path, places: Mapping[str, Place] | None = None) -> Checked:
-    """Apply the rules, and judge the runs.
+    """Apply all rules over files, and compute a verdict for each queued run.
 
-    `root`: the project's folder, to which the paths in the settings are relative. `places`: where each value was set,
-    from `settings.loading.load.load_with_places`; without it the findings have no place.
+    `root`: the project's folder, to which the paths in the settings are relative. `places`: the file and line of each
+    value, from `settings.loading.load.load_with_places`; without it the findings have no place.
     """
     context, silenced = RuleContext(declared, root), declared.settings.checks.silenced
     found, verdicts = run_rules(RULES, context)
@@ -114,6 +114,6 @@ def examine(declared: Declared, root: Path, places: Mapping[str, Place] | None =
 
     every = {id_: check.rule for id_, check in (against_cluster.RULES | RULES).items()}
     found += silences.misplaced(silenced, every)
-    # A silence of another rule may match a finding about the cluster.
+    # Only `check --cluster` can decide whether a silence of a rule over clusters is unused.
     files_alone = [check.rule for id_, check in RULES.items() if id_ not in against_cluster.RULES]
     return Checked(silences.settled(found, silenced, files_alone, places or {}), verdicts)

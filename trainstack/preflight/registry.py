@@ -1,4 +1,4 @@
-"""Every rule, in the order of docs/checks.md. A rule over files and clusters is among those over files."""
+"""Every rule, in the order of docs/checks.md. A rule over files and clusters is listed with those over files."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Rules: the id, severity and texts of a rule, declared once on the function that applies it."""
+"""Rules, checks and violations. A rule is declared once, as the decorator of the function that applies it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,44 +9,44 @@ Severity = Literal["error", "warning", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "unknown")
 
 C = TypeVar("C")
-"""The context that a rule examines: the declared settings, or the settings and a cluster."""
+"""Type of the context that a rule examines: the declared settings, or the settings and a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One place where a rule is violated, or may be."""
+    """One place that violates a rule, or may violate it."""
 
     path: str
-    """The value, as `settings.values.paths` writes it."""
+    """Path of the value, in the notation of `settings.values.paths`."""
     message: str
     remedy: str | None = None
-    """None for the rule's own remedy."""
+    """None: the remedy of the rule."""
     severity: Severity | None = None
-    """None for the rule's own severity."""
+    """None: the severity of the rule."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """What docs/checks.md and `trainstack explain` show of a rule. Texts are Markdown.
+    """A rule, with the Markdown texts that docs/checks.md and `trainstack explain` show.
 
-    As a decorator it makes a Check of the function that applies the rule.
+    As a decorator, it turns the function that applies the rule into a Check.
     """
 
     id: str
     severity: Severity = "error"
-    """Of a violation that sets no severity."""
+    """Severity of a violation that sets none."""
     may_be: tuple[Severity, ...] = ()
-    """The other severities of its violations."""
+    """Other severities that its violations may set."""
     summary: str
     """One sentence: what is wrong."""
     details: str = ""
     """Further sentences: the consequence, exceptions, sources."""
     example: str = ""
     change: str = ""
-    """An example in YAML: a change of the environment `dev` that violates this rule, and no other."""
+    """An example in YAML: a change of the environment `dev` that violates this rule and no other."""
     remedy: str
     silenceable: bool = True
-    """False where Kueue, the API server or a build refuses the object anyway: a silence would delay the failure."""
+    """False if Kueue, the API server or a build refuses the object anyway: a silence would only delay the failure."""
 
     @property
     def severities(self) -> tuple[Severity, ...]:
@@ -54,7 +54,7 @@ class Rule:
 
     @property
     def hint(self) -> str:
-        """The remedy as the end of a finding's line."""
+        """The remedy as the last clause of a finding: first letter in lower case, no period."""
         return f"{self.remedy[0].lower()}{self.remedy[1:]}".removesuffix(".")
 
     def __call__(self, find: "Callable[[C], Iterable[Violation]]") -> "Check[C]":

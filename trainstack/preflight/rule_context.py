@@ -1,4 +1,4 @@
-"""What the rules examine."""
+"""Contexts that the rules examine: an environment, and an environment with its project's files."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,13 +41,13 @@ T = TypeVar("T", bound=Named)
 
 
 def with_paths(path: str, items: Sequence[T]) -> Iterator[tuple[str, T]]:
-    """Yield the elements of a list with their paths."""
+    """Yield the elements of a list of settings, with their paths."""
     return zip(elements(path, [item.name for item in items]), items, strict=True)
 
 
 @dataclass(frozen=True)
 class Context:
-    """An environment. The methods yield parts of its settings, each with its path."""
+    """An environment. Its methods yield parts of the settings, with their paths."""
 
     declared: Declared
 
@@ -56,11 +56,11 @@ class Context:
         return self.declared.settings
 
     def runs(self) -> Iterator[tuple[str, Workload]]:
-        """Yield the runs, and one trial or the Indexed Job of each sweep."""
+        """Yield the runs, and for each sweep one trial or its Indexed Job."""
         return queued(self.settings)
 
     def pod_sets(self) -> Iterator[tuple[str, Workload, PodSet]]:
-        """Yield the pod sets of all runs; the path is the run's."""
+        """Yield the pod sets of all runs, with the path of the run."""
         for path, run in self.runs():
             for pods in pod_sets(path, run):
                 yield path, run, pods
@@ -71,7 +71,7 @@ class Context:
                 yield f"{pods.mounts_path}[{index}]", run, mount
 
     def scratch_classes(self) -> Iterator[tuple[str, str]]:
-        """Yield the StorageClasses of scratch volumes."""
+        """Yield the StorageClasses that scratch volumes name, with the path of the setting."""
         for path, run in self.runs():
             for volume_path, volume in with_paths(f"{path}.scratch", run.scratch):
                 if volume.storage_class is not None:
@@ -110,32 +110,32 @@ class Context:
 
 @dataclass(frozen=True)
 class RuleContext(Context):
-    """An environment and the project whose files it names."""
+    """An environment, and the project folder to which its paths are relative."""
 
     root: Path
 
     @property
     def owns_platform(self) -> bool:
-        """True if this stack declares queues and classes, so that an undeclared name does not exist."""
+        """Whether this stack declares all queues and classes, so that an undeclared name does not exist."""
         environment = self.settings.environment
         return environment.profile == "owner" and "platform" in environment.layers
 
     @cached_property
     def model(self) -> Model:
-        """What admission depends on, as far as the files declare it."""
+        """Kueue's queues, flavors and other inputs of admission, as far as the files declare them."""
         return stack_model(self.declared)
 
     @cached_property
     def submissions(self) -> tuple[Submission, ...]:
-        """The queued runs as Kueue counts them, except those whose manifests cannot be built."""
+        """The queued runs as Kueue counts them, without those whose manifests cannot be built."""
         return run_workloads(self.declared, self.model)
 
     @cached_property
     def tree(self) -> CohortTree:
-        """The quota of the declared queues and cohorts."""
+        """The quotas of the declared queues and cohorts."""
         return CohortTree(self.model)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """Whether Kueue would admit each queued run on an idle cluster."""
+        """A verdict per queued run: whether Kueue would admit it on an idle cluster."""
         return idle_verdicts(self.declared, self.model, self.submissions)

@@ -1,4 +1,4 @@
-"""docs/checks.md, generated from the rules by `trainstack dev rules-page`."""
+"""Generator of docs/checks.md, which `trainstack dev rules-page` writes."""
 
 from collections.abc import Iterator
 from inspect import cleandoc
@@ -52,13 +52,13 @@ def text() -> str:
 
 
 def scope(rule: Rule) -> list[str]:
-    """Return what the rule is applied to; empty for rules about the check itself."""
+    """Return `files`, `cluster` or both; empty for rules about the check itself."""
     ids = {"files": {*preflight.RULES}, "cluster": {*against_cluster.RULES}}
     return [name for name, of_scope in ids.items() if rule.id in of_scope]
 
 
 def facts(rule: Rule) -> str:
-    """Return severities, scope, and whether the rule can be silenced, in one line."""
+    """Return one line: the severities, the scope, and whether the rule can be silenced."""
     scopes = {("cluster",): " Only with `--cluster`.", ("files", "cluster"): " Also with `--cluster`."}
     silence = "" if rule.silenceable else " Cannot be silenced."
     return f"Severity: {', '.join(rule.severities)}.{scopes.get(tuple(scope(rule)), '')}{silence}"

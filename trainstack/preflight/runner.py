@@ -1,4 +1,4 @@
-"""Runs rules. A rule that fails is a finding that stops the change, because its result is unknown."""
+"""Application of rules. A rule that raises becomes a finding that blocks the change, because its result is unknown."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Judged)
 
 
 def run_rules(rules: Mapping[str, Check[T]], context: T) -> tuple[list[Finding], list[Verdict]]:
-    """Return all findings of the rules, and the verdicts on the runs; none if these fail."""
+    """Return the findings of all rules, and the verdicts on the runs, or no verdicts if their computation raises."""
     found: list[Finding] = []
     for name, check in rules.items():
         try:

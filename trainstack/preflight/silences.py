@@ -1,4 +1,4 @@
-"""Silenced findings: `checks.silenced`."""
+"""Silences of findings, from `checks.silenced`, and the rules about the silences themselves."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ SILENCE_UNUSED = Rule(
     remedy="Remove the entry.",
 )
 RULES: tuple[Rule, ...] = (SILENCE_UNKNOWN, SILENCE_REFUSED, SILENCE_UNUSED)
-"""The rules about silences themselves."""
+"""Rules about entries of `checks.silenced`."""
 
 
 def settled(
@@ -41,10 +41,10 @@ def settled(
     places: Mapping[str, Place],
     before: Sequence[Finding] = (),
 ) -> list[Finding]:
-    """Return the findings without duplicates, with their places and the reasons of the declared silences, sorted.
+    """Return the sorted findings without duplicates, with their places and the reasons of matching silences.
 
-    `rules`: a silence of one of them that matches no finding is a finding, too. `before`: earlier findings of rules
-    with the same ids.
+    `rules`: a silence of one of these rules that matches no finding adds a finding. `earlier_findings`: findings of
+    another check that also count as matches, but are not returned.
     """
     known = [_silenced(finding, declared) for finding in found]
     silenceable = [rule for rule in rules if rule.silenceable]
@@ -54,9 +54,9 @@ def settled(
 
 
 def misplaced(declared: Sequence[Silence], rules: Mapping[str, Rule]) -> Iterator[Finding]:
-    """Yield silences of unknown rules, and of rules that cannot be silenced.
+    """Yield a finding for each silence of an unknown rule, or of a rule that cannot be silenced.
 
-    `rules`: all rules over an environment, by id.
+    `rules`: all rules over files and clusters, by id.
     """
     for index, silence in enumerate(declared):
         path = f"checks.silenced[{index}].rule"
@@ -85,6 +85,6 @@ def _silenced(finding: Finding, declared: Sequence[Silence]) -> Finding:
 
 
 def _matches(silence: Silence, finding: Finding) -> bool:
-    """Return whether the finding is of this rule, at this path or within it."""
+    """Return whether the finding is of the silenced rule, at the silenced path or within it."""
     rest = finding.path.removeprefix(silence.path)
     return silence.rule == finding.id and finding.path.startswith(silence.path) and rest[:1] in ("", ".", "[")

@@ -1,4 +1,4 @@
-"""The images that an environment uses and that can be pinned."""
+"""Images that an environment uses and that can be pinned."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from trainstack.preflight.operator_facts import OPERATORS
 @dataclass(frozen=True, order=True)
 class UsedImage:
     reference: str
-    """From the settings, a release or a folder's content, without the pinned digest."""
+    """Reference from the settings, a release or a folder's content, without the pinned digest."""
     path: str
-    """The setting that requires it, as `settings.values.paths` writes it."""
+    """Setting that requires the image, in the notation of `settings.values.paths`."""
     build: str | None = None
-    """The folder of this repository that it is built from."""
+    """Folder of this repository from which the image is built; None for an existing image."""
 
     @property
     def by_digest(self) -> bool:
@@ -22,9 +22,9 @@ class UsedImage:
 
 
 def used_images(declared: Declared) -> list[UsedImage]:
-    """Return every image of the environment's layers, once for each setting that requires it, sorted.
+    """Return the images of the environment's layers, one entry per setting that requires an image, sorted.
 
-    Raises OperatorError where a release lacks what an install of it needs.
+    Raises OperatorError if a release lacks an object that its installation needs.
     """
     layers, found = declared.settings.environment.layers, list[UsedImage]()
     if "platform" in layers:
@@ -49,7 +49,7 @@ def _of_training(declared: Declared) -> Iterator[UsedImage]:
     for path, run in settings.trained():
         field = "name" if run.image.build is None else "build"
         yield UsedImage(declared.image(run), f"{path}.image.{field}", run.image.build)
-    # The image of the pods of `upload`, `ls` and `fetch`.
+    # `upload`, `ls` and `fetch` start pods of this image.
     yield UsedImage(settings.cluster.loader.image, "cluster.loader.image")
     if any(run.code is not None for _, run in settings.trained()):
         yield UsedImage(settings.cluster.git_image, "cluster.gitImage")

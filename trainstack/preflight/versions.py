@@ -1,4 +1,4 @@
-"""Versions of operators that do not work with each other, or do not support what runs require."""
+"""Operator versions that do not work with each other, or lack a feature that runs require."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,45 +11,46 @@ Version = tuple[int, int, int]
 _FORM = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 KUEUE_FIRST: Version = (0, 15, 0)
-"""The first Kueue that serves kueue.x-k8s.io/v1beta2. Source: its CHANGELOG-0.15."""
+"""First Kueue version that serves kueue.x-k8s.io/v1beta2. Source: its CHANGELOG-0.15."""
 _PLACING: Mapping[str, Sequence[tuple[Version, str]]] = {
     "kueue": (((0, 15, 0), "podTemplateOverrides"), ((0, 17, 0), "runtimePatches")),
     "trainer": (((2, 0, 0), "podSpecOverrides"), ((2, 1, 0), "podTemplateOverrides"), ((2, 2, 0), "runtimePatches")),
 }
-"""The field of a TrainJob in which Kueue places its pods, by the first version that uses it. Trainer silently drops an
-unknown field, and the TrainJob stays suspended.
+"""TrainJob fields with the placement of pods, by operator, with the first version that uses the field. Trainer drops
+an unknown field without an error, and the TrainJob stays suspended.
 Source: https://github.com/kubernetes-sigs/kueue/issues/14722 and 11931."""
 _COUNTS_NODES: Version = (0, 15, 1)
-"""The first Kueue that counts the nodes of a TrainJob. Source: https://github.com/kubernetes-sigs/kueue/pull/8145"""
+"""First Kueue that counts the nodes of a TrainJob. Source: https://github.com/kubernetes-sigs/kueue/pull/8145"""
 _DEPENDS_ON: Version = (0, 8, 0)
-"""The first JobSet with `dependsOn`. Source: https://github.com/kubernetes-sigs/jobset/issues/774"""
+"""First JobSet version with `dependsOn`. Source: https://github.com/kubernetes-sigs/jobset/issues/774"""
 
 
 @dataclass(frozen=True)
 class Clash:
     operators: tuple[str, ...]
-    """By the key of `preflight.operator_facts.OPERATORS`; a change of any of them resolves the clash."""
+    """Keys of `preflight.operator_facts.OPERATORS`. Another version of any of these operators resolves the clash."""
     severity: Severity
     message: str
     remedy: str
 
 
 def version(text: str) -> Version | None:
-    """Return the numbers of a version, `v0.15.2` or `v1.34.4+k3s1`; None for anything else."""
+    """Return the three numbers of a version such as `v0.15.2` or `v1.34.4+k3s1`; None for other text."""
     match = _FORM.match(text)
     return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
 def clashes(versions: Mapping[str, Version], runs: Sequence[Workload]) -> Iterator[Clash]:
-    """Yield the known clashes of versions with each other and with these runs.
+    """Yield the known clashes of operator versions with each other and with these runs.
 
-    `versions`: by the key of `preflight.operator_facts.OPERATORS`, as far as they are known.
+    `versions`: by key of `preflight.operator_facts.OPERATORS`; an operator of unknown version is left out.
     """
     trainjobs = [run for run in runs if run.kind == "TrainJob" and run.queue is not None]
     kueue, trainer, jobset = (versions.get(name) for name in ("kueue", "trainer", "jobset"))
     if kueue and kueue < KUEUE_FIRST:
         message = f"Kueue {_text(kueue)} does not serve kueue.x-k8s.io/v1beta2"
         yield Clash(("kueue",), "error", message, f"use Kueue {_text(KUEUE_FIRST)} or later")
+    # A Kueue that does not serve our API version is reported above, whatever Trainer reads.
     elif kueue and trainer and trainjobs:
         written, read = _field("kueue", kueue), _field("trainer", trainer)
         if written != read:

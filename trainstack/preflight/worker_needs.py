@@ -1,4 +1,4 @@
-"""What a dispatched launch needs in its worker cluster, where MultiKueue creates nothing but the launch."""
+"""Objects that a dispatched launch needs in its worker cluster, where MultiKueue creates only the launch."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, order=True)
 class Need:
-    """An object of a worker cluster."""
+    """An object, or a served kind, that a launch needs in a worker cluster."""
 
     kind: str
     namespace: str
     name: str
-    """Empty for a kind that the cluster has to serve."""
+    """Empty if the cluster has to serve the kind."""
     api_version: str = "v1"
 
     def __str__(self) -> str:
@@ -28,19 +28,19 @@ class Need:
 
 @dataclass(frozen=True)
 class WorkerCluster:
-    """A read of a worker cluster."""
+    """State of a worker cluster, as far as this user could read it."""
 
     missing: frozenset[Need] = frozenset()
     unreadable: frozenset[Need] = frozenset()
-    """What these credentials may not read."""
+    """Needs that these credentials cannot read."""
     problem: str = ""
-    """Why the cluster was not read; empty if it was."""
+    """Reason why the cluster was not read; empty if it was read."""
     remedy: str = ""
-    """Of the problem."""
+    """Remedy of the problem; empty for a general remedy."""
 
 
 def needs(launch: Body) -> tuple[Need, ...]:
-    """What a launch needs, the namespace first."""
+    """Return the needs of a launch. The first one is its namespace."""
     namespace = launch["metadata"]["namespace"]
     return (
         Need("Namespace", namespace, namespace),

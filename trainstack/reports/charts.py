@@ -1,7 +1,7 @@
 """Charts: panels as one PNG, or as SVG for a page.
 
 A panel is data with a method that draws it. matplotlib measures all text and reserves room for it. Series also differ
-by the shape of their marks, and the legend names each series in its color.
+by the shape of their markers, and the legend names each series in its color.
 """
 
 import io
@@ -20,8 +20,8 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#8f6c00", "#3d7ea6", "#7a7a7a", "#7b4fb5")
-"""Of series, in this order: the palette of Okabe and Ito for color-blind readers, but darker, since the yellow and the
-light blue of matplotlib's `okabe_ito` are illegible as text on white."""
+"""The colors of series, in this order: the palette of Okabe and Ito for color-blind readers, but darker, since the
+yellow and the light blue of matplotlib's `okabe_ito` are illegible as text on white."""
 DARK_COLORS = ("#5ab4f0", "#ff9a5c", "#3ecf9f", "#e79ac9", "#e0bd4f", "#9cc9e6", "#b0b0b0", "#bfa2ee")
 """`COLORS` on a dark page."""
 SCALE = tuple(map(to_hex, mpl.colormaps["Blues"](np.linspace(0.3, 1, 6))))
@@ -77,7 +77,7 @@ class Panel(Protocol):
 
     @property
     def height(self) -> float:
-        """In points, with the title and all text."""
+        """The height in points, with the title and all text."""
 
     def draw(self, axes: Axes) -> str:
         """Draw everything except the title; return the subtitle."""
@@ -93,7 +93,7 @@ def png(panels: Sequence[Panel]) -> bytes:
         grid = figure.subfigures(len(rows), columns, height_ratios=heights, wspace=0.06, hspace=0, squeeze=False)
         for row, height, cells in zip(rows, heights, grid, strict=True):
             for panel, cell in zip(row, cells, strict=False):
-                # The room below a panel that is lower than its neighbor remains empty.
+                # The space below a panel that is lower than its neighbor remains empty.
                 rest = height - panel.height
                 _draw(panel, cell.subfigures(2, 1, height_ratios=(panel.height, rest))[0] if rest else cell)
         return as_png(figure)
@@ -112,6 +112,7 @@ def svg(panel: Panel, identifier: str) -> str:
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = file.getvalue()
+    # Ids must be unique on the page, the container sets the size, and CSS variables switch to the dark colors.
     text = text[text.index("<svg") :]
     text = re.sub(r'(id="|href="#|url\(#)', rf"\1{identifier}-", text)
     text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
@@ -121,7 +122,7 @@ def svg(panel: Panel, identifier: str) -> str:
 
 
 def variables(*, dark: bool = False) -> dict[str, str]:
-    """Return the CSS variables of a page; the light ones are the colors that panels are drawn in."""
+    """Return the CSS variables of a page by name; panels are drawn in the colors of the light ones."""
     series, scale = (DARK_COLORS, DARK_SCALE) if dark else (COLORS, SCALE)
     return {
         **(_DARK if dark else {"--ink": INK, "--muted": MUTED, "--grid": GRID, "--paper": PAPER}),
@@ -131,24 +132,24 @@ def variables(*, dark: bool = False) -> dict[str, str]:
 
 
 def short(name: str, length: int = 20) -> str:
-    """Shorten a name in the middle, since its beginning and its end identify it."""
+    """Shorten a name in the middle, because its beginning and its end identify it."""
     head = (length - 1) // 2
     return name if len(name) <= length else f"{name[:head]}…{name[-(length - 1 - head) :]}"
 
 
 def write(axes: Axes, text: str, corner: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
-    """Write text at an offset from a corner of the panel, without reserving room for it."""
+    """Write text at an offset from a corner of the panel, without reserving space for it."""
     position: dict[str, Any] = {"xycoords": "subfigure fraction", "textcoords": "offset points", "va": "top"}
     axes.annotate(text, corner, offset, size=FONT - 1, **position, **style).set_in_layout(False)
 
 
 def sized(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in points."""
+    """Return an empty figure; `width` and `height` are in points."""
     return Figure(figsize=(width / _POINTS, height / _POINTS), facecolor=PAPER)
 
 
 def as_png(figure: Figure) -> bytes:
-    """Return the figure as PNG; the same figure has the same bytes at any time."""
+    """Return the figure as PNG; the bytes depend on the figure alone."""
     _lay_out(figure, FigureCanvasAgg(figure), dpi=_PNG_DPI)
     box = figure.get_tightbbox().padded(0.25)
     file = io.BytesIO()
@@ -157,7 +158,7 @@ def as_png(figure: Figure) -> bytes:
 
 
 def _lay_out(figure: Figure, canvas: FigureCanvasBase, *, dpi: float) -> None:
-    """Reserve the room for all text, as the canvas measures it. `savefig` would draw the figure once more for this."""
+    """Reserve space for all text, as the canvas measures it. `savefig` would draw the figure twice for this."""
     figure.set_canvas(canvas)
     figure.set_dpi(dpi)
     ConstrainedLayoutEngine().execute(figure)
@@ -166,6 +167,6 @@ def _lay_out(figure: Figure, canvas: FigureCanvasBase, *, dpi: float) -> None:
 def _draw(panel: Panel, figure: FigureBase) -> None:
     axes = figure.add_subplot()
     subtitle = panel.draw(axes)
-    # The title's second line reserves room for the subtitle, which has another size and color.
+    # The title's second line reserves space for the subtitle, which has another size and color.
     figure.suptitle(f"{panel.title}\n" if subtitle else panel.title, x=0, ha="left")
     write(axes, subtitle, (0, 1), (0, -30), color=MUTED)

@@ -1,4 +1,4 @@
-"""Draw a comparison as panels, a PNG and a page."""
+"""A comparison as panels, a PNG and a page."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -10,11 +10,11 @@ from trainstack.reports.panels import Bar, Bars, Group, Line, Lines
 from trainstack.reports.table import HEAD, cells
 
 _MAX_BARS = 8
-"""Bars of a run; with more replicas, those with the same number of steps share a bar."""
+"""The maximum bars of a run; with more replicas, consecutive ones with the same number of steps share a bar."""
 
 
 def panels(comparison: Comparison) -> list[Bars | Lines]:
-    """Return the panels for steps, time, accuracy and loss that have data."""
+    """Return the panels for steps, time, accuracy and loss, without those that have no data."""
     rows = comparison.rows
     steps = [Group(name=row.name, color=index, bars=tuple(_step_bars(row))) for index, row in enumerate(rows)]
     times = [Group(name=row.name, color=index, bars=(_time_bar(row, comparison),)) for index, row in enumerate(rows)]

@@ -10,7 +10,7 @@ from trainstack.reports.overlap import duration, shared
 from trainstack.reports.runs import Definition, Run
 
 SAME_ACCURACY = 0.02
-"""Accuracies with at most this difference count as the same: one of 50 images."""
+"""The largest difference of two accuracies that count as the same: one of 50 images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Row:
     speed_up: float | None
     """The baseline's time per epoch divided by the run's."""
     steps_ratio: float | None
-    """The baseline's steps divided by the run's, each of the replica with the most."""
+    """The baseline's steps divided by the run's, both of the replica with the most steps."""
     accuracy_difference: float | None
     """Negative if the run is worse than the baseline."""
 
@@ -35,9 +35,9 @@ class Comparison:
     rows: tuple[Row, ...]
     baseline: Row
     warnings: tuple[str, ...]
-    """Why runs are not comparable."""
+    """The reasons why runs are not comparable."""
     notes: tuple[str, ...]
-    """What is unknown, and why."""
+    """The unknown figures, with the reasons."""
 
     def sentences(self) -> list[str]:
         """Return a sentence for each run except the baseline."""
@@ -45,9 +45,9 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """Compare at least one run.
+    """Return the comparison of at least one run.
 
-    The baseline is the slowest run with a single replica, or the first run if all have several.
+    The baseline is the slowest run with a single replica, or the first run if all runs have several replicas.
     """
     single = [run for run in runs if run.world_size == 1]
     baseline = max(single, key=lambda run: run.seconds_per_epoch or 0.0, default=runs[0])
@@ -82,7 +82,7 @@ def _ratio(baseline: float | None, other: float | None) -> float | None:
 def _difference(value: float | None, baseline: float | None) -> float | None:
     if value is None or baseline is None or not math.isfinite(value) or not math.isfinite(baseline):
         return None
-    # In binary, 0.98 - 0.96 is more than 0.02.
+    # In binary floating point, 0.98 - 0.96 is more than 0.02.
     return round(value - baseline, 9)
 
 
@@ -113,6 +113,7 @@ def _differences(row: Row, baseline: Row) -> Iterator[str]:
             f"{both} trained {len(other.epochs)} and {len(run.epochs)} epochs: steps, accuracy and loss are not "
             "comparable; the time per epoch is"
         )
+    # The definition of a run from its logs may be unknown; unknown data and seeds are not reported as differences.
     new, old = run.definition, other.definition
     if new is None or old is None:
         return
@@ -150,7 +151,7 @@ def _possible_overlaps(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _options(baseline: Definition, run: Definition) -> str:
-    """Return the arguments that only one of the two has; paths are ignored."""
+    """Return the arguments that only one of the two definitions has; paths and variables are ignored."""
     before, after = (
         [argument for argument in (*definition.command, *definition.args) if not re.search("[/$]", argument)]
         for definition in (baseline, run)

@@ -1,4 +1,4 @@
-"""Durations of earlier runs, from their records in `results/`."""
+"""The durations of earlier runs, from their records in `results/`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from trainstack.reports.runs import MAX_BYTES
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """A run that succeeded at its first attempt, so that its duration has no time in a queue."""
+    """A run that succeeded in its first attempt, so that its duration includes no time in a queue."""
 
     workload: str
     seconds: float
@@ -29,7 +29,10 @@ def measured_runs(results: Path) -> list[MeasuredRun]:
 
 
 def _measured(folder: Path) -> MeasuredRun | None:
-    """Measure a run; for a Job with several completions, from the first start to the last end."""
+    """Measure the run of a record, or return None if it is not measurable.
+
+    A Job with several completions is measured from the first start to the last end.
+    """
     files = [folder / "run.json"] if (folder / "run.json").is_file() else sorted(folder.glob("*/run.json"))
     found = [_read(file) for file in files]
     records = [record for record in found if record is not None]
@@ -41,7 +44,10 @@ def _measured(folder: Path) -> MeasuredRun | None:
 
 
 def _read(file: Path) -> tuple[MeasuredRun, datetime, datetime] | None:
-    """Read the run of one record, with its start and end; None if it has not succeeded at once or is incomplete."""
+    """Return the run of one record with its start and end.
+
+    None if the record is incomplete or the run did not succeed in its first attempt.
+    """
     try:
         record = run_record(parse_object(read_bytes(file, MAX_BYTES)))
     except (OSError, ValueError):

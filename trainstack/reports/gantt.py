@@ -1,10 +1,10 @@
-"""The data of a Gantt chart: when each run waits and runs, and what is used meanwhile. Times are in seconds."""
+"""The data of a Gantt chart: the waits and executions of runs, and the resources in use. Times are in seconds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_LANES = 60
-"""The first lanes are drawn, the others are only counted."""
+"""The maximum number of drawn lanes; further ones are only counted."""
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
@@ -20,22 +20,24 @@ class Piece:
     """Indexes into the repeated `charts.COLORS`, drawn one above the other."""
     label: str
     uncertain: bool = False
-    """True if `end` is only the latest possible one."""
+    """Whether `end` is only the latest possible end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
+    """A run on the chart."""
+
     name: str
     label: str
-    """A few words about the run."""
+    """A short description of the run."""
     since: float | None
-    """The start of its first wait; None if it is not on the chart."""
+    """The start of its first wait; None if the wait is not on the chart."""
     pieces: tuple[Piece, ...]
     ends: bool = True
-    """False if it waits again after the last piece."""
+    """Whether the run ends with its last segment; otherwise it waits again."""
 
     def waits(self, until: float) -> list[tuple[float, float]]:
-        """Return the times before and between the pieces, up to `until`."""
+        """Return the starts and ends of the waits before and between the segments, up to `until`."""
         starts = [self.since, *(piece.end for piece in self.pieces)]
         ends = [*(piece.start for piece in self.pieces), *([] if self.ends else [until])]
         times = [(max(0.0, start), end) for start, end in zip(starts, ends, strict=False) if start is not None]
@@ -51,7 +53,7 @@ class Level:
     color: int
     capacity: float
     steps: tuple[tuple[float, float], ...]
-    """Times, and the amount in use from then on."""
+    """Pairs of a time and the amount in use from then on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +72,13 @@ class Gantt:
 
     @property
     def left_out(self) -> str:
-        """A note on the lanes beyond the limit; may be empty."""
+        """The note on the lanes beyond the limit; empty if there are none."""
         rest = len(self.lanes) - len(self.drawn)
         return f"and {rest:,} more, which start later or never" if rest else ""
 
 
 def ticks(until: float, about: int) -> list[tuple[float, str]]:
-    """Return about this many round times up to `until`, with their labels, such as `30m` or `2h`."""
+    """Return about `target_count` round times up to `until`, with labels such as `30m` or `2h`."""
     step = next((step for step in _STEPS if until / step <= about), 86400 * max(1, round(until / 86400 / about)))
     size, unit = next((size, unit) for size, unit in _UNITS if step % size == 0)
     return [(index * step, f"{index * step // size}{unit}") for index in range(int(until // step) + 1)]

@@ -9,7 +9,7 @@ from trainstack.reports.gantt import Gantt, Lane, Level, Piece, stairs, ticks
 
 
 class Bar(NamedTuple):
-    """A part of a lane as CSS values: its class, its position and, except for a dashed line, its colors."""
+    """A part of a lane as CSS values: class, position and, except for the dashed line of a wait, colors."""
 
     kind: str
     left: str
@@ -45,7 +45,7 @@ def _bars(lane: Lane, until: float) -> list[Bar]:
 
 
 def _bar(piece: Piece, until: float) -> Bar:
-    """Return a bar in the first and the last of the piece's colors, one above the other."""
+    """Return a bar in the first and the last color of the segment, one above the other."""
     begin = max(0.0, piece.start)
     return Bar(
         kind="run endless" if piece.end is None else "run uncertain" if piece.uncertain else "run",
@@ -58,7 +58,7 @@ def _bar(piece: Piece, until: float) -> Bar:
 
 
 def _area(level: Level, until: float) -> dict[str, str]:
-    """Return paths for an SVG with a size of 1000 by 100."""
+    """Return the paths and the color of a level, for an SVG of 1000 by 100."""
     values, edges = stairs(level.steps, until)
     top = max([level.capacity, *values]) or 1
     steps = (f"H{1000 * left / until:.2f}V{_down(used, top)}" for left, used in zip(edges, values, strict=False))

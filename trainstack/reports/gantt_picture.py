@@ -9,9 +9,9 @@ from trainstack.reports.charts import COLORS, FONT, INK, MUTED, STYLE, as_png, s
 from trainstack.reports.gantt import Gantt, Level, Piece, stairs, ticks
 
 _WIDTH, _LANE, _LEVEL, _AROUND = 900, 30, 84, 40
-"""In points: the chart, a lane, a level, and the room above and below each plot."""
+"""Sizes in points: the chart's width, the heights of a lane and of a level, and the space above and below each plot."""
 _BAR = 0.76
-"""The position of a bar in its lane."""
+"""The position of a bar in its lane, from 0 at the top to 1."""
 
 
 def png(gantt: Gantt) -> bytes:

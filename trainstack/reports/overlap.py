@@ -1,4 +1,4 @@
-"""When and on which nodes runs ran, and how long two of them shared a node."""
+"""The times and nodes of runs, and the time during which two runs shared a node."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Placement:
 
 
 def shared(one: Sequence[Placement], other: Sequence[Placement]) -> dict[str | None, timedelta]:
-    """Return how long two runs had pods on the same node, by node.
+    """Return the time during which two runs had pods on the same node, by node.
 
-    If a node of either run is unknown: how long both ran, under None.
+    If a node of either run is unknown, return the time during which both ran, with the key None.
     """
     times: dict[str | None, timedelta] = {}
     if any(placement.node is None for placement in (*one, *other)):
@@ -30,7 +30,7 @@ def shared(one: Sequence[Placement], other: Sequence[Placement]) -> dict[str | N
 
 
 def duration(time: timedelta) -> str:
-    """Format a duration in seconds below two minutes, else in minutes."""
+    """Format a duration: in seconds below two minutes, else in minutes."""
     seconds = round(time.total_seconds())
     return f"{seconds} s" if seconds < 120 else f"{round(seconds / 60)} min"
 

@@ -1,4 +1,4 @@
-"""Panels of horizontal bars, and of lines over whole numbers."""
+"""Panels of horizontal bars, and of lines over integers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _BAR = 24
 _LINE = 18
 _MARKS = "os^Dv<>P"
 _DASHES = ((0, ()), (0, (5, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)))
-"""Dashes keep a line visible below another one."""
+"""The dashes of lines, which keep a line visible below another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,8 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
+    """Bars with one name and color."""
+
     name: str
     color: int
     """An index into the repeated `charts.COLORS`."""
@@ -37,7 +39,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """Horizontal bars from zero, group below group."""
+    """Horizontal bars from zero, with one group below the other."""
 
     title: str
     axis: str
@@ -79,6 +81,8 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
+    """Series over integers, such as epochs."""
+
     title: str
     y_axis: str
     lines: tuple[Line, ...]
@@ -106,7 +110,7 @@ class Lines:
 
 
 def over_epochs(axes: Axes) -> None:
-    """Set up the scales for a value over epochs."""
+    """Set the ticks, label and grid of a chart with epochs on the x axis."""
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel("epoch")
@@ -114,7 +118,7 @@ def over_epochs(axes: Axes) -> None:
 
 
 def name_lines(axes: Axes, ends: Sequence[tuple[float, Line2D]]) -> None:
-    """Add a legend to the right, in the order of the lines' last values."""
+    """Add a legend on the right, in the order of the lines' last values; `ends` has each line with that value."""
     handles = [line for _, line in sorted(ends, key=lambda end: -end[0])]
     if handles:
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.03, 1))

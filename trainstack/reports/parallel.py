@@ -1,7 +1,7 @@
 """Parallel coordinates: all parameters of many trials.
 
-Optuna's chart has labels over the lines and the color bar, does not mark the best line, and compresses all values into
-a point if one loss diverges.
+Optuna's chart is not used: its labels cover the lines and the color bar, it does not mark the best line, and one
+diverged loss compresses all other values into a point.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from trainstack.reports.charts import COLORS, FONT, INK, MUTED, PAPER, SCALE, sh
 from trainstack.reports.scales import Scale, readable
 
 _NONE = 0.16
-"""The part of a scale's width for trials that lack the parameter."""
+"""The share of a scale's width for trials that lack the parameter."""
 _ROW = 74
-"""Points between two scales."""
+"""The distance between two scales, in points."""
 _FEW = 40
 """The maximum number of thick lines."""
 _BACKGROUND: dict[str, Any] = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
-"""Of text over lines."""
+"""The box behind text over lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +28,15 @@ class Track:
     """One trial on all scales."""
 
     values: tuple[float | str | None, ...]
-    """For each scale the value or its label; None if the trial lacks the parameter."""
+    """The value or its label on each scale; None if the trial lacks the parameter."""
     strength: float
-    """From 0 for the worst trial to 1 for the best."""
+    """The intensity of the line's color, from 0 for the worst trial to 1 for the best."""
     best: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """The scales are below each other, so that their values are legible on a phone."""
+    """Horizontal scales, one below the other, so that their values are legible on a phone."""
 
     title: str
     subtitle: str

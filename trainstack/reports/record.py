@@ -1,4 +1,4 @@
-"""The run.json of a record. A pod wrote it, and anything may have changed it on the volume since: it is input."""
+"""The run.json of a record, as untrusted input: a pod wrote it, and it may have changed on the volume since."""
 
 import json
 import re
@@ -8,18 +8,20 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 MOST_REPLICAS = 100_000
-"""A larger number is damage: reports have a line for each replica."""
+"""The limit of replicas; a larger number is damage, and reports have a line for each replica."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _DEPTH = 50
-"""Of arrays and objects in each other. Programs that print or copy the value may recurse."""
+"""The limit of nested arrays and objects, because functions that print or copy a value may be recursive."""
 
 
 class Code(BaseModel):
+    """The code that was checked out into the pods."""
+
     revision: str | None = None
 
 
 class RunDefinition(BaseModel):
-    """What ran, as the stack defined it."""
+    """The definition of a run in its stack."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,7 +36,7 @@ class RunDefinition(BaseModel):
 
 
 class RunRecord(BaseModel):
-    """The fields of run.json that reports read; None for one that it does not have."""
+    """The fields of run.json that reports read; None for a missing one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,7 +49,7 @@ class RunRecord(BaseModel):
 
 
 def run_record(value: Mapping[str, Any]) -> RunRecord:
-    """Check what a run.json holds. Raises ValueError with the reason, in one line."""
+    """Validate the content of a run.json. Raises ValueError with a reason of one line."""
     try:
         return RunRecord.model_validate(value)
     except ValidationError as error:
@@ -56,7 +58,7 @@ def run_record(value: Mapping[str, Any]) -> RunRecord:
 
 
 def parse_object(text: str | bytes, *, file_names: bool = False) -> dict[str, Any]:
-    """Parse a JSON object as `parse_json` does."""
+    """Parse a JSON object with `parse_json`. Raises ValueError, also for another JSON value."""
     value = parse_json(text, file_names=file_names)
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 (callers handle damage of any kind alike)
@@ -64,9 +66,10 @@ def parse_object(text: str | bytes, *, file_names: bool = False) -> dict[str, An
 
 
 def parse_json(text: str | bytes, *, file_names: bool = False) -> Any:
-    """Parse JSON. Raises ValueError, also for a value that is nested too deeply and for a number that is too long.
+    """Parse JSON. Raises ValueError, also for too deep nesting and for a number with too many digits.
 
-    Strings can be printed and written: lone surrogates are replaced, unless they encode the bytes of `file_names`.
+    Lone surrogates, which cannot be printed or written, are replaced. With `file_names` they remain, because they
+    encode the bytes of file names.
     """
     text = text if isinstance(text, str) else text.decode()
     try:
@@ -86,7 +89,7 @@ def _loads(text: str) -> Any:
     except json.JSONDecodeError:
         raise
     except ValueError:
-        # Python's limit against numbers that take minutes to read.
+        # Python limits the digits of a number, since parsing a very long one takes minutes.
         raise ValueError("it has a number of too many digits") from None
 
 

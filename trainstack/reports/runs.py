@@ -16,7 +16,7 @@ from trainstack.runs.logs.training_log import Epoch, Log, epoch_of, parse
 
 _LOG_NAME = re.compile(r"rank-(?P<rank>\d+)\..*\.log")
 _MOST_EPOCHS = 10**9
-"""A greater number is not one of an epoch; charts could not show it."""
+"""The limit of an epoch's number; a greater one is damage, which charts could not show."""
 METRICS = "result/metrics.jsonl"
 """Written by the program: a line of JSON for each epoch, and a last one for the test data."""
 MAX_BYTES = 1 << 30
@@ -39,15 +39,17 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
+    """The figures of a run."""
+
     run_id: str
     workload: str
     source: Literal["record", "logs"]
     finished: bool
-    """True if the run succeeded; otherwise its figures are incomplete."""
+    """Whether the run succeeded; otherwise its figures are incomplete."""
     world_size: int
     """The number of replicas that train together."""
     logs: Mapping[int, Log]
-    """By rank; only ranks whose logs were found."""
+    """By rank, without the ranks that have no log."""
     epochs: Mapping[int, Epoch]
     """By number, from the log of rank 0 and the metrics."""
     test_loss: float | None
@@ -57,7 +59,7 @@ class Run:
     notes: tuple[str, ...] = ()
     """Remarks on the origin of the figures."""
     placements: tuple[Placement, ...] = ()
-    """When and where the run ran; empty if unknown."""
+    """The times and nodes of the run's pods; empty if unknown."""
 
     @property
     def steps(self) -> dict[int, int | None]:
@@ -67,9 +69,9 @@ class Run:
 
     @property
     def partial(self) -> list[int]:
-        """The ranks whose logs lack an epoch, before their last one, that another log has.
+        """The ranks whose logs lack an epoch that another log has, and that precedes their last one.
 
-        For example, their containers restarted more than once and the first logs are lost.
+        For example, a container restarted more than once and its first log is lost.
         """
         epochs = {
             rank: {number for number, epoch in log.epochs.items() if epoch.steps} for rank, log in self.logs.items()
@@ -86,16 +88,17 @@ class Run:
 
     @property
     def silent(self) -> list[int]:
+        """The ranks without a log."""
         return [rank for rank in range(self.world_size) if rank not in self.logs]
 
     @property
     def loss(self) -> float | None:
-        """On the test images; if unknown, on the held-out images after the last epoch."""
+        """The loss on the test images; if unknown, on the held-out images after the last epoch."""
         return self._last("loss") if self.test_loss is None else self.test_loss
 
     @property
     def accuracy(self) -> float | None:
-        """From 0 to 1, of the same images as `loss`."""
+        """The accuracy from 0 to 1, on the same images as `loss`."""
         return self._last("accuracy") if self.test_accuracy is None else self.test_accuracy
 
     def _last(self, name: Literal["loss", "accuracy"]) -> float | None:
@@ -104,13 +107,13 @@ class Run:
 
     @property
     def seconds_per_epoch(self) -> float | None:
-        """The median, because the first epoch is often slow."""
+        """The median time of an epoch, because the first one is often slow; None if unknown."""
         known = [epoch.seconds for epoch in self.epochs.values() if epoch.seconds is not None]
         return median(known) if known else None
 
 
 def from_record(folder: Path, run_id: str) -> Run:
-    """Read a fetched record. Raises ReportError."""
+    """Return the figures of a fetched record. Raises ReportError."""
     record, definition = _run_json(folder)
     texts: dict[int, list[str]] = {}
     for file in sorted((folder / "logs").glob("*.log")):
@@ -119,11 +122,13 @@ def from_record(folder: Path, run_id: str) -> Run:
     # A resumed run has a log for each attempt.
     logs = {rank: parse("\n".join(parts).split("\n")) for rank, parts in texts.items()}
     metrics = read_metrics(folder)
+    # The program may write its test figures to any line, so the last value of each name counts.
     test: dict[str, float] = {}
     first = logs.get(0, Log(epochs={}))
     epochs = dict(first.epochs)
     for line in metrics:
         test.update(line)
+        # A line with test figures describes the trained model, not an epoch. The metrics have priority over the log.
         if "epoch" in line and "test_accuracy" not in line and abs(line["epoch"]) < _MOST_EPOCHS:
             number = int(line["epoch"])
             epochs[number] = epochs.get(number, Epoch()).with_(epoch_of(line))
@@ -161,10 +166,10 @@ def from_logs(
     notes: Sequence[str] = (),
     placements: Sequence[Placement] = (),
 ) -> Run:
-    """Read the logs of a run without a record.
+    """Return the figures of a run without a record.
 
-    `texts` are the logs by rank, as the API server returns them with timestamps. Without a `world_size` from the pods,
-    the log's is used, or 1.
+    `texts_by_rank`: the logs as the API server returns them, with timestamps. `world_size`: from the pods; if None, the
+    value in the log, or 1.
     """
     logs = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items()}
     first = logs.get(0, Log(epochs={}))
@@ -185,7 +190,7 @@ def from_logs(
 
 
 def with_logs(run: Run, texts: Mapping[int, str]) -> Run:
-    """Add the logs of ranks without a volume to a run from its record."""
+    """Return the run with the logs of further ranks, whose pods have no volume for the record."""
     more = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items() if rank not in run.logs}
     return replace(run, logs={**run.logs, **more})
 
@@ -196,7 +201,7 @@ def _without_metrics(record: RunRecord, log: Log) -> tuple[str, ...]:
 
 
 def _unread(log: Log) -> tuple[str, ...]:
-    """The note on figures of the first replica's log that are missing."""
+    """Return the note on figures in the first replica's log that are not numbers, if any."""
     return (f"not read, because they are not numbers: {', '.join(log.unread)}",) if log.unread else ()
 
 
@@ -207,7 +212,7 @@ def _placements(record: RunRecord) -> tuple[Placement, ...]:
 
 
 def _replicas(known: int | None, log: Log) -> int:
-    """The number of replicas, else the log's, which may be any number."""
+    """Return the known number of replicas, else the one in the log if it is plausible, else 1."""
     printed = log.world_size if log.world_size and log.world_size <= MOST_REPLICAS else None
     return known or printed or 1
 
@@ -237,7 +242,10 @@ def _run_json(folder: Path) -> tuple[RunRecord, RunDefinition]:
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:
-    """Return the numbers of each line of a record's metrics; empty without such a file. Raises ReportError."""
+    """Return the numeric values of each line of a record's metrics, or an empty list without the file.
+
+    Raises ReportError.
+    """
     file = folder / METRICS
     if not file.is_file():
         return []
@@ -246,7 +254,7 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
 
 
 def _as_float(value: object) -> float | None:
-    """The value as a float, which may be infinite; None if it is not a number."""
+    """Return the value as a float, which may be infinite, or None if it is not a number."""
     if not isinstance(value, int | float):
         return None
     try:
@@ -256,7 +264,7 @@ def _as_float(value: object) -> float | None:
 
 
 def metrics_of(text: str, file: str) -> list[dict[str, Any]]:
-    """Return the lines of a file of metrics. Raises ReportError with file and line."""
+    """Parse the lines of a metrics file as JSON objects. Raises ReportError with file and line."""
     found = []
     # Not splitlines: it also splits at characters that JSON strings may contain.
     text = text.removesuffix("\n")

@@ -1,4 +1,4 @@
-"""Scales for the values of a parameter: numbers, or listed values."""
+"""Scales for the values of a parameter: numbers or listed values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,23 +11,25 @@ from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 from trainstack.reports.charts import short
 
 _OUTLIER = 10.0
-"""Values this many interquartile ranges outside the quartiles would hide all other differences."""
+"""The distance of outliers from the quartiles, in interquartile ranges; they would hide all other differences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
+    """The scale of one axis."""
+
     name: str
     kind: Literal["linear", "log", "listed"]
-    """`listed`: values are drawn in the order of `labels`."""
+    """`listed`: the values are drawn in the order of `labels`."""
     labels: tuple[str, ...] = ()
     whole: bool = False
-    """True if the values are whole numbers."""
+    """Whether the values are integers."""
     cut: bool = False
-    """True if outliers are outside the scale."""
+    """Whether the range of the scale leaves out outliers."""
 
     @property
     def label(self) -> str:
-        """The parameter's name, and the kind of scale."""
+        """The parameter's name, with a note if the scale is logarithmic."""
         return f"{self.name}, logarithmic" if self.kind == "log" else self.name
 
     @property
@@ -35,7 +37,7 @@ class Scale:
         return [short(label, 12) for label in self.labels]
 
     def number(self, value: float | str) -> float:
-        """Return the position of a value on the axis; that of a label is its index."""
+        """Return the position of a value on the axis, which is the index of a label."""
         return self.labels.index(value) if isinstance(value, str) else value
 
     def mark(self, axes: Axes, low: float, high: float) -> None:
@@ -59,9 +61,9 @@ class Scale:
 
 
 def readable(values: Sequence[float], included: Sequence[float] = ()) -> tuple[float, float]:
-    """Return the range without outliers, such as diverged losses, but with all `included` values.
+    """Return the range of `values` without outliers, such as diverged losses, but with all `included` values.
 
-    `values` are finite and not empty.
+    `values`: finite numbers, at least one.
     """
     (stats,) = boxplot_stats(values, whis=_OUTLIER, autorange=True)
     return min([float(stats["whislo"]), *included]), max([float(stats["whishi"]), *included])

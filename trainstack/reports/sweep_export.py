@@ -29,8 +29,8 @@ class Column:
 def columns(space: Space, ranking: Ranking) -> list[Column]:
     """Return the outcome, `parameters.<name>` and `metrics.<name>` of each trial.
 
-    The metrics are those of the epoch that a trial is compared by, without the test data's: trials are compared without
-    these.
+    The metrics are those of the epoch by which a trial is compared. Metrics on the test data are left out, because they
+    must not influence the choice of a trial.
     """
     ranked = {trial.result.number: trial for trial in ranking.ranked}
     results = [trial.result for trial in ranking.ranked] + [trial.result for trial in ranking.unranked]
@@ -91,7 +91,7 @@ def _outcome(result: TrialResult, ranked: Ranked | None) -> dict[str, Cell]:
 _TYPES: dict[str, Any] = dict.fromkeys(("number", "place", "epoch", "attempts"), int) | dict.fromkeys(
     ("objective", "seconds"), float
 )
-"""Of columns without any value."""
+"""The types of columns without any value; the default is text."""
 
 
 def _metrics(ranked: Ranked | None) -> dict[str, Cell]:
@@ -105,9 +105,9 @@ def _metrics(ranked: Ranked | None) -> dict[str, Cell]:
 
 
 def _column(name: str, cells: Sequence[Cell]) -> Column:
-    """Return a column of one type: integers and floats become floats, other mixtures text.
+    """Return a column of one type: a mixture of integers and floats becomes floats, other mixtures become text.
 
-    An integer of more than 64 bits, which a program may write to its metrics, also makes its column text.
+    A column with an integer of more than 64 bits, which a program may write to its metrics, also becomes text.
     """
     types = {type(cell) for cell in cells if cell is not None}
     if not types:

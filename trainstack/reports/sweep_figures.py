@@ -15,17 +15,17 @@ from trainstack.sweeps.search.ranking import Ranked, Ranking
 from trainstack.sweeps.search.results import TrialResult, number
 
 _COLORS = (1, 0, 2, 3, 4)
-"""Of the named curves. The first marks the best trial in the other charts, too."""
+"""The colors of the named curves, as indexes. The first one marks the best trial in the other charts, too."""
 NAMED = len(_COLORS)
 """The number of best trials whose curves have a name."""
 _METRIC, _TITLE, _SUBTITLE = 14, 27, 32
-"""Maximum lengths: the metric in a title, the metric and a parameter together, and the metric in a subtitle."""
+"""Maximum lengths of the metric in a title, of the metric and a parameter together, and of the metric in a subtitle."""
 
 
 def pictures(space: Space, ranking: Ranking, importance: Mapping[str, float]) -> dict[str, list[Panel]]:
-    """Return the panels of each picture by its file name; pictures without data are left out.
+    """Return the panels of each picture by file name without suffix; pictures without data are left out.
 
-    `importance` has the share of each parameter, if known.
+    `importance`: the share of each parameter; empty if unknown.
     """
     varied = [name for name in space.parameters if _varies(name, ranking.ranked)]
     found: dict[str, list[Panel]] = {
@@ -66,7 +66,7 @@ def _curve(result: TrialResult, metric: str, ranked: Ranked | None = None, color
 
 
 def _epoch(line: Mapping[str, Any], index: int) -> int:
-    """Return the line's epoch, or its index if it has none."""
+    """Return the epoch of a metrics line, or `index` if the line has none."""
     epoch = number(line.get("epoch"))
     return index if epoch is None else int(epoch)
 

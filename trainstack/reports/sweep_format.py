@@ -10,17 +10,18 @@ from trainstack.sweeps.search.results import State, TrialResult
 
 UNKNOWN = "-"
 STATES: tuple[State, ...] = ("succeeded", "running", "queued", "waiting", "failed", "stopped")
-"""In the order of reports."""
+"""The states of trials, in the order in which reports list them."""
 
 
 def counted(results: Sequence[TrialResult]) -> str:
+    """Return the number of trials in total and by state, as a phrase."""
     counts = Counter(result.state for result in results)
     parts = [f"{counts[state]} {state}" for state in STATES if counts[state]]
     return f"{len(results)} trial{'' if len(results) == 1 else 's'}: {', '.join(parts) or 'none'}"
 
 
 def compared_by(objective: Objective) -> str:
-    """Return how trials are compared."""
+    """Return a sentence on the metric, epoch and direction of the ranking."""
     highest, better = ("highest", "higher") if objective.direction == "maximize" else ("lowest", "lower")
     epochs = {"best": f"the {highest} of each trial's epochs", "last": "the value of each trial's last epoch"}
     value = epochs.get(str(objective.epoch), f"the value of epoch {objective.epoch}")
@@ -36,7 +37,7 @@ def best_in_words(best: Ranked, objective: Objective) -> str:
 
 
 def test_in_words(best: Ranked) -> str:
-    """Return the best trial's metrics on the test data; may be empty."""
+    """Return a sentence on the best trial's metrics on the test data, or an empty string without any."""
     metrics = ", ".join(f"{name} {value:.6g}" for name, value in sorted(on_test_data(best).items()))
     return f"on the test data, for this trial only: {metrics}" if metrics else ""
 
@@ -46,14 +47,14 @@ def parameters_of(parameters: Mapping[str, Value]) -> str:
 
 
 def text_of(value: Value) -> str:
-    """Return a parameter's value as in the files."""
+    """Return a parameter's value in the form of the settings' YAML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def seconds_of(result: TrialResult) -> float | None:
-    """Return the time from the first attempt's start to the end; None if the trial has not ended."""
+    """Return the seconds from the first attempt's start to the end, or None if the trial has not ended."""
     if result.started is None or result.finished is None:
         return None
     return (result.finished - result.started).total_seconds()
@@ -64,7 +65,7 @@ def head(space: Space, objective: Objective) -> tuple[str, ...]:
 
 
 def rows(space: Space, ranking: Ranking) -> list[tuple[str, ...]]:
-    """Return the rows below `head`: the best first, then the trials that are not ranked."""
+    """Return the rows below `table_head`: the ranked trials, the best first, then the unranked ones."""
     ranked = [_row(space, trial.result, trial) for trial in ranking.ranked]
     return ranked + [_row(space, trial.result, None) for trial in ranking.unranked]
 

@@ -20,7 +20,7 @@ from trainstack.sweeps.search.ranking import Ranking
 from trainstack.sweeps.search.results import TrialResult
 
 _SHOWN = 10
-"""The number of trials, and of failed trials, that are not folded."""
+"""The maximum number of trials, and of failed trials, that are not folded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,7 @@ class Sweep:
 
 
 def pngs(sweep: Sweep) -> dict[str, bytes]:
+    """Return the pictures as PNGs by file name."""
     found = pictures(sweep.space, sweep.ranking, sweep.importance)
     return {f"{name}.png": charts.png(panels) for name, panels in found.items()}
 
@@ -72,7 +73,7 @@ def _sentences(sweep: Sweep) -> list[str]:
 
 
 def _reading(sweep: Sweep, drawn: Sequence[str]) -> list[str]:
-    """Return notes on the charts that need an explanation, and on the missing one."""
+    """Return the notes that explain the charts of importance and of learning curves."""
     ranked = len(sweep.ranking.ranked)
     if "importance" in drawn:
         importance = (

@@ -17,7 +17,7 @@ from trainstack.reports.panels import name_lines, over_epochs
 from trainstack.reports.scales import Scale, readable
 
 _SPREAD = 0.5
-"""The width over which the points of a listed value are distributed, so that they do not hide each other."""
+"""The width over which the points of a listed value are spread, so that they do not hide each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """Trials over their epochs: those with a name, the best first, in front of the others."""
+    """Trials over their epochs. Named trials, the best first, are drawn in front of the others."""
 
     title: str
     y_axis: str
@@ -66,7 +66,7 @@ class Curves:
         return f"{self.y_axis}; some curves are cut" if beyond else self.y_axis
 
     def _limit(self, axes: Axes) -> bool:
-        """Set both scales; return whether some curves leave the chart."""
+        """Set the limits of both axes; return whether some curves exceed them."""
         points = [point for curve in self.curves for point in _finite(curve.points)]
         xs, ys = _columns(points)
         low, high = readable(ys, [y for curve in self.curves if curve.name for _, y in _finite(curve.points)])
@@ -78,6 +78,8 @@ class Curves:
 
 
 class Point(NamedTuple):
+    """The objective of one trial at its value of the parameter."""
+
     x: float | str
     """A label if the scale is listed."""
     y: float
@@ -101,7 +103,7 @@ class Points:
 
     @property
     def _slanted(self) -> bool:
-        """Whether the labels of a listed scale do not fit on one line, at about 7 points a letter."""
+        """Whether the labels of a listed scale are too long for one line, at about 7 points per letter."""
         return 7 * (max(map(len, self.scale.marks), default=0) + 2) * len(self.scale.marks) > WIDTH - 60
 
     def draw(self, axes: Axes) -> str:
@@ -115,7 +117,7 @@ class Points:
             ("^", [(x, high) for x, y in pairs if y > high]),
             ("v", [(x, low) for x, y in pairs if y < low]),
         ):
-            # matplotlib would reserve room for a mark without points.
+            # matplotlib would reserve space for a marker without points.
             if points:
                 axes.plot(*_columns(points), mark, **style)
         if self.best is not None:
@@ -133,7 +135,7 @@ class Points:
 
     def _x(self, point: Point, index: int) -> float:
         x = self.scale.number(point.x)
-        # Multiples of the golden ratio are distributed evenly, whatever their number.
+        # The fractional parts of multiples of the golden ratio are spread evenly, for any number of points.
         return x + _SPREAD * ((index + 1) * 0.618034 % 1 - 0.5) if isinstance(point.x, str) else x
 
     def _label_x(self, axes: Axes) -> None:

@@ -28,7 +28,7 @@ def _cells(row: Row, *, baseline: bool) -> tuple[str, ...]:
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison for programs; unknown values and values that are not finite are null."""
+    """Return the comparison as JSON; unknown and infinite values and NaN are null."""
     return {
         "baseline": comparison.baseline.run.run_id,
         "runs": [

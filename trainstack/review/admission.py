@@ -1,4 +1,4 @@
-"""Whether each run of an environment would be admitted on an idle cluster, from its files alone."""
+"""The verdicts on the admission of an environment's runs on an idle cluster, from its files alone."""
 
 from collections.abc import Iterable
 from typing import get_args
@@ -15,7 +15,7 @@ _WORST_FIRST = tuple(reversed(get_args(Outcome)))
 
 
 def verdicts(settings: Settings, secrets: Iterable[str] = ()) -> tuple[ReportedVerdict, ...]:
-    """Return the verdicts, the worst first, one for all runs that share it; `secrets` are masked."""
+    """Return the verdicts, the worst first; runs with equal verdicts share one, and `secrets` are masked."""
     secrets = list(secrets)
     runs: dict[ReportedVerdict, list[str]] = {}
     for verdict in stack_verdicts(Declared(settings)):

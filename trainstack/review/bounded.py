@@ -1,7 +1,7 @@
-"""Run work on files of untrusted authors in a process with limited time and memory.
+"""A process with limited time and memory for work on files of untrusted authors.
 
-The readers of settings have limits of their own, with messages that name file and line. This is a second line of
-defense: whatever the files contain, the review ends and reports the environment as not reviewed.
+The readers of settings have their own limits, with messages that name file and line. This is a second line of defense:
+for any content of the files, the review ends and reports the environment as not reviewed.
 """
 
 import multiprocessing
@@ -13,22 +13,24 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 SECONDS = 120
-"""Wall-clock time for one environment; the largest of this project takes 3 s."""
+"""The limit of the wall-clock time for one environment; the largest one of this project takes 3 s."""
 BYTES = 2 << 30
-"""Address space; the largest environment of this project needs a quarter."""
+"""The limit of the address space; the largest environment of this project needs a quarter of it."""
 
 
 class BoundError(Exception):
-    """The work exceeded its limits, or its process ended without a result."""
+    """The work exceeded a limit, or its process ended without a result."""
 
 
 def bounded(
     work: Callable[..., Result], *arguments: object, seconds: float = SECONDS, size_bytes: int = BYTES
 ) -> Result:
-    """Return the result of `work`, which must be picklable, as must its arguments. Raises BoundError.
+    """Return the result of `work(*arguments)` in a limited process. Raises BoundError.
 
-    `work` must return its failures: an exception in it ends the process without a result.
+    `work` and its arguments must be picklable. `work` must return its failures, because an exception in it ends the
+    process without a result.
     """
+    # A forked process would start with the address space of this one, which counts towards the limit.
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(sender, size_bytes, work, arguments))

@@ -1,4 +1,4 @@
-"""Format reports as the one comment on a pull request, in GitHub's Markdown and within GitHub's limit."""
+"""The comment on a pull request: all reports in GitHub's Markdown, within GitHub's limit."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
@@ -13,14 +13,14 @@ from trainstack.review.text import code, fence, fit, width
 T = TypeVar("T")
 
 MARKER = "<!-- trainstack-preview -->"
-"""The comment's first line, which identifies it when it is updated."""
+"""The first line of the comment, by which an update finds it."""
 LIMIT = 65_536
 """GitHub's limit for a comment, in characters."""
 _MAX_LINES = 25
-"""For each list of an environment: facts, verdicts, warnings."""
+"""The maximum lines of each list of an environment: facts, verdicts, warnings."""
 _MAX_REASONS = 5
 _MARGIN = 200
-"""Characters for a block's fence and its note on what is omitted."""
+"""The characters reserved for the fence of a block and for its note on omitted text."""
 
 
 class _Body(NamedTuple):
@@ -39,14 +39,20 @@ def comment(
     *,
     complete: bool = True,
 ) -> str:
-    """Return the comment's Markdown, with one review for each environment.
+    """Return the Markdown of the comment, with a section for each environment that changes.
 
-    `address` is the page with the complete diffs, if any; `ignored` are report files of other environments; `complete`
-    is false if the change may select more environments.
+    Args:
+        reviews: the reviews of all selected environments.
+        commit: the reviewed commit.
+        address: the page with the complete diffs; empty if there is none.
+        ignored: the report files of environments that are not selected.
+        complete: whether `reviews` has all environments that the change selects.
+
     """
     head = _head(reviews, commit, address, ignored, complete=complete)
     changed = [review for review in reviews if not _unchanged(review)]
     bodies = [_body(review) for review in changed[:MAX_REPORTS]]
+    # Omit sections from the end until the others fit with empty bodies; the bodies then share the remaining space.
     while (room := LIMIT - width(_assembled(head, changed, bodies, 0))) < 0 and bodies:
         bodies.pop()
     cap = fit([width(body.text) for body in bodies], room)
@@ -82,7 +88,7 @@ def _head(
 
 
 def _unchanged(review: Report | Unreviewed) -> bool:
-    """Return whether the environment needs no section: a comparison of its files found no difference."""
+    """Return whether an environment needs no section, because the comparison of its files found no difference."""
     return isinstance(review, Report) and review.kind == "static" and not review.error and review.counts.changes == 0
 
 
@@ -163,7 +169,7 @@ def _body(report: Report | Unreviewed) -> _Body:
 def _block(body: _Body, cap: int, *, folded: bool) -> str:
     text, note = body.text, ""
     if width(text) > cap:
-        # The note and the fence count towards the environment's share.
+        # The note and the fence count towards the space of the environment.
         text = _within(text, max(cap - _MARGIN, 0))
         omitted = width(body.text) - width(text)
         note = f"\n\nShortened: {omitted} of {width(body.text)} characters are omitted; the report has all of them."

@@ -1,4 +1,4 @@
-"""The manifests that a checkout's files declare, without the engine, a cluster or the network."""
+"""The manifests that the files of a checkout declare, without the engine, a cluster or the network."""
 
 from pathlib import Path
 
@@ -11,10 +11,15 @@ from trainstack.settings.sections.operators import Operators
 
 
 def declared(root: Path, stack: str, *, commit: str, releases: bool, cached: bool = False) -> list[Manifest]:
-    """Return every object of an environment of the checkout `root`, none of whose code is executed.
+    """Return all objects of an environment of the checkout `root`, without executing its code.
 
-    `commit` is recorded for runs; `releases` includes the objects of the operators' releases, and `cached` keeps these
-    in parsed form below `root`. Raises SettingsError, or ValueError if an object cannot be built.
+    Raises SettingsError, or ValueError if an object cannot be built.
+
+    Args:
+        commit: recorded for runs.
+        with_releases: whether to include the objects of the operators' releases.
+        use_cache: whether to keep the releases in parsed form below `root`.
+
     """
     settings = load(root, stack)
     if not releases:
@@ -24,10 +29,10 @@ def declared(root: Path, stack: str, *, commit: str, releases: bool, cached: boo
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, _data: object) -> bool:
-        """Write an object that occurs twice in full each time: anchors are for programs."""
+        """Return True: an object that occurs twice is written twice, because anchors are hard to read."""
         return True
 
 
 def as_yaml(manifests: list[Manifest]) -> str:
-    """Return the objects as one YAML stream, in their order."""
+    """Return the objects as one YAML stream, in the given order."""
     return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=120)

@@ -1,4 +1,4 @@
-"""The engine's diff as text: one block for each object, colored as GitHub colors diffs, shortened to a limit."""
+"""The engine's diff as text: one block for each object, in the format that GitHub colors, shortened to a limit."""
 
 import re
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from trainstack.review.text import fit
 
 _HEADER = re.compile(r"^[ +\-~=><!]*(?P<type>[\w.:/$-]+:[\w.:/$-]+): \((?P<op>[a-z-]+)\)")
 OBJECT = "diff "
-"""Prefix of the line above each object in a diff of rendered manifests."""
+"""The prefix of the line above each object in a diff of rendered manifests."""
 _SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 (a kind)
 _NOISE = re.compile(r"^\s*\[(?:provider|urn)=")
-"""Identical for every object, except the URN's name, which `tidy` appends to the header."""
+"""Lines that are the same for all objects, except for the URN's name, which `tidy` appends to the header."""
 _URN = re.compile(r"^\s*\[urn=.*::(?P<name>[^\]]+)\]$")
 _SIGN = re.compile(r"^( *)(?!--outputs)(\+\+|--|\+-|-\+|[+\-~])(?=[\[\w\s\"])")
 _COLORS = {"~": "!", "+-": "!", "-+": "!"}
 _MIN_LINES = 3
-"""A shortened block keeps at least so many lines, or only its header."""
+"""The minimum lines of a shortened block; a block with fewer keeps only its header."""
 
 
 def tidy(diff: str) -> str:
@@ -32,12 +32,12 @@ def tidy(diff: str) -> str:
 
 
 def colored(diff: str) -> str:
-    """Move the sign of each line to its beginning, where GitHub expects it."""
+    """Move the sign of each line to its beginning, as GitHub requires for colors."""
     return "\n".join(_SIGN.sub(_moved, line, count=1) for line in diff.split("\n"))
 
 
 def shortened(diff: str, limit: int) -> str:
-    """Cut the diff to at most `limit` characters, the longest objects first, with a note of what each one lost."""
+    """Cut the diff to at most `limit` characters, with notes on omitted lines; the longest objects are cut first."""
     if len(diff) <= limit:
         return diff
     blocks = list(_blocks(diff))

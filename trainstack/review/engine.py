@@ -1,4 +1,4 @@
-"""Preview an environment with the engine."""
+"""The preview of an environment by the engine, as a report."""
 
 import json
 import os
@@ -25,10 +25,10 @@ from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load, placement
 
 KUBECONFIG_TEXT = "TRAINSTACK_KUBECONFIG"
-"""The variable with the text of a kubeconfig: CI systems keep secrets as text, not as files."""
+"""The variable with the text of a kubeconfig, since CI systems keep secrets as text, not as files."""
 
 _TIMEOUT_SECONDS = 900
-"""For one call of the engine: a preview takes seconds, but an unreachable cluster must not block the job."""
+"""The limit of one call of the engine: a preview takes seconds, but an unreachable cluster must not block the job."""
 _OPS: Mapping[str, Op] = {
     "create": "create",
     "import": "import",
@@ -37,17 +37,19 @@ _OPS: Mapping[str, Op] = {
     "replace": "replace",
     "delete": "delete",
 }
-"""The relevant steps: of the steps of a replacement, `replace` has both states, and `import-replacement` names the
-existing object that takes the old one's place. The engine does not change what it only reads."""
+"""The relevant steps of a preview, with their operations; steps that only read are left out.
+
+Of the steps of a replacement, `replace` has both states, and `import-replacement` has the existing object that replaces
+the old one."""
 _IMPORTS = ("import", "import-replacement")
 
 Completed = subprocess.CompletedProcess[str]
 
 
 def preview(root: Path, stack: str, pull: int | None) -> Report:
-    """Preview an environment of the checkout at `root`; failures are part of the report.
+    """Return the report on an environment of the checkout at `root`; failures are part of the report.
 
-    The engine runs twice: its text output becomes the diff, its JSON output the facts.
+    The engine runs twice: its text output is the source of the diff, its JSON output the source of the facts.
     """
     with _kubeconfig() as kubeconfig:
         # CI systems pass unset secrets as empty variables, which the engine would use as an empty passphrase.
@@ -65,7 +67,8 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
     try:
         judged = verdicts(load(root, stack), secrets)
     except SettingsError:
-        judged = ()  # The engine has reported the error, or it has other values than the files.
+        # The engine has reported the error, or its values differ from those in the files.
+        judged = ()
     try:
         return report(stack, pull, text, objects, secrets).model_copy(update={"verdicts": judged})
     except secret.LeakError as error:
@@ -73,7 +76,7 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
 
 
 def report(stack: str, pull: int | None, text: Completed, objects: Completed, secrets: set[str]) -> Report:
-    """Return the report for the engine's text and JSON outputs, with `secrets` masked. Raises LeakError."""
+    """Return the report from the engine's text and JSON outputs, with `secrets` masked. Raises LeakError."""
     printed = _object(objects.stdout)
     output = printed or {}
     secret.refuse_plaintext(output)
@@ -101,7 +104,7 @@ def report(stack: str, pull: int | None, text: Completed, objects: Completed, se
 
 
 def steps(output: Mapping[str, Any]) -> Iterator[Step]:
-    """Yield the Kubernetes objects that change in a preview's JSON; components and providers are left out."""
+    """Yield the changes of Kubernetes objects in a preview's JSON; components and providers are left out."""
     for step in output.get("steps", ()):
         if step["op"] not in _OPS:
             continue
@@ -118,6 +121,7 @@ def _counts(summary: Mapping[str, int]) -> Counts:
 
 
 def configured() -> bool:
+    """Return whether the environment has a kubeconfig, so that the engine can preview."""
     return bool(os.environ.get(KUBECONFIG_TEXT) or os.environ.get("KUBECONFIG"))
 
 
@@ -147,7 +151,7 @@ def _kubeconfig() -> Iterator[dict[str, str]]:
 
 
 def _environment(root: Path, stack: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return all variables of the engine, as `trainstack env` sets them in a shell that has those that are given."""
+    """Return the variables for the engine: `shell_variables` with the changes that `trainstack env` prints."""
     command = [sys.executable, "-m", "trainstack.cli", "env", "--stack", stack, "--no-init"]
     completed = _run(command, root, given)
     if completed.returncode:
@@ -165,7 +169,10 @@ def _environment(root: Path, stack: str, given: Mapping[str, str]) -> dict[str, 
 
 @contextmanager
 def _state(root: Path, stack: str, variables: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yield the variables of a temporary state if the stack is embedded and has none: a preview creates no stack."""
+    """Yield the variables of a temporary state if the stack is embedded and has no state, else no variables.
+
+    A preview must not create the stack.
+    """
     missing = MISSING in _pulumi(root, variables, "stack", "--stack", stack).stderr
     if not missing or not placement(root, stack).embedded:
         yield {}
@@ -175,7 +182,7 @@ def _state(root: Path, stack: str, variables: Mapping[str, str]) -> Iterator[dic
 
 
 def _config_secrets(root: Path, stack: str, variables: Mapping[str, str]) -> set[str]:
-    """Return the decrypted values of the stack's configuration, to be masked wherever the program prints them."""
+    """Return the decrypted values of the stack's configuration, which are masked in all output of the program."""
     file = root / f"Pulumi.{stack}.yaml"
     stored = (yaml.safe_load(file.read_bytes()) or {}).get("config") if file.is_file() else None
     if not stored or "secure:" not in file.read_text(encoding="utf-8"):

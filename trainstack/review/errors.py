@@ -4,10 +4,10 @@ from trainstack.errors import ExitCode, TrainstackError
 
 
 class ReviewError(TrainstackError):
-    """Environments are not reviewed, or a change cannot be applied to them; the message names them."""
+    """Some environments have no review, or a change cannot be applied to them; the message names them."""
 
     exit_code = ExitCode.FINDINGS
 
 
 class EngineError(TrainstackError):
-    """The engine could not be called; the message is its output."""
+    """A call of the engine failed; the message is its output or the reason."""

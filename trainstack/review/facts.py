@@ -54,12 +54,12 @@ SENTENCES: Mapping[Meaning, str] = {
     "controller-changed": "Changes controller {}, which restarts.",
     "controller-installed": "Installs controller {}.",
 }
-"""The most severe first, with a `{}` for each name of a fact."""
+"""The sentence for each meaning, the most severe first, with a `{}` for each name of the fact."""
 
 _ORDER = {meaning: place for place, meaning in enumerate(SENTENCES)}
 _LIMITS = {"nominalQuota": "", "borrowingLimit": " borrowing limit", "lendingLimit": " lending limit"}
 _COMPANIONS = ("ConfigMap", "TrainingRuntime")
-"""Kinds with a run's label that are not its launch."""
+"""The kinds of a run's objects, besides its launch, that have the run's label."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ class Fact:
 
 @dataclass(frozen=True)
 class Step:
-    """One object that changes, before and after."""
+    """The change of one object, with its manifests before and after."""
 
     op: Op
     old: Manifest | None
     new: Manifest | None
     retained: bool = False
-    """True if a deletion leaves the object in the cluster."""
+    """Whether the object remains in the cluster after its deletion."""
 
     @property
     def body(self) -> Manifest:
@@ -88,10 +88,10 @@ class Step:
 
 @dataclass(frozen=True)
 class View:
-    """What is known about active runs."""
+    """The context that decides on the meaning of a run's deletion or creation."""
 
     live: bool
-    """True for a preview, which has read the cluster and refuses to stop an active run that `stop` does not list."""
+    """Whether the source is a preview, which reads the cluster and refuses to stop an active run outside `stop`."""
     stop: Collection[str] = ()
     """The ids of runs and sweeps that this change may stop."""
 
@@ -115,7 +115,7 @@ def _run(step: Step, view: View) -> Iterator[Fact]:
     old, new = step.old, step.new
     if old is not None and new is not None:
         if _of_many(old) and _of_many(new):
-            # One Job for all trials in the files: only a cluster knows which of them are new.
+            # The files have one Job for all trials; only the cluster shows which trials are new.
             yield Fact("sweep-edited", (labels_of(new)[SWEEP],))
             return
         if labels_of(old)[RUN] == labels_of(new).get(RUN):
@@ -134,7 +134,7 @@ def _run(step: Step, view: View) -> Iterator[Fact]:
 
 
 def _of_many(body: Manifest) -> bool:
-    """Return whether a launch is the Indexed Job of a sweep's trials."""
+    """Return whether a launch is the indexed Job of all trials of a sweep."""
     return SWEEP in labels_of(body) and SET not in labels_of(body)
 
 
@@ -177,7 +177,7 @@ def _local_queue(step: Step) -> Iterator[Fact]:
 
 
 def _rights(step: Step) -> Iterator[Fact]:
-    """Only the bindings of teams: other subjects are controllers."""
+    """Yield the facts on the bindings of teams; the subjects of other bindings are controllers."""
     if not _name(step.body).rpartition("/")[2].startswith(TENANT):
         return
     old, new = (
@@ -223,9 +223,9 @@ def _object(body: Manifest) -> tuple[str, str]:
 
 def _name(body: Manifest) -> str:
     metadata = body.get("metadata", {})
-    # The API server completes a generated name; the launch's name is known before.
+    # The API server completes a generated name, but the label has the launch's name already.
     name = metadata.get("name") or labels_of(body).get(LAUNCH)
-    # The provider adds a namespace to objects of kinds whose definitions do not exist yet.
+    # The provider adds a namespace even to cluster-scoped objects while their definitions do not exist.
     namespace = None if is_cluster_scoped(str(body.get("kind"))) else metadata.get("namespace")
     return "/".join(part for part in (namespace, name) if part)
 

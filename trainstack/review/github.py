@@ -1,4 +1,4 @@
-"""GitHub's REST API: one comment on each pull request, updated in place, and commit statuses.
+"""A client of GitHub's REST API for one comment on each pull request, updated in place, and commit statuses.
 
 Source: https://docs.github.com/en/rest/issues/comments
 """
@@ -16,10 +16,10 @@ from trainstack.review.selection import Job, Pull, Selection, selected
 T = TypeVar("T")
 
 AUTHOR = "github-actions[bot]"
-"""The author of comments made with a workflow's token. Comments of other authors are never edited."""
+"""The author of comments that a workflow's token creates. Comments of other authors are never edited."""
 
 _PAUSES_SECONDS = (1.0, 3.0, 9.0)
-"""Between attempts. Each attempt reads the comments first: a lost response may mean that the comment exists."""
+"""The pauses between attempts. Each one reads the comments first: an attempt without response may have succeeded."""
 _PAGE = 100
 _MAX_PAGES = 100
 _MAX_DESCRIPTION = 140
@@ -38,7 +38,7 @@ class _RetryableError(GitHubError):
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a workflow run, from GitHub's event and not from the run's own data."""
+    """The head of a workflow run, from GitHub's event and not from the data of the run."""
 
     repository: str
     """`owner/name` of the branch's repository, which may be a fork."""
@@ -47,6 +47,8 @@ class Head:
 
 
 class GitHub:
+    """A client for the pull requests of one repository, which repeats requests that may succeed later."""
+
     def __init__(self, api: str, repository: str, token: str, *, pause: Callable[[float], None] = time.sleep) -> None:
         """Open a client; `api` is GITHUB_API_URL, and `token` may write comments and commit statuses."""
         self._pause, self._repository = pause, repository
@@ -64,7 +66,7 @@ class GitHub:
         self._client.close()
 
     def pulls(self, head: Head) -> list[Pull]:
-        """Return the open pull requests whose last commit is still this one."""
+        """Return the open pull requests whose last commit is that of `head`."""
         owner = head.repository.partition("/")[0]
         query = {"state": "open", "head": f"{owner}:{head.branch}"}
         return [
@@ -84,6 +86,7 @@ class GitHub:
         )
 
     def jobs(self, run: int) -> list[Job]:
+        """Return the jobs of a workflow run by its id."""
         found = self._retried(lambda: list(self._pages(f"/actions/runs/{run}/jobs", {}, "jobs")))
         return [Job(job["name"], job["conclusion"] or "no conclusion", bool(job["steps"])) for job in found]
 
@@ -112,7 +115,7 @@ class GitHub:
         return str(found["html_url"])
 
     def _pages(self, path: str, query: Mapping[str, str], key: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the elements of all pages; `key` names the list if a page is an object."""
+        """Yield the elements of all pages; `key` is the field with the list if a page is an object."""
         for page in range(1, _MAX_PAGES + 1):
             part = self._request("GET", path, None, {**query, "per_page": str(_PAGE), "page": str(page)})
             part = part[key] if key else part

@@ -1,4 +1,4 @@
-"""Post the reviews of a workflow run: a comment on each pull request, and a commit status for each environment."""
+"""The posting of a workflow run's reviews: a comment on each pull request, a commit status for each environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,16 +17,19 @@ _REFUSED = "this change cannot be applied: see the comment"
 
 @dataclass(frozen=True)
 class Posted:
-    """The comments that were created or updated."""
+    """The created or updated comments, with their reviews."""
 
     addresses: Sequence[str]
     reviews: Sequence[Report | Unreviewed]
     complete: bool
-    """False if GitHub did not list every changed file, so that added environments may be missing."""
+    """Whether GitHub returned all changed files; otherwise added environments may be missing."""
 
 
 def post(reports: Path, run: Mapping[str, Any], github: GitHub) -> Posted:
-    """Comment on the open pull requests of a run's commit; `run` is the event's `workflow_run`. Raises GitHubError."""
+    """Comment on the open pull requests of a workflow run's commit. Raises GitHubError.
+
+    `event_run`: the `workflow_run` of GitHub's event, which the run itself cannot change.
+    """
     head = Head(run["head_repository"]["full_name"], run["head_branch"], run["head_sha"])
     address = run["html_url"]
     selections = {pull: github.selection(pull) for pull in github.pulls(head)}
@@ -46,12 +49,12 @@ def post(reports: Path, run: Mapping[str, Any], github: GitHub) -> Posted:
 
 
 def _put_statuses(github: GitHub, commit: str, address: str, found: Sequence[Report | Unreviewed]) -> None:
-    """Set a status for each environment, success only if no review of it failed; a later run replaces a failure."""
+    """Set the status of each environment: success only if no review of it failed. A later run replaces a failure."""
     failures = {review.stack: _REFUSED for review in found if isinstance(review, Report) and review.error}
     failures |= {review.stack: f"not reviewed: {review.why}" for review in found if isinstance(review, Unreviewed)}
     for stack in dict.fromkeys(review.stack for review in found[:MAX_REPORTS]):
         if fault(stack):
-            # The comment lists it. No rule can require the status of an environment that cannot exist.
+            # The comment lists it, and no branch protection requires the status of an environment that cannot exist.
             continue
         description = clean(failures.get(stack, "see the comment"))
         github.put_status(commit, f"trainstack/{stack}", description, address, success=stack not in failures)

@@ -1,7 +1,7 @@
 """The report of one environment's review: plain data, because its reader cannot trust its writer.
 
 The writer may have read a fork's files or executed the pull request's code; the reader holds a token that writes
-comments. So a report has no Markdown, its facts are of known kinds, and every part has a size limit.
+comments. Therefore a report has no Markdown, its facts have known kinds, and every part has a size limit.
 """
 
 import stat
@@ -20,17 +20,17 @@ from trainstack.review.facts import SENTENCES, Fact, Meaning
 from trainstack.review.secret import mask
 
 MAX_BYTES = 32 << 20
-"""Size of a report."""
+"""The limit of a report file's size."""
 MAX_REPORTS = 100
-"""Environments in one comment."""
+"""The limit of environments in one comment."""
 MAX_DIFF = 16 << 20
-"""Characters of a diff: the first preview of an environment with its operators has 3 million."""
+"""The limit of a diff in characters: the first preview of an environment with its operators has 3 million."""
 MAX_ERROR = 100_000
 MAX_NOTE = 5000
 MAX_TEXT = 2000
-"""Characters of a name or sentence."""
+"""The limit of a name or sentence in characters."""
 STACK = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
-"""A stack's name as the engine accepts it, except hidden files."""
+"""The pattern of stack names that the engine accepts, except names of hidden files."""
 
 
 class ReportError(TrainstackError):
@@ -39,7 +39,7 @@ class ReportError(TrainstackError):
 
 @dataclass(frozen=True)
 class Unreviewed:
-    """An environment that a change selects and that has no report."""
+    """An environment that a change selects and that has no valid report, with the reason."""
 
     stack: str
     why: str
@@ -48,7 +48,7 @@ class Unreviewed:
 Element = TypeVar("Element")
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT)]
 Tuple = Annotated[tuple[Element, ...], Field(strict=False)]
-"""JSON has arrays only."""
+"""A tuple that is read from a JSON array."""
 
 
 class _Data(BaseModel):
@@ -56,6 +56,8 @@ class _Data(BaseModel):
 
 
 class Counts(_Data):
+    """The number of objects by operation."""
+
     create: int = Field(0, ge=0)
     update: int = Field(0, ge=0)
     replace: int = Field(0, ge=0)
@@ -65,11 +67,13 @@ class Counts(_Data):
 
     @property
     def changes(self) -> int:
-        """All objects that do not stay the same."""
+        """The number of objects that change."""
         return self.create + self.update + self.replace + self.delete + self.imported
 
 
 class ReportedFact(_Data):
+    """A fact with its names cut to the limit and secrets masked."""
+
     meaning: Meaning
     names: Tuple[Text]
 
@@ -88,7 +92,7 @@ class ReportedFact(_Data):
 
 
 class ReportedVerdict(_Data):
-    """Whether runs would be admitted on an idle cluster; one for all runs with the same verdict."""
+    """The verdict on the admission of runs on an idle cluster; runs with equal verdicts share one."""
 
     runs: Annotated[Tuple[Text], Field(max_length=100_000)] = ()
     outcome: Outcome
@@ -100,27 +104,27 @@ class ReportedVerdict(_Data):
 
 
 class Report(_Data):
-    """What the pull request means for one environment."""
+    """The effects of a pull request on one environment."""
 
     version: Literal[1] = 1
     kind: Literal["preview", "static"]
-    """By the engine against the cluster, or by files alone."""
+    """`preview`: by the engine, against the cluster; `static`: from files alone."""
     stack: Annotated[str, StringConstraints(pattern=STACK)]
     pull: int | None = None
-    """The pull request's number, if known. It only selects among the pull requests that GitHub lists."""
+    """The pull request's number, if known. It only selects among the pull requests that GitHub returns."""
     counts: Counts = Counts()
     facts: Annotated[Tuple[ReportedFact], Field(max_length=10_000)] = ()
     verdicts: Annotated[Tuple[ReportedVerdict], Field(max_length=10_000)] = ()
-    """The worst first."""
+    """Sorted, the worst first."""
     notes: Tuple[Annotated[str, StringConstraints(max_length=MAX_NOTE)]] = ()
-    """Warnings."""
+    """The engine's warnings."""
     error: Annotated[str, StringConstraints(max_length=MAX_ERROR)] = ""
-    """Why there is no preview, or why the change is refused; empty for a valid change."""
+    """The reason why there is no preview or the change is refused; empty for a valid change."""
     diff: Annotated[str, StringConstraints(max_length=MAX_DIFF)] = ""
 
 
 def write(report: Report, folder: Path) -> Path:
-    """Write the report, and its complete diff as text; return the report's file."""
+    """Write the report as JSON and its complete diff as text; return the path of the JSON file."""
     texts = {".json": report.model_dump_json(indent=1), ".diff": report.error + report.diff + "\n"}
     for suffix, text in texts.items():
         place = output_file(folder / f"{report.stack}{suffix}")
@@ -130,9 +134,13 @@ def write(report: Report, folder: Path) -> Path:
 
 
 def read(folder: Path, stack: str) -> Report | None:
-    """Return an environment's report, or None. Raises ReportError if it is too large, invalid or of another one."""
+    """Return an environment's report, or None if it has no file.
+
+    Raises InvalidReportError for a report that is too large, invalid or of another environment.
+    """
     file = folder / f"{stack}.json"
     try:
+        # Not `stat`: a link in an artifact of untrusted code could refer to any file of this machine.
         status = file.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
             raise ReportError(f"{file.name}: not a regular file of at most {MAX_BYTES >> 20} MiB")

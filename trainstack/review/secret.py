@@ -1,4 +1,4 @@
-"""Mask secrets in everything that is shown. The engine masks those that it knows; this covers the others."""
+"""The masking of secrets in all output. The engine masks its own secrets; this module masks the others."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from trainstack.errors import TrainstackError
 
 HIDDEN = "[secret]"
-"""Replaces a secret, as in the engine's own output."""
+"""The replacement of a secret, the same as in the engine's own output."""
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 """The key that marks a special value in the engine's JSON.
 
@@ -16,9 +16,9 @@ Source: https://github.com/pulumi/pulumi/blob/master/sdk/go/common/resource/sig/
 
 _NAMES = re.compile(r"PASSPHRASE|PASSWORD|TOKEN|SECRET|CREDENTIAL|KUBECONFIG|(^|_)KEY($|_)", re.IGNORECASE)
 _FILES = re.compile(r"_FILE$|^KUBECONFIG$")
-"""Variables with the name of a file, which is not secret."""
+"""Variables whose value is a file name, which is not secret."""
 _MIN_LENGTH = 6
-"""Shorter values of variables are words such as `true`; masking them would black out other text."""
+"""The minimum length of a secret; shorter values are words such as `true`, whose masking would hide other text."""
 _KEPT = ("apiVersion", "kind", "metadata", "type", "immutable")
 _CREDENTIALS = ("token", "password", "client-key-data", "client-certificate-data", "id-token", "refresh-token")
 _PROPERTY = re.compile(r"^(?P<lead>[\s+\-~]*)(?P<key>[^\s:]+)\s*: ?(?P<value>.*)$")
@@ -43,7 +43,7 @@ def refuse_plaintext(value: object) -> None:
 
 
 def of_environment(variables: Mapping[str, str]) -> set[str]:
-    """Return the values of variables whose names mark them as secret, and their lines."""
+    """Return the values of the variables with secret names, and the credentials in their lines."""
     values = {value for name, value in variables.items() if _NAMES.search(name) and not _FILES.search(name)}
     lines = {line.strip() for value in values for line in value.splitlines()}
     # In a line `token: abc` of a kubeconfig, only the value is secret.
@@ -53,7 +53,11 @@ def of_environment(variables: Mapping[str, str]) -> set[str]:
 
 
 def of_config(stored: object, decrypted: object) -> Iterator[str]:
-    """Yield the decrypted values of a stack's configuration; a `stored` secret is a map with the one key `secure`."""
+    """Yield the decrypted secrets of a stack's configuration.
+
+    `stored`: the configuration in the stack's file, in which a secret is a map with `secure` as its only key.
+    `decrypted`: the same configuration with plain values.
+    """
     if isinstance(stored, Mapping) and set(stored) == {"secure"}:
         yield from _scalars(decrypted)
     elif isinstance(stored, Mapping) and isinstance(decrypted, Mapping):
@@ -65,19 +69,20 @@ def of_config(stored: object, decrypted: object) -> Iterator[str]:
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """Replace every secret in the text, the longest first."""
+    """Replace each secret in the text; the longest first, since a secret may contain another one."""
     for secret in sorted({value for value in secrets if value.strip()}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text
 
 
 def without_secret_data(lines: list[str]) -> list[str]:
-    """Return the lines of a Kubernetes Secret in a diff without the values of properties that may be secret."""
+    """Return the lines of a Kubernetes Secret in a diff, with masked values of all properties that may be secret."""
     result: list[str] = []
     depth: int | None = None
     top = next((_column(line) for line in lines[1:] if _property(line)), None)
     for line in lines:
         column = _column(line)
+        # Skip the nested lines of a masked property, up to the next line at its column.
         if depth is not None:
             if not line.strip() or column > depth or line.strip(" +-~") in ("}", "]"):
                 continue

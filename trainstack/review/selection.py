@@ -1,7 +1,7 @@
 """The environments that a change selects, and the report of each one, or the reason for its absence.
 
-The writer of the reports must not choose what is reviewed. So the selection and the reasons are read from GitHub or a
-checkout, and the reports are only looked up.
+The writer of the reports must not choose the reviewed environments. Therefore the selection and the reasons are read
+from GitHub or a checkout, and the reports are only looked up.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,15 +15,15 @@ from trainstack.review.report import MAX_REPORTS, Report, ReportError, Unreviewe
 from trainstack.settings.values.stack_name import fault, stack_of
 
 _MAX_NAMED = 20
-"""Environments in an error; the comment lists all that are not reviewed."""
+"""The maximum number of environments in an error; the comment lists all that are not reviewed."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Every environment of the base and of the change: any file may change any environment."""
+    """All environments of the base and of the change, since any file may change any environment."""
 
     names: tuple[str, ...]
-    """The base's first. Invalid names are included and never reviewed."""
+    """Those of the base first. Invalid names are included, but never reviewed."""
     complete: bool = True
     """False if the change has more files than GitHub lists."""
 
@@ -41,18 +41,18 @@ class Job(NamedTuple):
     name: str
     conclusion: str
     started: bool
-    """True if one of its steps ran."""
+    """Whether one of its steps ran."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """How the run that writes the reports ended."""
+    """The result of the workflow run that writes the reports."""
 
     conclusion: str
     jobs: Sequence[Job] = ()
 
     def reason(self, stack: str) -> str:
-        """Return why an environment has no report, as far as the run shows."""
+        """Return the reason why an environment has no report, as far as the run shows it."""
         # A matrix appends its value to the job's name (.github/workflows/preview.yml).
         own = next((job for job in self.jobs if job.name == f"preview ({stack})"), None)
         if own is not None:
@@ -62,13 +62,13 @@ class Run:
 
 
 def selected(base: Iterable[str], changed: Iterable[str], *, complete: bool = True) -> Selection:
-    """Return the selection for the files of the base's root folder and the files that the change adds or edits."""
+    """Return the selection from the files in the base's root folder and the files that the change adds or edits."""
     names = [name for file in (*sorted(base), *sorted(changed)) if (name := stack_of(file)) is not None]
     return Selection(tuple(dict.fromkeys(names)), complete)
 
 
 def reviews(folder: Path, selection: Selection, reason: Callable[[str], str]) -> list[Report | Unreviewed]:
-    """Return the report of each selected environment; `reason` explains a missing one."""
+    """Return the report of each selected environment; `reason` returns the reason for a missing one."""
     return [
         _review(folder, stack, reason)
         if index < MAX_REPORTS
@@ -92,10 +92,10 @@ def require_success(reviews: Iterable[Report | Unreviewed]) -> None:
 
 
 def by_pull(found: Mapping[Pull, Sequence[Report | Unreviewed]]) -> Mapping[Pull, Sequence[Report | Unreviewed]]:
-    """Return the reviews for the open pull requests of one commit.
+    """Return the reviews of each open pull request of one commit, without reports of other pull requests.
 
-    If there are several, a report counts only for the pull request that it names, and a pull request without such a
-    report is left for its own run. If no report names any of them, all of them are included.
+    With several pull requests, a report counts only for the one that it names, and a pull request without such a report
+    is left to its own workflow run. If no report names any of them, all of them are included.
     """
     if len(found) < 2:
         return found
@@ -110,7 +110,7 @@ def _of(pull: Pull, review: Report | Unreviewed) -> Report | Unreviewed:
 
 
 def ignored(folder: Path, selection: Selection) -> list[str]:
-    """Return the names of the folder's reports for environments that are not selected."""
+    """Return the file names of reports for environments that are not selected, sorted."""
     known = {f"{stack}.json" for stack in selection.names}
     return sorted({file.name for file in folder.glob("*.json")} - known)
 

@@ -1,6 +1,6 @@
 """The difference between two checkouts by their files alone, for pull requests whose code must not be executed.
 
-Only this checkout's code reads and renders. The other checkout is data; links and paths to the outside are refused.
+Only the code of this checkout is executed. The other checkout is data; links and paths to files outside it are refused.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from trainstack.settings.model import Settings
 from trainstack.settings.values.stack_name import misnamed, stacks
 
 Objects = Mapping[str, Manifest]
-"""By kind and name; for a launch, whose name has a hash, by the workload's name."""
+"""Manifests by kind and name, or by the workload's name for a launch, whose own name has a hash."""
 
 _SKIPPED = (".git", ".trainstack", ".venv")
-"""Folders in the root of a checkout that have no settings."""
+"""Folders in the root of a checkout that contain no settings."""
 
 
 class UnsafeError(TrainstackError):
@@ -35,7 +35,7 @@ class UnsafeError(TrainstackError):
 
 
 def reviewed(base: Path, head: Path, stack: str, pull: int | None) -> Report:
-    """Call `static` within the limits of `bounded`; exceeding them is the report's error."""
+    """Call `compare_checkouts` with the limits of `run_bounded`; if it exceeds them, the report has an error."""
     try:
         return bounded(static, base, head, stack, pull)
     except BoundError as error:
@@ -44,7 +44,10 @@ def reviewed(base: Path, head: Path, stack: str, pull: int | None) -> Report:
 
 
 def static(base: Path, head: Path, stack: str, pull: int | None) -> Report:
-    """Return the changes of an environment between two checkouts; the errors of `head` are part of the report."""
+    """Return the report on an environment's changes between two checkouts.
+
+    An error in either checkout becomes the error of the report.
+    """
     try:
         contain(head)
         before, earlier = _objects(base, stack)
@@ -53,6 +56,7 @@ def static(base: Path, head: Path, stack: str, pull: int | None) -> Report:
         return Report(kind="static", stack=stack, pull=pull, error=clean(str(error))[:MAX_ERROR])
     changed = list(_steps(before, after, earlier))
     ops = Counter(str(step.op) for step in changed)
+    # A replacement of a launch has a key in both checkouts, as an update has.
     same = len(before.keys() & after.keys()) - ops["update"] - ops["replace"]
     stop = settings.workloads.stop if settings else ()
     found = facts(changed, View(live=False, stop=stop))
@@ -68,16 +72,17 @@ def static(base: Path, head: Path, stack: str, pull: int | None) -> Report:
 
 
 def environments(base: Path, head: Path) -> tuple[str, ...]:
+    """Return the names of the environments in either checkout, sorted."""
     return tuple(sorted({*stacks(base), *stacks(head)}))
 
 
 def misnamed_files(base: Path, head: Path) -> tuple[str, ...]:
-    """Return the errors of environment files in either checkout whose names are invalid."""
+    """Return the errors of the environment files with invalid names in either checkout, sorted."""
     return tuple(sorted({clean(str(finding)) for finding in (*misnamed(base), *misnamed(head))}))
 
 
 def difference(before: Objects, after: Objects) -> str:
-    """Return a unified diff of the objects' YAML, object by object, in the order of their creation."""
+    """Return the unified diffs of the objects' YAML, in the order of their creation."""
     lines: list[str] = []
     for key in dict.fromkeys((*after, *before)):
         old, new = before.get(key), after.get(key)
@@ -89,7 +94,7 @@ def difference(before: Objects, after: Objects) -> str:
 
 
 def contain(root: Path) -> None:
-    """Raise UnsafeError if a symbolic link in a checkout has its target outside it."""
+    """Raise UnsafeError if a symbolic link in a checkout has a target outside it."""
     inside = root.resolve()
     for path in root.rglob("*"):
         if path.relative_to(root).parts[0] in _SKIPPED:
@@ -100,9 +105,9 @@ def contain(root: Path) -> None:
 
 
 def _resolved(path: Path) -> Path:
-    """Resolve a path. Raises UnsafeError for a cycle of links."""
+    """Resolve the symbolic links of a path. Raises UnsafeError for a cycle."""
     try:
-        # From Python 3.13 on, `resolve` accepts a cycle; `stat` never does. A missing target is no fault.
+        # From Python 3.13 on, `resolve` accepts a cycle; `stat` does not. A missing target is no error.
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.stat()
         return path.resolve()
@@ -111,12 +116,12 @@ def _resolved(path: Path) -> Path:
 
 
 def _objects(root: Path, stack: str) -> tuple[Objects, Settings | None]:
-    """Return the declared objects; none if the checkout lacks the environment."""
+    """Return the declared objects and the settings; empty and None if the checkout lacks the environment."""
     if stack not in stacks(root):
         return {}, None
     settings = load(root, stack)
     _contain_paths(root, settings)
-    # Without the commit, which always differs, and without releases, which no checkout contains.
+    # The commit always differs, and no checkout contains the releases.
     objects = declared(root, stack, commit="", releases=False)
     return {_key(body): body for body in objects if LEDGER not in labels_of(body)}, settings
 
@@ -130,7 +135,7 @@ def _contain_paths(root: Path, settings: Settings) -> None:
 
 
 def _steps(before: Objects, after: Objects, settings: Settings | None) -> Iterator[Step]:
-    """Yield the changes; `settings` of the base determine what a deletion retains."""
+    """Yield the changes; the settings of the base determine which deleted objects remain in the cluster."""
     kept = {item.identity for item in retained(settings)} if settings is not None else set()
     for key in dict.fromkeys((*after, *before)):
         old, new = before.get(key), after.get(key)

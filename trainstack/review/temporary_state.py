@@ -1,4 +1,4 @@
-"""An empty state of the engine, for a preview of a stack that has none: a preview creates no stack."""
+"""A temporary state of the engine for the preview of a stack without a state, which a preview must not create."""
 
 import shutil
 import subprocess
@@ -10,21 +10,21 @@ from trainstack.files.temporary import temporary_folder
 from trainstack.review.errors import EngineError
 
 MISSING = "no stack named"
-"""The engine's message about a stack without state."""
+"""A part of the engine's message about a stack without a state."""
 
 
 @contextmanager
 def temporary_state(
     root: Path, stack: str, pulumi: str | Path, variables: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Yield the variables that replace the stack's state by a temporary one.
+    """Yield the variables that replace the stack's state with a temporary one.
 
-    The engine writes the salt of a new state's passphrase into the stack's file, so it uses a copy of that file.
+    The engine writes the salt of the new passphrase into the stack's file, so the file is copied.
 
     Args:
         root: the project's folder.
-        stack: a stack with a file in it.
-        pulumi: the engine's program, or its name on PATH.
+        stack: a stack with a file in `root`.
+        pulumi: the path of the engine's program, or its name on PATH.
         variables: all variables of the engine's process.
 
     Raises:

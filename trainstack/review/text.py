@@ -1,7 +1,7 @@
-"""Embed text of untrusted authors in our Markdown, without effect on it.
+"""Markdown for text of untrusted authors, which cannot affect the Markdown around it.
 
-GitHub renders no mention, link, reference or HTML inside a code span or a fence. So all text that is not part of our
-source is in one of the two, and cannot end it.
+GitHub renders no mention, link, reference or HTML inside a code span or a fence. Therefore all text that is not part of
+our source is in one of the two, and cannot end it.
 """
 
 import re
@@ -12,7 +12,7 @@ _TICKS = re.compile("`+")
 
 
 def code(text: str, limit: int = 200) -> str:
-    """Return the text as a code span of one line, cut to `limit` characters."""
+    """Return the text as a code span of one line, cut to `limit` characters, with backticks replaced."""
     line = " ".join(clean(text).split()).replace("`", "'")
     return f"`{line[: limit - 1] + '…' if len(line) > limit else line or ' '}`"
 
@@ -25,14 +25,14 @@ def fence(text: str, language: str = "") -> str:
 
 
 def width(text: str) -> int:
-    """Return the length of a text in UTF-16 units, the largest count that GitHub may use."""
+    """Return the length of a text in UTF-16 units, the largest of the counts that GitHub may use."""
     return len(text.encode("utf-16-le")) // 2
 
 
 def fit(lengths: list[int], budget: int) -> int:
     """Return the largest cap for which the sum of `min(length, cap)` is at most `budget`.
 
-    The longest length if everything fits, 0 if nothing does.
+    The cap is the longest length if everything fits, and 0 if nothing fits.
     """
     left, rest = max(budget, 0), sorted(lengths)
     for index, length in enumerate(rest):

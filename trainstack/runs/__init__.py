@@ -1,1 +1,1 @@
-"""Training runs: names, identity, records and the launch decision."""
+"""Training runs: names, identity, records and the launch decision. Read launches.py before you edit."""

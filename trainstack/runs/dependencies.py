@@ -1,7 +1,7 @@
-"""Find the runs that wait for the runs that they depend on.
+"""The dependencies that keep declared runs from being launched.
 
-A dependency is met once it has succeeded. A data loader never completes on its own; it is met once its launch was
-deleted. A launched run no longer waits for anything.
+A dependency is met when it has succeeded. A data loader never completes on its own, so it is met when its launch has
+been deleted. A run that has been launched does not wait for its dependencies any more.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,9 +16,10 @@ def waiting(
     live: Sequence[LiveLaunch],
     ledgers: Sequence[Ledger],
 ) -> dict[str, tuple[str, ...]]:
-    """By run id, the dependencies that a declared run still waits for; runs that may be launched are left out.
+    """Return the unmet dependencies of runs by run id, without the runs that may be launched.
 
-    `depends_on` and `loaders` are by run id; `live` and `ledgers` are this stack's.
+    `depends_on`: the dependencies of declared runs by run id. `loaders`: the run ids of data loaders. `live_launches`
+    and `ledgers` are those of this stack.
     """
     phases: dict[str, set[str]] = {}
     for launch in live:

@@ -4,8 +4,8 @@ from trainstack.errors import TrainstackError
 
 
 class WorkloadError(TrainstackError):
-    """A declared workload cannot be built. The message gives the workload, the problem and the remedy."""
+    """An error in a workload that cannot be built. The message gives the workload, the problem and the remedy."""
 
 
 class ReservedVariableError(WorkloadError):
-    """A workload sets an environment variable that is reserved."""
+    """An error in a workload that sets a reserved environment variable."""

@@ -13,18 +13,18 @@ from trainstack.settings.sections.workloads import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Inputs of a launch other than the settings, read from files and from git."""
+    """The inputs of a launch that are not settings but read from files and from git."""
 
     image: str
-    """The image reference, with its digest if one is pinned. The tag of an image of this repository is a digest of its
-    folder, code included."""
+    """The image reference, with a digest if one is pinned. The tag of an image of this repository is a digest of its
+    folder, including the code."""
     data_digest: str | None
     """The sha256 of the data's committed manifest; None for a workload without `data`."""
     wrapper: str
-    """The name of the ConfigMap with the wrapper."""
+    """The name of the wrapper's ConfigMap."""
     parameter_set: ParameterSet | None = None
-    """The parameter set of a trial; None for a run. The program may read it from a file, in which case its arguments do
-    not contain it."""
+    """The parameter set of a trial; None for a run. It is part of the identity because the program may read it from a
+    file instead of its arguments."""
     git_image: str | None = None
     """The image that checks out `code`; None if it is not known."""
     commit: str
@@ -32,17 +32,17 @@ class Facts:
 
 
 class Unknown(str):
-    """A placeholder for a value that an image build or a file provides. Objects sent to a cluster never contain one."""
+    """A placeholder for a value from an image build or a file. Objects that are sent to a cluster never contain one."""
 
     __slots__ = ()
 
 
 UNKNOWN_FACTS = Facts(image=Unknown("-"), data_digest=None, wrapper=Unknown("-"), git_image=Unknown("-"), commit="")
-"""For code that does not depend on the facts: the shape of a launch, and whether Kueue admits it."""
+"""Placeholder facts for code that does not depend on them, such as the simulation of admission by Kueue."""
 
 
 _PROGRAM = ("image", "command", "args", "workingDir", "env", "envFrom")
-"""Fields of a container that may change a result."""
+"""The fields of a container that may change a result."""
 
 
 def run_id(workload: Workload, facts: Facts) -> str:
@@ -50,7 +50,7 @@ def run_id(workload: Workload, facts: Facts) -> str:
 
 
 def identity(workload: Workload, facts: Facts) -> Manifest:
-    """Everything that would change a run's result.
+    """Return the inputs that affect a run's result.
 
     kind          whether, and by which protocol, its processes work together
     image         libraries; for an image of this repository also the code, by its tag; for a pinned image the
@@ -85,7 +85,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         "seed": workload.seed,
         "attempt": workload.attempt,
     }
-    # Absent, not None: runs that predate these fields keep their ids.
+    # These fields are absent if unset, so that runs that were launched before the fields existed keep their ids.
     if workload.secret_env:
         result["secretEnv"] = {name: [value.secret, value.key] for name, value in workload.secret_env.items()}
     if workload.code is not None:
@@ -133,15 +133,15 @@ def _programs_of_patch(workload: Workload) -> Manifest:
 
 
 def _content(reference: str) -> str:
-    """Name and tag of an image of this repository, without its registry and digest."""
+    """Return the name and tag of an image of this repository, without its registry and digest."""
     return reference.partition("@")[0].rpartition("/")[2]
 
 
 def canonical(value: object) -> str:
-    """Canonical JSON: sorted keys, no spaces, ASCII only."""
+    """Return canonical JSON: sorted keys, no spaces, ASCII only."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def digest(value: object) -> str:
-    """The hexadecimal SHA-256 of a value's canonical JSON."""
+    """Return the hexadecimal SHA-256 of a value's canonical JSON."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()

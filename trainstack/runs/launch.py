@@ -12,15 +12,15 @@ class InSweep:
 
     sweep: str
     file: str
-    """The ConfigMap with the sweep's parameter file."""
+    """The name of the ConfigMap with the sweep's parameter file."""
     path: str | None
-    """Where hyperparams.yml is mounted for the program; None if it is not."""
+    """The path at which the program finds hyperparams.yml; None if it is not mounted."""
     trial: Trial | None
-    """None for an Indexed Job, whose file assigns a trial to each completion index."""
+    """The only trial; None for an Indexed Job, whose parameter file assigns a trial to each completion index."""
 
     @property
     def unnumbered(self) -> "InSweep":
-        """A copy without what changes when other sets are added or removed: the file and the trial's number."""
+        """A copy without the file and the trial's number, which change if other sets are added or removed."""
         return replace(self, file="", trial=self.trial and self.trial.with_number(0))
 
 
@@ -32,9 +32,9 @@ class Launch:
     name: str
     facts: Facts
     sweep: InSweep | None = None
-    """None for a run outside sweeps."""
+    """The sweep of a trial or batch; None for a run outside sweeps."""
 
     @property
     def number(self) -> int | None:
-        """The trial number; None for a run and for an Indexed Job of trials."""
+        """The trial's number in its sweep; None for a run and for an Indexed Job of trials."""
         return self.sweep.trial.number if self.sweep and self.sweep.trial else None

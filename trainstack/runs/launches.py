@@ -1,9 +1,9 @@
-"""Decide which runs a change may launch, must leave unchanged, or must refuse to change.
+"""The decision which runs a change launches, leaves unchanged, or must not change.
 
-A pure function of the declared runs and the objects in the cluster. The rules (docs/decisions/0003-runs.md):
+It is a pure function of the declared runs and the objects in the cluster. The rules (docs/decisions/0003-runs.md):
 
 - a run is launched once: its ledger records the launch, even after the object was deleted;
-- a ledger whose launch was claimed and never made, because an `up` was interrupted, is a claim: the run is launched,
+- a ledger whose launch was claimed but not confirmed, because an `up` was interrupted, is a claim: the run is launched,
   unless its object may have been created and removed in the meantime;
 - a queued or running launch is frozen: its original manifest is declared again, so nothing changes;
 - a failed launch is replaced if its launch part (memory, queue, …) was edited since; otherwise it stays;
@@ -26,8 +26,8 @@ from trainstack.runs.status.attempts import endless, last_attempt
 from trainstack.runs.status.kinds import launch_conditions
 
 LATE_SECONDS = 90
-"""The longest time after the claim of a launch after which the request that creates it may still take effect, although
-its `up` was interrupted or got no answer. An API server gives a request up after `--request-timeout`, by default 60 s.
+"""The longest time between the claim of a launch and the effect of its create request, if `up` was interrupted or got
+no answer. The API server abandons a request after `--request-timeout`, by default 60 s.
 """
 EDIT_IS_LATER = "the edit (memory, queue, labels, …) takes effect at the next launch"
 """The note on an edit of an active launch."""
@@ -41,17 +41,19 @@ class OfSweep:
 
     name: str
     set_id: str
-    """Empty for an Indexed Job of many trials."""
+    """The id of the trial's set; empty for an Indexed Job of many trials."""
     number: int | None
     """The trial number in the environment of its pods."""
     file: str | None
-    """The ConfigMap that its pods mount; None for a TrainJob, whose volumes are in its runtime."""
+    """The name of the ConfigMap that its pods mount; None for a TrainJob, whose volumes are in its runtime."""
     succeeded: tuple[int, ...] = ()
-    """Completion indexes of an Indexed Job."""
+    """The completion indexes of an Indexed Job that have succeeded."""
 
 
 @dataclass(frozen=True)
 class LiveLaunch:
+    """The state of a launch, read from its live object."""
+
     run_id: str
     name: str
     kind: str
@@ -61,15 +63,15 @@ class LiveLaunch:
     launch: str
     """The launch's name; also the object's name if `naming` is `derived`."""
     sweep: OfSweep | None = None
-    """None for a run outside sweeps."""
+    """The sweep of a trial or batch; None for a run outside sweeps."""
     lost_labels: Mapping[str, str] = field(default_factory=dict)
-    """Recorded labels that launches are listed by and that the live object lacks."""
+    """Recorded labels that the live object lacks and that the stack needs to list the launch."""
     endless: bool = False
     """A Pod with `restartPolicy: Always` and no deadline: it stays active until it is deleted."""
     completed: bool = False
-    """Of an endless Pod: the last finished attempt succeeded."""
+    """Whether the last finished attempt of an endless Pod succeeded; False for other launches."""
     stack: str = ""
-    """The environment, for the commands in messages."""
+    """The name of the environment, for the commands in messages."""
 
     @property
     def active(self) -> bool:
@@ -77,34 +79,34 @@ class LiveLaunch:
 
     @property
     def awaited(self) -> bool:
-        """Whether the launch has yet to end; an endless Pod is awaited until an attempt succeeds."""
+        """Whether the launch has not ended. An endless Pod counts as ended once an attempt has succeeded."""
         return self.active and not self.completed
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to declare, and the reasons to refuse the change."""
+    """The launches and ledgers to declare for a change, and the reasons to refuse the change."""
 
     launches: tuple[Ledger, ...] = ()
-    """Objects to declare: new ones, and live ones exactly as they were launched."""
+    """The launches to declare: new ones, and live ones exactly as they were launched."""
     ledgers: tuple[Ledger, ...] = ()
     """The ledgers to keep: those of `launches`, and those of settled runs whose object was deleted."""
     refusals: tuple[str, ...] = ()
     """Reasons to refuse the change; empty if it is allowed."""
     notes: tuple[str, ...] = ()
-    """Notes for the user: settled runs, frozen edits, unknown entries of `stop`."""
+    """Notes for the user on settled runs, edits that take effect later, and unknown entries of `stop`."""
 
 
 def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = MappingProxyType({})) -> LiveLaunch:
-    """Read a launch's state from its live object, with the labels that it has lost restored."""
+    """Read the state of a launch from its live object, in which `lost_labels` have been restored."""
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
-    # A Pod has a phase where the other kinds have conditions.
+    # A Pod has no conditions for its end, but a phase.
     true = ({status.get("phase")} if body["kind"] == "Pod" else set()) | {
         c["type"] for c in launch_conditions(body) if c.get("status") == "True"
     }
     suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend") or spec.get("schedulingGates")
     phase: Phase
-    # As in `WorkloadKind.conditions`, and the phase of a Pod.
+    # The types are described at `WorkloadKind.conditions`; the phases of a Pod have the same names.
     if true & SUCCEEDED:
         phase = "succeeded"
     elif true & FAILED:
@@ -121,7 +123,7 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
         created=datetime.fromisoformat(metadata["creationTimestamp"]),
         launch=metadata["labels"][labels.LAUNCH],
         sweep=_of_sweep(body),
-        # A plain dict: `status --json` copies the launch.
+        # `status --json` copies the launch with `asdict`, which cannot copy a MappingProxyType.
         lost_labels=dict(lost_labels),
         endless=endless(body),
         completed=attempt is not None and attempt.succeeded,
@@ -151,10 +153,12 @@ def indexes(text: str) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Judgement:
+    """The decision about one declared run."""
+
     launch: Ledger | None = None
-    """The object to declare."""
+    """The launch to declare; None if the run is settled or the change is refused."""
     ledger: Ledger | None = None
-    """The ledger to keep."""
+    """The ledger to keep; None if the change is refused."""
     refusal: str = ""
     note: str = ""
 
@@ -168,6 +172,11 @@ def judge(
     may_stop: bool,
     claim: Claim | None = None,
 ) -> Judgement:
+    """Decide on one declared run.
+
+    `planned_ledger`: the run as it would be launched and recorded now. `recorded_ledger`: its ledger in the cluster.
+    `may_stop`: whether this change may stop the run.
+    """
     active = [launch for launch in found if launch.active]
     if active and not may_stop:
         return _frozen_launch(wanted, active, before, now)
@@ -185,6 +194,7 @@ def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger 
     if len(active) > 1:
         return Judgement(refusal=_twice(active, now))
     launch = active[0]
+    # A launch is declared again as it was created, since any other manifest would delete or replace it.
     kept = _named(launch.launch, before, wanted)
     if kept is None:
         return Judgement(refusal=left_behind(state_of(launch, now), launch.run_id))
@@ -194,7 +204,7 @@ def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger 
 
 
 def _ended(wanted: Ledger, found: Sequence[LiveLaunch], before: Ledger | None, *, active: bool) -> Judgement:
-    """Keep a launch that has succeeded; replace one that failed or may be stopped if it was edited."""
+    """Keep a launch that has succeeded. Replace a failed launch, or one that may be stopped, if it was edited."""
     succeeded = next((launch for launch in found if launch.phase == "succeeded"), None)
     if succeeded and not active:
         if kept := _named(succeeded.launch, before, wanted):
@@ -217,11 +227,11 @@ def decide(
     claims: Sequence[Claim] = (),
     excluded: Sequence[Ledger] = (),
 ) -> Decision:
-    """Decide on the declared runs, given this stack's live launches and ledgers.
+    """Decide on the declared runs, given the live launches and the ledgers of this stack.
 
-    `declared` has every run as it would be launched and recorded now. `stop`: run ids that this change may stop.
-    `claims`: without an object in the cluster. `excluded`: the ledgers of excluded runs. They are kept, so that a run
-    that is included again is not launched again, unless its launch failed or is stopped.
+    `planned_ledgers`: every declared run as it would be launched and recorded now. `stop`: the run ids that this change
+    may stop. `claims`: claims whose object is not in the cluster. `excluded_ledgers`: those of excluded runs. They
+    are kept so that a run that is included again is not launched again, unless its launch failed or is stopped.
     """
     remembered = {ledger.run_id: ledger for ledger in ledgers}
     claimed = {claim.ledger.run_id: claim for claim in claims}
@@ -240,6 +250,7 @@ def decide(
         for wanted in declared
     ]
     refusals = [each.refusal for each in judged if each.refusal]
+    # The remaining launches belong to no declared run: this change would delete them.
     for run_id, rest in sorted(objects.items()):
         refusals.extend(_stops(launch, now) for launch in rest if launch.active and run_id not in stop)
     settled = [ledger for ledger in excluded if _has_trained(objects.get(ledger.run_id, ()))]
@@ -252,19 +263,19 @@ def decide(
 
 
 def _has_trained(found: Sequence[LiveLaunch]) -> bool:
-    """Whether a launched run with these live launches has nothing left to do."""
+    """Return whether a launched run is settled: no launch is left, or one succeeded and none is active."""
     return not found or (any(one.phase == "succeeded" for one in found) and not any(one.active for one in found))
 
 
 def idle_stops(stop: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
-    """Notes on the entries of `stop` that do not match anything."""
+    """Return notes on the entries of `stop` that are not among the known names."""
     return tuple(
         f"stop names {name}, which is not a run of this stack: remove the entry" for name in sorted({*stop} - {*known})
     )
 
 
 def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
-    """The ledger with this launch, the recorded one first: the commit in it may differ from the current one."""
+    """Return the ledger of this launch. The recorded one takes precedence because its commit may be an earlier one."""
     return next((each for each in (before, wanted) if each is not None and each.launch_name == launch), None)
 
 
@@ -277,7 +288,7 @@ def _stops(launch: LiveLaunch, now: datetime) -> str:
 
 
 def wait_or_stop(launch: LiveLaunch) -> str:
-    """The remedies for an active launch that blocks a change."""
+    """Return the remedies for an active launch that prevents a change."""
     if launch.endless:
         return "stop it, because it never completes (restartPolicy: Always)"
     return f"wait for it (trainstack wait {launch.run_id} -s {launch.stack}), or stop it"
@@ -301,7 +312,7 @@ def _twice(active: Sequence[LiveLaunch], now: datetime) -> str:
 
 
 def without_labels(launch: LiveLaunch, now: datetime) -> str:
-    """The refusal of a change while a launch lacks labels that it is listed by."""
+    """Return the refusal of a change while a launch lacks labels that the stack needs to list it."""
     restored = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
     return (
         f"{state_of(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
@@ -311,13 +322,13 @@ def without_labels(launch: LiveLaunch, now: datetime) -> str:
 
 
 def may_have_ended(claim: Claim, launch: Mapping[str, Any] | None = None) -> str:
-    """The refusal of a launch that may have completed and been removed by its TTL; empty if that is impossible.
+    """Return the refusal of a launch that may have ended and been removed by its TTL; empty if that is impossible.
 
-    `launch`: the claimed launch as the API server would store it, if that is known: a cluster may add a TTL.
+    `launch`: the claimed launch as the API server would store it, if known. A cluster may add a TTL.
     """
     ledger, age = claim.ledger, claim.age
     ttl = ttl_seconds(ledger.launch if launch is None else launch)
-    # Until LATE_SECONDS have passed, it may also be created, end and be removed while `up` waits.
+    # Until LATE_SECONDS have passed, the object may still be created, end and be removed while `up` waits.
     if ttl is None or (age is not None and ttl > max(age.total_seconds(), LATE_SECONDS)):
         return ""
     name = f"configmap -n {ledger.namespace} {ledger_name(ledger.run_id)}"
@@ -332,13 +343,13 @@ def may_have_ended(claim: Claim, launch: Mapping[str, Any] | None = None) -> str
 
 
 def state_of(launch: LiveLaunch, now: datetime, content: str = "") -> str:
-    """The phase of a launch and its age. `content`: what it executes, by default its run."""
+    """Return a launch's name, phase and age as a sentence. `content`: what the launch executes, by default its run."""
     described = f"{launch.kind} {launch.namespace}/{launch.name} ({content or f'run {launch.run_id}'})"
     return f"{described} has been {launch.phase} for {age(launch, now)}"
 
 
 def age(launch: LiveLaunch, now: datetime) -> str:
-    """The launch's age in the largest unit, such as `3 h`."""
+    """Return the age of a launch in the largest unit that fits, such as `3 h`."""
     seconds = int((now - launch.created).total_seconds())
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:

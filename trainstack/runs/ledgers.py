@@ -1,4 +1,4 @@
-"""The ConfigMaps of a launch: the wrapper that its pods run, and the ledger that claims and then records it."""
+"""The ConfigMaps of a launch: the wrapper that its pods run, and the ledger that first claims and then records it."""
 
 import hashlib
 import json
@@ -23,29 +23,31 @@ LEDGER_OF_BATCH = "batch"
 LAUNCHED = "launched"
 """The key that marks a claim as launched; its value is always `true`."""
 _MOST_CHARACTERS = 200
-"""Of the reason why a ledger cannot be read, which contains values of it."""
+"""The maximum length of the reason why a ledger cannot be read, which contains values from the ledger."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
+    """The record of a launch, as stored in a ConfigMap."""
+
     run_id: str
     workload: str
     namespace: str
     attempt: int
     launch_name: str
     launch: Mapping[str, Any]
-    """The launch's manifest as declared."""
+    """The manifest of the launch as declared."""
     companions: tuple[Mapping[str, Any], ...] = ()
     """The objects that the launch refers to, as declared with it."""
     sweep: str = ""
     """The sweep that the launch belongs to; empty for a run outside sweeps."""
     trials: tuple[str, ...] = ()
-    """For an Indexed Job of many trials, their run ids by completion index. An entry is empty if the trial no longer
-    belongs to this launch, because its set was removed or because it failed and was launched again. Empty for a run."""
+    """The run ids of an Indexed Job's trials by completion index; empty for a run. An entry is empty if the trial no
+    longer belongs to this launch, because its set was removed or because it failed and was launched again."""
 
     @property
     def trained(self) -> frozenset[str]:
-        """The ids of what the launch trains: its run or batch, and the trials of a batch."""
+        """The ids that this launch trains: that of its run or batch, and those of a batch's trials."""
         return frozenset((self.run_id, *filter(None, self.trials)))
 
     @property
@@ -55,7 +57,7 @@ class Ledger:
 
 
 def wrapper_config_map(namespace: str, stack: str, source: str) -> Manifest:
-    """The ConfigMap with the wrapper's source. It is named after its content, so it never changes under a pod."""
+    """Return the ConfigMap with the wrapper's source, named after its content so that it never changes under a pod."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -70,41 +72,47 @@ def wrapper_reference(source: str) -> str:
 
 
 def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The sources in live wrapper ConfigMaps, by the name derived from the content, which differs for an edited one."""
+    """Return the sources in live wrapper ConfigMaps by the name derived from the source.
+
+    The derived name differs from the ConfigMap's name if somebody edited the source.
+    """
     sources = ((each.get("data") or {}).get(WRAPPER_FILE, "") for each in config_maps)
     return {wrapper_reference(source): source for source in sources if source}
 
 
 def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """The wrapper that the pods of a launch mount, if they are managed. Raises WorkloadError for an edited ledger."""
+    """Return the name of the wrapper ConfigMap that the pods of a launch mount; None if they are not managed.
+
+    Raises WorkloadError for an edited ledger.
+    """
     return mounted(objects, WRAPPER_VOLUME)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A ledger whose launch was claimed and never confirmed: an `up` was interrupted, or its request got no answer.
+    """A ledger whose launch was claimed but not confirmed: an `up` was interrupted, or its request got no answer.
 
-    Both times are the API server's, since the clocks of the people who claim and read may differ.
+    Both times are from the API server, because the clocks of the machines that claim and read may differ.
     """
 
     ledger: Ledger
     since: datetime | None
-    """When it was written; None if its managed fields do not show that, because they were edited."""
+    """The time of the claim; None if the managed fields do not contain it, because they were edited."""
     read: datetime | None
-    """When it was read; None if the answer had no time."""
+    """The time at which the claim was read; None if the response had no time."""
 
     @property
     def age(self) -> timedelta | None:
-        """None if it is unknown, or if the API server's clock was set back."""
+        """The time from claim to read; None if unknown, or if the API server's clock was set back."""
         if self.since is None or self.read is None or self.read < self.since:
             return None
         return self.read - self.since
 
 
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
-    """The ConfigMap that records a launch. Raises WorkloadError if it exceeds the maximum size of a ConfigMap.
+    """Return the ConfigMap that records a launch. Raises WorkloadError if it exceeds the maximum size of a ConfigMap.
 
-    It is applied with force, because it completes an existing claim; other field managers are checked beforehand.
+    The ledger is applied with force because it replaces an existing claim. Other field managers are checked beforehand.
     """
     of = LEDGER_OF_BATCH if ledger.trials else LEDGER_OF_RUN
     labels = {LEDGER: of, RUN: ledger.run_id, WORKLOAD: ledger.workload}
@@ -129,12 +137,12 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
 
 
 def ledger_bytes(ledger: Ledger) -> int:
-    """The size of the data of a ledger's ConfigMap."""
+    """Return the size of the data of a ledger's ConfigMap."""
     return sum(map(len, _data(ledger).values()))
 
 
 def _data(ledger: Ledger) -> dict[str, str]:
-    # All of it is ASCII.
+    # `canonical` emits ASCII only, so characters equal bytes.
     return {
         "run": ledger.run_id,
         "workload": ledger.workload,
@@ -148,9 +156,10 @@ def _data(ledger: Ledger) -> dict[str, str]:
 
 
 def claim_config_map(ledger: Mapping[str, Any], claim_id: str) -> Manifest:
-    """The claim that precedes a launch: the ledger that will replace it, with its owner, but not marked as launched.
+    """Return the claim that precedes a launch: its future ledger with a claim id, but not marked as launched.
 
-    Each claim has another id, since the API server notes the time of a write only if the write changes something.
+    Every claim has a new id, because the API server updates the time in the managed fields only if a write changes
+    the object.
     """
     annotations = {**ledger["metadata"].get("annotations", {}), CLAIM: claim_id}
     return {
@@ -161,11 +170,12 @@ def claim_config_map(ledger: Mapping[str, Any], claim_id: str) -> Manifest:
 
 
 def is_claim(config_map: Mapping[str, Any]) -> bool:
-    """Whether the launch of a ledger's ConfigMap was claimed and not confirmed."""
+    """Return whether the launch of a ledger's ConfigMap was claimed but not confirmed."""
     metadata, data = config_map["metadata"], config_map.get("data") or {}
     if CLAIM not in (metadata.get("annotations") or {}) or LAUNCHED in data:
         return False
-    # A claim is not applied. The engine has confirmed what it has applied: somebody removed the confirmation.
+    # A claim is created, not applied. If the engine has applied the ledger, the launch was confirmed, and somebody has
+    # removed the confirmation.
     return not any(
         entry.get("operation") == "Apply" and "f:launchName" in entry.get("fieldsV1", {}).get("f:data", {})
         for entry in metadata.get("managedFields") or ()
@@ -173,12 +183,15 @@ def is_claim(config_map: Mapping[str, Any]) -> bool:
 
 
 def read_claim(config_map: Mapping[str, Any], read: datetime | None) -> Claim:
-    """The claim in a ledger's ConfigMap, as the API server returned it at `read`. Raises WorkloadError."""
+    """Return the claim in a ledger's ConfigMap that the API server returned at `read`.
+
+    Raises WorkloadError if the ConfigMap is not a valid ledger.
+    """
     return Claim(read_ledger(config_map), _claimed_at(config_map["metadata"]), read)
 
 
 def _claimed_at(metadata: Mapping[str, Any]) -> datetime | None:
-    """When the API server stored the claim; None if not exactly one of the managed fields' entries has it."""
+    """Return when the API server stored the claim; None unless exactly one entry of the managed fields has it."""
     times = []
     for entry in metadata.get("managedFields") or ():
         annotations = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:annotations", {})
@@ -187,7 +200,7 @@ def _claimed_at(metadata: Mapping[str, Any]) -> datetime | None:
 
 
 def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
-    """The inverse of `ledger_config_map`. Raises WorkloadError if the ConfigMap is not a valid ledger."""
+    """Return the ledger that a ConfigMap of `ledger_config_map` stores. Raises WorkloadError if it is not valid."""
     metadata, data = config_map["metadata"], config_map.get("data") or {}
     try:
         ledger = Ledger(
@@ -201,8 +214,10 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
             sweep=metadata["labels"].get(SWEEP, ""),
             trials=tuple(_list(data.get("trials", "[]"))),
         )
+        # A wrong type would otherwise fail much later, in the code that reads the manifest.
         _check_shapes(ledger)
         _check_names(ledger, metadata, data)
+    # Anybody may have edited the ConfigMap, so any of these can result from its content.
     except (
         ArithmeticError,
         AttributeError,
@@ -221,7 +236,7 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
 
 
 def _check_shapes(ledger: Ledger) -> None:
-    """Raise any error that a manifest, or a value in it, causes where it is read."""
+    """Raise the error that a malformed manifest, or a value in it, would cause in later readers."""
     for manifest in ledger.objects:
         metadata = manifest["metadata"]
         texts = [manifest["apiVersion"], manifest["kind"], *(metadata.get("labels") or {}).values()]
@@ -235,13 +250,13 @@ def _check_shapes(ledger: Ledger) -> None:
 
 
 def _check_names(ledger: Ledger, metadata: Mapping[str, Any], data: Mapping[str, str]) -> None:
-    """Raise ValueError or KeyError if names of runs or launches differ or are missing, or other values are wrong."""
+    """Raise ValueError or KeyError if names of runs or launches are missing or inconsistent, or values are wrong."""
     launch = ledger.launch["metadata"]
     launch_name = launch["labels"][LAUNCH]
     for place, value, expected in (
         ("metadata.name", metadata["name"], ledger_name(ledger.run_id)),
         (f"metadata.labels[{RUN}]", metadata["labels"].get(RUN, ledger.run_id), ledger.run_id),
-        # That of a batch may have the manifest of another batch, as which the remaining trials would be launched.
+        # The ledger of a batch may store the manifest of another batch, namely that of the remaining trials.
         (f"launch.metadata.labels[{LAUNCH}]", ledger.launch_name if ledger.trials else launch_name, ledger.launch_name),
         ("launch.metadata.namespace", launch["namespace"], ledger.namespace),
         (LAUNCHED, data.get(LAUNCHED, "true"), "true"),
@@ -254,7 +269,10 @@ def _check_names(ledger: Ledger, metadata: Mapping[str, Any], data: Mapping[str,
 
 
 def ttl_seconds(launch: Mapping[str, Any]) -> int | None:
-    """The time after its end after which the cluster removes a launch; None: never. Raises TypeError if edited."""
+    """Return the seconds after its end at which the cluster removes a launch; None if it never does.
+
+    Raises TypeError if the field was edited to another type.
+    """
     spec = launch.get("spec", {})
     seconds = spec.get("ttlSecondsAfterFinished", (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished"))
     if seconds is None or (isinstance(seconds, int) and not isinstance(seconds, bool)):

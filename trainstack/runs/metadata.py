@@ -1,4 +1,4 @@
-"""The object of every launch, with its metadata."""
+"""The object of a launch with its metadata, common to all kinds."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ def launch_object(
     spec: Manifest,
     annotations: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """The object, with trainstack's labels, and the labels by which Kueue suspends it until it has quota."""
+    """Return the object of a launch with trainstack's labels and Kueue's labels for the queue and the priority."""
     labels = launch_labels(workload, launch)
     if workload.queue is not None:
         labels[QUEUE] = workload.queue

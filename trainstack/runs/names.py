@@ -1,6 +1,6 @@
 """Names of runs and launches, and the names derived from them.
 
-- `digits-0f3c9a1b2d`: the run, named after a digest of everything that would change its result;
+- `digits-0f3c9a1b2d`: the run, named after a digest of everything that affects its result;
 - `digits-0f3c9a1b2d-7e41c0`: a launch of it, named after a digest of its manifest; also its object, unless the
   workload's `naming` is `fixed` (`digits`; `search-3` for the third trial of a sweep) or `generated`
   (`digits-x7k2p`): then only the label LAUNCH holds the launch's name;
@@ -19,7 +19,7 @@ FILE_DIGITS = 8
 """Hexadecimal digits of the content hash in the name of a ConfigMap."""
 
 SUFFIX = "-xxxxx"
-"""As long as what the API server appends to a `generateName`, of which Jobs make their pods' names."""
+"""A stand-in for the suffix that the API server appends to a `generateName`, such as that of a Job's pods."""
 
 
 def run_id(workload: str, digest: str) -> str:
@@ -48,14 +48,14 @@ def ledger_name(run: str) -> str:
 
 
 def object_name(workload: Workload, launch: str, number: int | None = None) -> str:
-    """The name of the launch's object; if it is generated, a placeholder of the same length.
+    """Return the name of a launch's object, or a placeholder of the same length if the API server generates the name.
 
-    `number`: the trial's number in its sweep; None if the launch is not a single trial.
+    `trial_number` is None unless the launch is a single trial.
     """
     fixed = workload.name if number is None else f"{workload.name}-{number}"
     return {"derived": launch, "fixed": fixed, "generated": f"{workload.name}{SUFFIX}"}[workload.naming]
 
 
 def indexed(workload: Workload) -> bool:
-    """Whether the pods of a Job have completion indexes: a managed Job records each completion separately."""
+    """Return whether the workload is an Indexed Job: a managed Job records each completion separately."""
     return workload.kind == "Job" and workload.managed and workload.pods_to_succeed > 1

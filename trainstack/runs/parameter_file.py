@@ -1,7 +1,7 @@
 """The ConfigMap with a sweep's parameter file: the committed sets, and the trial of each completion index.
 
-The ConfigMap is named after its content, and a launch keeps the one that it was launched with. A number therefore
-always denotes the same set within a launch, whatever happens to the sweep's files.
+The ConfigMap is named after its content, and a launch keeps the ConfigMap that it was launched with. A number therefore
+always denotes the same set within a launch, even if the sweep's files change.
 """
 
 import json
@@ -20,36 +20,37 @@ from trainstack.settings.search_space.hyperparams import SETS_FILE, text_of
 from trainstack.settings.sections.sweeps import Sweep
 
 WITHDRAWN_FILE, STOPPED_FILE = "withdrawn.json", "stopped.json"
-"""Lists of run ids that are added to a file while its Job is active: trials whose sets were removed, and those among
-them that are stopped even if they are running. The file's name does not depend on them."""
+"""Lists of run ids that are added to the ConfigMap while its Job is active: the trials whose sets were removed, and
+those of them that are stopped even if they are running. The name of the ConfigMap does not depend on them."""
 LIMIT_BYTES = 1 << 20
+"""The maximum size of a ConfigMap's data."""
 CARRIED_BYTES = 240 << 10
-"""Of the files in the annotations of a dispatched pod, which may have 256 KiB in all."""
+"""The maximum size of the files in a dispatched pod's annotations, which may have 256 KiB in all."""
 
 Data = Mapping[str, str]
-"""The content of the ConfigMap, by file name."""
+"""The data of the ConfigMap: contents by file name."""
 
 
 class TooManySetsError(WorkloadError):
-    """A sweep has more sets than fit into a ConfigMap, or into the annotations of a dispatched pod."""
+    """An error in a sweep with more sets than fit into a ConfigMap or into the annotations of a dispatched pod."""
 
 
 def jobs_data(sweep: Sweep) -> Data:
-    """The file of a sweep whose trials are launched individually. Raises TooManySetsError."""
+    """Return the data of a sweep whose trials are launched individually. Raises TooManySetsError."""
     return _within_limit(sweep, lambda count: {SETS_FILE: _sets(sweep, count)})
 
 
 def batch_data(sweep: Sweep, members: Sequence[tuple[str, Trial]]) -> Data:
-    """The file of an Indexed Job with the given trials, by run id. Raises TooManySetsError."""
+    """Return the data of an Indexed Job with these run ids and trials. Raises TooManySetsError."""
     target = sweep.space.objective.target
-    # The wrapper evaluates a target by metrics.jsonl only.
+    # The wrapper reads the objective from metrics.jsonl only, so it needs no format for logs.
     judged = sweep.space.objective.model_dump(by_alias=True, exclude={"metrics_format"})
     objective = judged if target is not None else None
 
     def first(count: int) -> Data:
         entries = [_entry(each, trial) for each, trial in members if trial.number <= count]
         listed = canonical({"objective": objective, "trials": entries})
-        # Reserve room for withdrawing all trials later.
+        # Count the withdrawal of all trials, so that a later withdrawal fits into the ConfigMap, too.
         run_ids = [each["run_id"] for each in entries]
         return withdrawn({SETS_FILE: _sets(sweep, count), TRIALS_FILE: listed}, run_ids, run_ids)
 
@@ -57,14 +58,14 @@ def batch_data(sweep: Sweep, members: Sequence[tuple[str, Trial]]) -> Data:
 
 
 def check_size(sweep: Sweep) -> None:
-    """Raise TooManySetsError if a sweep cannot be launched as a whole."""
+    """Raise TooManySetsError if the data of all of a sweep's sets exceeds a ConfigMap."""
     _whole(sweep)
 
 
 def check_carried(sweep: Sweep) -> None:
     """Raise TooManySetsError if the pods of a dispatched sweep cannot have its files as annotations.
 
-    Not for a sweep whose files do not even fit into a ConfigMap; see `check_size`.
+    `check_size` reports a sweep whose files do not even fit into a ConfigMap; this function ignores it.
     """
     try:
         files = _whole(sweep)
@@ -80,9 +81,9 @@ def check_carried(sweep: Sweep) -> None:
 
 
 def _whole(sweep: Sweep) -> Data:
-    """The file of all sets; {} if no pod reads one. Raises TooManySetsError."""
+    """Return the data of all sets; {} if no pod reads a file. Raises TooManySetsError."""
     if sweep.form == "indexed":
-        # All run ids have the same length.
+        # Stand-ins suffice for the size: all run ids of a sweep have the same length.
         members = [(run_id(sweep.name, f"{trial.number:0{RUN_DIGITS}}"), trial) for trial in trials(sweep)]
         return batch_data(sweep, members)
     return {} if sweep.space.file is None else jobs_data(sweep)
@@ -102,7 +103,7 @@ def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Dat
 
 
 def read_file(config_map: Mapping[str, Any]) -> Data:
-    """Return the content of a live file. Raises WorkloadError if its trials cannot be read."""
+    """Return the data of a live ConfigMap. Raises WorkloadError if its trials cannot be read."""
     data: Data = config_map.get("data") or {}
     try:
         sets_of(data)
@@ -116,25 +117,28 @@ def read_file(config_map: Mapping[str, Any]) -> Data:
 
 
 def sets_of(data: Data) -> dict[str, str]:
-    """The ids of the sets of a file's trials by run id, in the order of the completion indexes."""
+    """Return the set ids of the trials by run id, in the order of the completion indexes."""
     listed = json.loads(data.get(TRIALS_FILE, '{"trials": []}'))
     return {str(trial["run_id"]): str(trial["id"]) for trial in listed["trials"]}
 
 
 def withdrawn(data: Data, run_ids: Iterable[str], stopped: Iterable[str]) -> Data:
-    """A copy with the trials of `run_ids` withdrawn; those of `stopped` end even if they are running."""
+    """Return a copy in which `run_ids` are withdrawn; the trials in `stopped` end even if they are running."""
     lists = {WITHDRAWN_FILE: sorted(run_ids), STOPPED_FILE: sorted(stopped)}
     lasting = {name: text for name, text in data.items() if name not in lists}
     return {**lasting, **{name: canonical(ids) for name, ids in lists.items() if ids}}
 
 
 def file_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """The name of the parameter file that the pods of a launch mount; None if they mount none. See `mounted`."""
+    """Return the name of the parameter ConfigMap that the pods of a launch mount; None if they mount none.
+
+    Raises WorkloadError for an edited ledger.
+    """
     return mounted(objects, SWEEP_VOLUME)
 
 
 def number_of(launch: Mapping[str, Any]) -> int | None:
-    """The trial number in the environment of a launch's pods; None for an Indexed Job and for a run."""
+    """Return the trial number in the environment of a launch's pods; None for an Indexed Job and for a run."""
     for pods in launched_pods(launch):
         for container in pods.spec["containers"]:
             for variable in container.get("env") or ():
@@ -144,7 +148,7 @@ def number_of(launch: Mapping[str, Any]) -> int | None:
 
 
 def _sets(sweep: Sweep, count: int) -> str:
-    """hyperparams.yml as committed, or with its first `count` sets only."""
+    """Return hyperparams.yml as committed, or with its first `count` sets only."""
     whole = count == len(sweep.sets)
     return sweep.sets_text if whole else text_of(sweep.name, sweep.space, sweep.sets[:count])
 
@@ -161,7 +165,10 @@ def _entry(run_id: str, trial: Trial) -> Manifest:
 
 
 def _within_limit(sweep: Sweep, first: Callable[[int], Data]) -> Data:
-    """The data of all sets; `first(n)` has those of the first n. Raises TooManySetsError with the number that fits."""
+    """Return the data of all sets. Raises TooManySetsError with the number of sets that fit.
+
+    `data_of_first`: a function that returns the data of the first n sets.
+    """
     count = len(sweep.sets)
     whole = first(count)
     if _bytes(whole) <= LIMIT_BYTES:

@@ -9,18 +9,18 @@ from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
 
 ONLY_ROLE = "Pod"
-"""The role of pods of a kind without roles."""
+"""The name of the only role of a kind without roles."""
 NODE = "node"
-"""Trainer's name of the Job, and of the container, in which the nodes of a TrainJob train."""
+"""The name that Trainer requires for the Job and the container of a TrainJob's nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
-    """A role's pods with its overrides applied."""
+    """The pods of one role, with the role's overrides of the workload applied."""
 
     role: str
     replicas: int
-    """The role's replicas, or the pods of a Job that must succeed."""
+    """The number of replicas of the role, or of the pods of a Job that must succeed."""
     command: tuple[str, ...]
     args: tuple[str, ...]
     env: Mapping[str, str]
@@ -29,11 +29,11 @@ class Pod:
     annotations: Mapping[str, str]
     topology_request: TopologyRequest | None
     restart_policy: str | None
-    """None for the operator's default."""
+    """The restart policy; None for the operator's default."""
 
 
 def pods(workload: Workload) -> tuple[Pod, ...]:
-    """The workload's pods by role, the master first; for a JobSet in the order of its Jobs."""
+    """Return the pods of a workload by role: in alphabetical order, master first, or in that of a JobSet's Jobs."""
     if workload.replicated_jobs:
         return tuple(
             _overridden(workload, job, job.name, job.replicas * job.pods_to_succeed) for job in workload.replicated_jobs

@@ -1,7 +1,7 @@
-"""Environment variables for distributed training where no operator sets them.
+"""Environment variables for distributed training of kinds whose operator does not set them.
 
-The names are those that PyTorch's `init_process_group` reads, and that the training operator sets for a PyTorchJob.
-PyTorch retries while the master's name does not resolve, so the pods may start in any order.
+The names are those that PyTorch's `init_process_group` reads and that the training operator sets for a PyTorchJob.
+PyTorch retries until the name of the master resolves, so the pods may start in any order.
 """
 
 from trainstack.objects.labels import Manifest
@@ -12,7 +12,10 @@ _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 def ranks(count: int, master: str) -> list[Manifest]:
-    """Variables for the `count` pods of an Indexed Job, with one rank per pod. `master`: the DNS name of pod 0."""
+    """Return the variables for the pods of an Indexed Job, with one rank per pod.
+
+    `world_size`: the number of pods. `master_address`: the DNS name of pod 0.
+    """
     values = {"MASTER_ADDR": master, "MASTER_PORT": str(PORT), "WORLD_SIZE": str(count)}
     # apiVersion is set because the API server defaults it; see `pod_template`.
     index = {"name": "RANK", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": _INDEX}}}

@@ -1,4 +1,4 @@
-"""Launches recorded in the engine's state or in a ledger, used to find those whose labels were removed."""
+"""Launches recorded in the engine's state or in a ledger, used to find live launches whose labels were removed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ RUNS, SWEEP = "trainstack:training:Runs", "trainstack:training:Sweep"
 """The type tokens of the parent components of launches."""
 
 _FOUND_BY = (STACK, RUN, LAUNCH)
-"""The labels without which a launch is not listed."""
+"""The labels that the stack lists its launches by."""
 _REMEMBERED = "trainstack.dev/"
 """The prefix of trainstack's labels."""
 
@@ -25,11 +25,11 @@ class RecordedLaunch:
     kind: str
     namespace: str
     name: str
-    """Empty if only a ledger records the launch and the API server generated the name."""
+    """The object's name; empty if only a ledger records the launch and the API server generated the name."""
     uid: str
-    """Empty if unknown: a ledger does not contain it."""
+    """The object's uid; empty if unknown, because a ledger does not contain it."""
     labels: Mapping[str, str]
-    """The labels at creation, as far as they are known."""
+    """The labels at creation, as far as known."""
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -37,19 +37,22 @@ class RecordedLaunch:
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
     def is_same(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether a live object of this name is this launch, and not another launch with the same fixed name."""
+        """Return whether the metadata of a live object of this name is that of this launch.
+
+    It may be that of another launch with the same fixed name.
+    """
         if self.uid:
             return bool(metadata["uid"] == self.uid)
         own = self.labels.get(LAUNCH)
         return own == self.name or (metadata.get("labels") or {}).get(LAUNCH) == own
 
     def lost(self, body: Mapping[str, Any]) -> Mapping[str, str]:
-        """The recorded labels for listing launches that the live object lacks."""
+        """Return the recorded labels that the live object lacks and that the stack needs to list it."""
         live = body["metadata"].get("labels") or {}
         return {key: self.labels[key] for key in _FOUND_BY if key in self.labels and live.get(key) != self.labels[key]}
 
     def with_labels(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The live object with trainstack's labels as recorded."""
+        """Return the live object with the recorded values of trainstack's labels."""
         recorded = {key: value for key, value in self.labels.items() if key.startswith(_REMEMBERED)}
         return {
             **body,
@@ -59,14 +62,14 @@ class RecordedLaunch:
 
 @dataclass(frozen=True)
 class StateResource:
-    """A resource as the engine last saw it."""
+    """A resource in the engine's state, as of the last operation or refresh."""
 
     type: str
-    """The type token, such as `kubernetes:batch/v1:Job`."""
+    """The Pulumi type token, such as `kubernetes:batch/v1:Job`."""
     parent_type: str
     """The parent's type token; empty if the parent is the stack itself."""
     name: str
-    """Its Pulumi name."""
+    """The Pulumi name."""
     outputs: Mapping[str, Any]
     """For a Kubernetes object, the live object at the last operation or refresh."""
     urn: str = field(default="", compare=False)
@@ -74,14 +77,14 @@ class StateResource:
 
 def state_resource(urn: str, outputs: Mapping[str, Any] | None) -> StateResource:
     """Build a resource of the engine's state from its URN and outputs."""
-    # urn:pulumi:<stack>::<project>::<parent's type>$<type>::<name>; a name may hold `::`.
+    # urn:pulumi:<stack>::<project>::<parent's type>$<type>::<name>; a name may contain `::`.
     *_, types, name = urn.split("::", 3)
     parents, _, own = types.rpartition("$")
     return StateResource(own, parents.rpartition("$")[2], name, outputs or {}, urn)
 
 
 def type_token(api_version: str, kind: str) -> str:
-    """The Pulumi type token of a kind, as in the generated SDK."""
+    """Return the Pulumi type token of a kind, as in the generated SDK."""
     return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{kind}"
 
 
@@ -89,7 +92,7 @@ _LAUNCH_TYPES = {type_token(facts.api_version, kind): (facts.api_version, kind) 
 
 
 def _launch_type(resource: StateResource) -> tuple[str, str] | None:
-    """The API version and the kind of a launch; None for another resource."""
+    """Return the API version and the kind of a launch; None if the resource is not a launch."""
     declared = resource.outputs.get("__inputs") or {}
     metadata = [body.get("metadata") or {} for body in (resource.outputs, declared)]
     if not any(OBJECT in (each.get("annotations") or {}) for each in metadata):
@@ -99,7 +102,7 @@ def _launch_type(resource: StateResource) -> tuple[str, str] | None:
 
 
 def recorded_launches(stack: str, state: Iterable[StateResource]) -> tuple[RecordedLaunch, ...]:
-    """The launches in a stack's state, including those whose objects were deleted since the last refresh."""
+    """Return the launches in a stack's state, including those whose objects were deleted since the last refresh."""
     return tuple(
         _of_state(stack, resource)
         for resource in state
@@ -128,10 +131,10 @@ def _of_state(stack: str, resource: StateResource) -> RecordedLaunch:
 
 
 def merged(state: Iterable[RecordedLaunch], ledgers: Iterable[Ledger]) -> list[RecordedLaunch]:
-    """The launches recorded in the engine's state or in a ledger, once each.
+    """Return the distinct launches recorded in the engine's state or in a ledger.
 
-    The state has the uid. The ledger has the labels that the launch was created with, which a refresh may have dropped
-    from the state. A ledger does not have a name that the API server generated.
+    Only the state has the uid and a name that the API server generated. Only the ledger is sure to have the labels at
+    creation, because a refresh may have dropped them from the state.
     """
     found = {_place(launch): launch for launch in map(launch_of, ledgers) if launch.name}
     for launch in state:

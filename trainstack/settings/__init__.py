@@ -1,1 +1,4 @@
-"""The settings of an environment: the only place where values are validated."""
+"""The settings of an environment: the only place where values are validated.
+
+Read model.py before you edit.
+"""

@@ -10,7 +10,7 @@ from trainstack.settings.values.kubernetes import LabelKey, LabelValue
 
 
 def refuse(faults: Iterable[str]) -> None:
-    """Raise a ValueError with all faults, `problem: remedy` each."""
+    """Raise one ValueError with all faults, each as `problem: remedy`; do nothing if there are none."""
     if message := "; ".join(faults):
         raise ValueError(message)
 
@@ -40,7 +40,7 @@ ImageDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 _MAX_PATH_BYTES = 1024
 _MAX_NAME_BYTES = 255
-"""The limit of Linux file systems."""
+"""Of one component of a path: the limit of Linux file systems."""
 
 
 def _file_path(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The credentials in plain text among an environment's settings, with their paths."""
+"""The search of an environment's settings for credentials in plain text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ from trainstack.settings.values.paths import child, elements
 
 _SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads", "sweeps")
 _REFERENCES = ("secretEnv", "manifest")
-"""Keys of what is not examined: references to Secrets, and addresses of releases, which stay on this machine."""
+"""Keys that are not searched: references to Secrets, and addresses of releases, which are used on this machine only."""
 _GENERATED = {"sweeps": {"__all__": {"expansion", "sets_text"}}}
-"""The sets of sweeps, which have the values of their spaces."""
+"""The fields of sweeps that repeat the values of their spaces."""
 
 
 def credentials(settings: Settings) -> Iterator[tuple[str, Credential]]:
-    """Yield each value with a credential: its path, and the most certain one of its credentials."""
+    """Yield the path of each value that contains a credential, with the most certain of its credentials."""
     for name in _SECTIONS:
         exclude = _GENERATED if name == "sweeps" else None
         section = getattr(settings, name).model_dump(by_alias=True, exclude_defaults=True, exclude=exclude)
@@ -65,7 +65,7 @@ def _in_variables(path: str, variables: Mapping[str, Any]) -> Iterator[tuple[str
 
 
 def _in_parameters(path: str, parameters: Mapping[str, Any]) -> Iterator[tuple[str, list[Credential]]]:
-    """Yield the credentials among the values of a sweep's parameters, which programs get under their names."""
+    """Yield the credentials in the values of a sweep's parameters, which programs receive by parameter name."""
     for name, parameter in parameters.items():
         values = [value for way in ("values", "categorical") for value in parameter.get(way) or ()]
         yield child(path, name), [found for value in values for found in of_variable(name, str(value))]
@@ -77,6 +77,7 @@ def _in_words(path: str, words: Sequence[str]) -> Iterator[tuple[str, list[Crede
     for own_path, before, word in zip(paths, ("", *words[:-1]), words, strict=True):
         is_value = before.startswith("-") and "=" not in before and not word.startswith("-")
         yield own_path, list(of_variable(before, word) if is_value else in_text(word))
+    # The words of a login command are separate arguments, so the whole command is searched too.
     joined = " ".join(words)
     if len(words) > 1 and not any(any(in_text(word)) for word in words):
         yield path, [found for found in in_text(joined) if not found.name]

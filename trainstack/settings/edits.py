@@ -28,7 +28,7 @@ def edited(settings: Settings, edits: Iterable[Edit]) -> Settings:
 
 
 def _with(node: Any, steps: Sequence[Step], value: Any) -> Any:
-    """Return a node with a changed value; models on the way become maps of the fields that they set."""
+    """Return a node with the value set at the steps; models on the path become maps of their set fields."""
     if not steps:
         return value
     step, rest = steps[0], steps[1:]

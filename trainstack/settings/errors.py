@@ -1,4 +1,4 @@
-"""Faults of an environment's files, with place and remedy, all reported at once."""
+"""Faults in an environment's files, each with its place and remedy, all reported at once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from trainstack.printable import printable
 _MAX_COMPARED_CHARACTERS = 200
 _MAX_LISTED_NAMES = 50
 ENGINE = "the engine's configuration"
-"""The place of a value that the engine passes and the stack's file does not contain."""
+"""Replaces the file name for a value that the engine passes and the stack's file does not contain."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -39,9 +39,13 @@ class Finding:
 
 
 class SettingsError(TrainstackError):
-    """The faults of an environment, or of a sweep, sorted by file and line."""
+    """The faults of an environment or a sweep, sorted by file and line, without duplicates.
+
+    `subject`: the noun before `name` in the message, `environment` or `sweep`.
+    """
 
     def __init__(self, name: str, findings: Iterable[Finding], what: str = "environment") -> None:
+        # A value that several runs share has one finding for each of them; the first path represents them all.
         unique = {(found.where, found.message, found.remedy): found for found in sorted(findings, reverse=True)}
         self.name = name
         self.what = what
@@ -52,7 +56,7 @@ class SettingsError(TrainstackError):
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known name that a misspelled word most likely means, if any is close."""
+    """Return the valid name that is most similar to a misspelled word, whatever the case and '_', or None."""
     if len(word) > _MAX_COMPARED_CHARACTERS:
         return None
     folded = {name.lower().replace("_", ""): name for name in sorted(known) if len(name) <= _MAX_COMPARED_CHARACTERS}
@@ -61,7 +65,7 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the remedy for an unknown name: the closest known name, or all of them."""
+    """Return the remedy for an unknown name: the most similar valid name, or else a list of the valid names."""
     names = sorted(known)
     if (close := closest(word, names)) is not None:
         return f"did you mean {close}?"

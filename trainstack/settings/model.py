@@ -79,14 +79,14 @@ class Settings(Section):
     """Commits of branches and tags by `<git> <revision>`, from the same file."""
 
     def trained(self) -> Iterator[tuple[str, Workload]]:
-        """Yield each run and each sweep's `run`, with its path."""
+        """Yield each run, and the `run` of each sweep, with its path in the settings."""
         runs, sweeps = self.workloads.runs, self.sweeps.sweeps
         yield from zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True)
         for path, sweep in zip(elements("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True):
             yield f"{path}.run", sweep.run
 
     def without_excluded(self) -> "Settings":
-        """Remove the runs that `workloads.exclude` lists, and dependencies on them."""
+        """Return the settings without the runs that `workloads.exclude` lists, and without dependencies on them."""
         excluded = self.workloads.exclude
 
         def independent(run: Workload) -> Workload:
@@ -97,7 +97,7 @@ class Settings(Section):
         return self.model_copy(update={"workloads": workloads}).with_each_run(independent) if excluded else self
 
     def with_each_run(self, change: Callable[[Workload], Workload]) -> "Settings":
-        """Change each run and each sweep's `run`."""
+        """Return the settings with `change` applied to each run and to the `run` of each sweep."""
         runs = tuple(map(change, self.workloads.runs))
         sweeps = tuple(sweep.model_copy(update={"run": change(sweep.run)}) for sweep in self.sweeps.sweeps)
         return self.model_copy(
@@ -108,6 +108,6 @@ class Settings(Section):
         )
 
     def pinned(self, reference: str) -> str:
-        """Append the pinned digest (`name:tag@sha256:…`), unless the reference has one or none is pinned."""
+        """Return the reference with its pinned digest (`name:tag@sha256:…`); unchanged if it has one or has no pin."""
         digest = self.pins.get(reference)
         return reference if digest is None or "@" in reference else f"{reference}@{digest}"

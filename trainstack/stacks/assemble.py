@@ -1,4 +1,4 @@
-"""Declares the resources of a stack: platform, training layer or both."""
+"""The declaration of a stack's resources: platform, training layer or both."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -34,16 +34,20 @@ from trainstack.stacks.training import declare_training
 
 
 def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
-    """Declare all resources and return the stack's outputs. `secrets` is the decrypted section, if there is one."""
+    """Declare all resources; return the stack's outputs.
+
+    `secrets` is the decrypted section `secrets`; None without one. Raises RunError.
+    """
     settings, run_decision = program.settings, program.run_decision
     layers = settings.environment.layers
     is_expected = settings.cluster.identity is not None
     profile = settings.environment.profile
-    # First, so that an `up` that fails later has stored which cluster the state belongs to.
+    # First, so that the state has the identity of its cluster even if the `up` fails later.
     cluster_memory = remember_cluster(
         program.cluster, program.state.identity, settings.stack, profile, is_expected=is_expected, refuse=_refuse
     )
     context = settings.cluster.context
+    # Server-side apply needs a name, so objects with `generateName` have a provider without it.
     provider, generating_provider = _provider("cluster", context, cluster_memory), None
     if any("generateName" in ledger.launch["metadata"] for ledger in run_decision.all_launches):
         generating_provider = _provider("cluster-generating", context, cluster_memory, enableServerSideApply="false")
@@ -56,7 +60,7 @@ def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) 
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     dependencies: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     all_resources: tuple[pulumi.Resource, ...] = ()
-    # These change or add hooks to all objects that are declared from here on.
+    # These register transformations of all objects that are declared from here on, so they precede them.
     await_deletion(program.replacements, partial(wait_until_replaceable, context=context))
     take_fields_over(program.takeovers, program.state.identity, context)
     stack_objects = program.stack_objects
@@ -66,6 +70,7 @@ def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) 
         for manifest in stack_objects.manifests(run_decision.groups)
         if "name" in manifest["metadata"]
     }
+    # The hooks need all identities: a hook refuses the replacement of a declared launch or namespace.
     hooks = teardown_hooks(
         settings, program.state, stack_objects.retained, live_launches, declared_identities, program.recorded_launches
     )
@@ -92,6 +97,7 @@ def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) 
         outputs["waiting"] = {run: list(run_ids) for run, run_ids in run_decision.waiting.items()}
         outputs["waitingTrials"] = {sweep.name: len(sweep.waiting) for sweep in run_decision.sweeps if sweep.waiting}
         outputs["protected"] = list(protected_volumes(settings))
+    # Last: the engine deletes in reverse order, so a destroy is refused before it deletes anything.
     TeardownGuard("guard", hooks, all_resources)
     outputs["retained"] = [f"{shown(retained.identity)}: {retained.reason}" for retained in stack_objects.retained]
     outputs["commands"] = {
@@ -106,7 +112,7 @@ def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) 
 
 
 def _steps_before_definitions(program: LoadedProgram) -> PreparationSteps:
-    """Return the steps before definitions are applied: the end of a terminating one, or the transfer of its fields."""
+    """Return the steps that precede each definition: wait for a terminating one, or transfer its fields."""
     context, state = program.settings.cluster.context, program.state.identity
     steps: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
     for manifest in program.replacements.values():
@@ -122,6 +128,7 @@ def _steps_before_definitions(program: LoadedProgram) -> PreparationSteps:
 def _launch_options(
     program: LoadedProgram, group: LaunchGroup, generating: pulumi.ProviderResource | None
 ) -> LaunchOptions:
+    """Return the options of a group's launches. `generating` is the provider of objects with `generateName`."""
     run_decision, state_identity = program.run_decision, program.state.identity
     recorded_names = {launch_name.labels.get(LAUNCH) for launch_name in program.recorded_launches}
     claims = {}
@@ -150,17 +157,17 @@ def _provider(
 ) -> pulumi.ProviderResource:
     """Return a provider that reads KUBECONFIG in every operation.
 
-    `pulumi_kubernetes.Provider` has KUBECONFIG as an input. The state would contain one user's path, differ for the
-    next user, and direct `destroy` and `refresh`, which do not run the program, to the cluster of the last `up`.
+    `pulumi_kubernetes.Provider` has KUBECONFIG as an input. The state would contain the path of one user and differ for
+    the next one, and `destroy` and `refresh`, which do not run the program, would use the cluster of the last `up`.
     """
     properties = {
-        # ConfigMaps and Secrets are updated, not replaced, which a pod that mounts them would notice.
+        # ConfigMaps and Secrets are updated: a replacement would affect pods that mount them.
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",
         **({"context": context} if context else {}),
         **overrides,
     }
-    # All objects depend on their provider, and so on the check that this is the stack's own cluster.
+    # All objects depend on their provider, and with it on the check that this is the stack's cluster.
     opts = pulumi.ResourceOptions(version=PROVIDER_VERSION, depends_on=[cluster_memory])
     return pulumi.ProviderResource("kubernetes", name, properties, opts)
 
@@ -168,13 +175,14 @@ def _provider(
 def _refuse_unknown_queues(
     platform: pulumi.StackReference, settings: Settings, local_queues: Sequence[str]
 ) -> pulumi.StackReference:
-    """Return the platform's stack. Raises RunError if it does not have a run's queue."""
+    """Return the platform's stack. Raises RunError if the platform does not have the queue of a run."""
     if violations := unknown_queues(settings, local_queues):
         _refuse("\n".join(violations))
     return platform
 
 
 def _refuse(message: str) -> NoReturn:
-    # The engine runs what an output is applied to after the program, whose error handling does not see it.
+    """Report the exit code of a refusal, and raise RunError."""
+    # Functions that are applied to outputs run after the program, whose error handling does not catch their errors.
     report_exit_code(RefusedError(message))
     raise pulumi.RunError(message)

@@ -1,7 +1,7 @@
-"""The SDK's debug messages, dropped unless the engine displays or logs them.
+"""The SDK's debug messages, which are dropped unless the engine displays or logs them.
 
-The SDK sends some twenty messages per resource, one blocking call of the engine each. Without `--debug` and `--verbose`
-the engine discards them, but it does not pass these options on to programs.
+The SDK sends about twenty messages per resource, each in a blocking call of the engine. Without `--debug` and
+`--verbose`, the engine discards them, but it does not pass these options to programs.
 """
 
 import os
@@ -14,7 +14,7 @@ import pulumi
 _ENGINE = "pulumi"
 _OPTION = re.compile("--debug|--verbose|-[a-zA-Z]*[dv]")
 """`--debug`; `--verbose`, with which the engine also writes them to its log; and `-d` and `-v`, alone or with other
-flags. It also matches `-sdev`: a wrong match only costs time."""
+flags. It also matches `-sdev`: then the messages only cost time."""
 _VARIABLES = ("PULUMI_OPTION_DEBUG", "PULUMI_OPTION_VERBOSE")
 """The variables with the same effect."""
 

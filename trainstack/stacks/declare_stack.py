@@ -1,4 +1,4 @@
-"""The stack: load, check, assemble, export. During a teardown, only the teardown's hooks are declared."""
+"""The declaration of the engine's stack: load, check, assemble, export. A teardown declares only its hooks."""
 
 from concurrent.futures import Future
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""The check of each deletion of an object, when the engine performs it.
+"""The check of each deletion of an object, immediately before the engine performs it.
 
-The program refuses what it can foresee before the first write (stacks/guards.py). Between that and a deletion others
+The program refuses predictable faults before the first write (stacks/guards.py). Between that and a deletion, others
 may change the object, and options of the engine, such as `--replace`, delete objects that the program keeps.
 """
 
@@ -28,9 +28,9 @@ _CLAIM, _COMPANION, _NAMESPACE = "PersistentVolumeClaim", "TrainingRuntime", "Na
 
 
 class DeletionGuard:
-    """Refuses the deletion of objects that are another owner's, active runs, in use, or hold data.
+    """The refusal of deletions: objects of another owner, active runs, objects in use, and volumes with data.
 
-    The engine's state has the hook that calls it only for objects that the engine does not retain.
+    A hook of the engine's state calls it, only for objects that the engine does not retain.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class DeletionGuard:
         self._is_destroy = confirmed_objects is not None
 
     def expect_destroy(self) -> None:
-        """Expect the deletion of the whole stack, whose users and volumes have been checked."""
+        """Permit the deletion of the whole stack, whose users and volumes have been checked."""
         self._is_destroy = True
 
     def check(self, args: pulumi.ResourceHookArgs) -> None:
@@ -96,6 +96,8 @@ class DeletionGuard:
             raise RefusedError(refusal)
 
     def _deletion_refusal(self, identity: Identity, body: Body) -> str:
+        """Return why an object of this stack may not be deleted, or an empty string."""
+        # In a destroy with a confirmation, the user has seen the list of deleted objects.
         if self._confirmed_objects is not None and identity not in self._confirmed_objects:
             return (
                 f"{shown(identity)} is not among the objects whose deletion was confirmed: the stack has changed "
@@ -104,7 +106,7 @@ class DeletionGuard:
         if LAUNCH in body["metadata"]["labels"]:
             return self._launch_refusal(identity, body)
         if self._is_destroy:
-            # Others may have put objects into it since the plan.
+            # Others may have created objects in the namespace since the plan.
             return "\n".join(self._user_refusals(identity)) if identity[0] == _NAMESPACE else ""
         if identity in self._declared_objects and (identity[0] == _NAMESPACE or LEDGER in body["metadata"]["labels"]):
             return (
@@ -125,6 +127,7 @@ class DeletionGuard:
         return "\n".join(self._user_refusals(identity)) if may_be_used(identity[0], body["metadata"]) else ""
 
     def _launch_refusal(self, identity: Identity, body: Body) -> str:
+        """Return why an object of a launch may not be deleted, or an empty string."""
         labels = body["metadata"]["labels"]
         if labels[LAUNCH] in self._declared_launches and not self._is_destroy:
             return (
@@ -149,7 +152,7 @@ class DeletionGuard:
 
     def _user_refusals(self, identity: Identity) -> list[str]:
         live = read_users(self._settings, {identity})
-        # The others are deleted too, and may be terminating.
+        # The change deletes the other launches, which may be terminating.
         launches = [launch for launch in live.launches if launch.active and launch.launch in self._declared_launches]
         active_launches = (
             () if self._is_destroy else {(launch.kind, launch.namespace, launch.name) for launch in launches}

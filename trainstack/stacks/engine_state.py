@@ -19,8 +19,8 @@ _METADATA = ("name", "namespace", "uid", "labels", "annotations")
 _STASH = "pulumi:index:Stash"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
 _DECLARED_RETENTION = (_NAMESPACE, "kubernetes:core/v1:PersistentVolumeClaim")
-"""The types whose declared metadata shows whether the engine deletes the object: another client may have edited the
-live one."""
+"""The types whose declared metadata determines whether the engine deletes the object: another client may have edited
+the live metadata."""
 _PROOF = "-identity"
 """The suffix of the Pulumi names of the namespaces that the stack only reads to identify a provider's cluster
 (trainstack/components/cluster.py). The engine's response does not show which resources are read-only; these have no
@@ -28,7 +28,7 @@ parent."""
 
 
 def read_engine_state(response: Struct) -> tuple[StateResource, ...]:
-    """Return the resources of the running operation's state, which has what an interrupted `up` recorded.
+    """Return the resources of the running operation's state, including those that an interrupted `up` recorded.
 
     `response` is the response to `request_engine_state`.
     """
@@ -50,13 +50,13 @@ def _state_resource(urn: str, stored: Struct) -> StateResource:
 
 
 def _convert_fields(struct: Struct, *names: str) -> dict[str, Any]:
-    """Convert some fields. All fields of a state have tens of thousands of values."""
+    """Convert only the named fields: all fields of a state have tens of thousands of values."""
     selected = Struct(fields={name: struct.fields[name] for name in names if name in struct.fields})
     return dict(rpc.deserialize_properties_unwrap_secrets(selected)[0])
 
 
 def own_state(resources: Iterable[StateResource]) -> OwnState:
-    """Return the state's identity, a new one if it has none yet, and its objects."""
+    """Return the identity and the objects of the stack's state. A state without an identity gets a new one."""
     stored_resources = list(resources)
     stash_outputs = (
         resource.outputs.get("output")
@@ -70,7 +70,7 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
         if (identity := _object_identity(resource)) is not None
     }
     object_definitions = frozenset(name for kind, _, name in objects if kind == KIND)
-    # The first digit is a letter: YAML parsers read `0b08…` or `12e4…` as a number.
+    # The first digit is a letter, because YAML parsers read `0b08…` or `12e4…` as a number.
     new_identity = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
     state_identity = str(next(stash_outputs, new_identity))
     stacks = {
@@ -84,7 +84,7 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
 
 
 def _own_labels(resource: StateResource, state_identity: str) -> Mapping[str, str]:
-    """The labels of an object that this state declares."""
+    """Return the labels of an object that this state declares; empty for other objects."""
     metadata = resource.outputs.get("metadata")
     is_own = isinstance(metadata, Mapping) and owner_of(metadata) == state_identity
     return metadata.get("labels") or {} if metadata is not None and is_own else {}
@@ -102,6 +102,7 @@ def _state_object(resource: StateResource, identity: Identity) -> StateObject:
 
 
 def _object_identity(resource: StateResource) -> Identity | None:
+    """Return the identity of a resource's object; None for resources without one, and for read-only namespaces."""
     metadata = resource.outputs.get("metadata")
     if resource.type == _NAMESPACE and not resource.parent_type and resource.name.endswith(_PROOF):
         return None

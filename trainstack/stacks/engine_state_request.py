@@ -1,5 +1,7 @@
-"""The request for the stack's state in the engine. This module loads quickly: the engine reads its state while
-the other modules load."""
+"""The request for the stack's state in the engine.
+
+This module has few imports, so that the engine reads its state while the other modules load.
+"""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
@@ -11,14 +13,14 @@ from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.settings import get_monitor, grpc_error_to_exception
 
 _READ = "pulumi:pulumi:readStackResourceOutputs"
-"""A function of the engine's built-in provider: the outputs of every resource of a stack, by URN."""
+"""A function of the engine's built-in provider, which returns the outputs of every resource of a stack by URN."""
 
 
 def request_engine_state() -> "Future[Struct]":
-    """Start to read the running operation's state."""
+    """Start to read the running operation's state; return the future response."""
     request = resource_pb2.ResourceInvokeRequest(tok=_READ)
     request.args["stackName"] = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    # Not `pulumi.runtime.invoke`, which waits, and converts the outputs of all resources.
+    # `pulumi.runtime.invoke` would wait, and convert the outputs of all resources.
     pool = ThreadPoolExecutor(1)
     future = pool.submit(_invoke, get_monitor(), request)
     pool.shutdown(wait=False)

@@ -1,7 +1,7 @@
 """Resources that `--exclude` or `--target` leaves out of a change.
 
-The engine answers their registration as if they existed. With `--exclude`, it then stores what depends on them with
-references to nothing, and refuses to read its own state from then on.
+The engine responds to their registration as if they existed. With `--exclude`, it then stores their dependents with
+references to missing resources, and refuses to read its state from then on.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -20,7 +20,7 @@ _HOOK = "left-out"
 def refuse_dependents(state: Iterable[StateResource]) -> None:
     """Refuse, from here on, to create or edit a resource that depends on one that the change leaves out.
 
-    `state` has the resources that the engine stores also if they are not edited: without such a dependency.
+    `state` has the stored resources, which the engine also stores without an edit: such a dependency is removed.
     """
     # In a preview, no created resource has an id.
     if not pulumi.runtime.is_dry_run():
@@ -30,6 +30,8 @@ def refuse_dependents(state: Iterable[StateResource]) -> None:
 
 
 class _Registrations:
+    """The registrations of one program, which pass through it to the engine."""
+
     def __init__(self, send: Callable[[Any], Any], stored_resources: Collection[tuple[str, str]]) -> None:
         self.send, self.stored_resources = send, stored_resources
         self.excluded_urns: set[str] = set()
@@ -37,13 +39,13 @@ class _Registrations:
         pulumi.ResourceHook(_HOOK, self.refuse)
 
     def register(self, request: Any) -> Any:
-        """Register a resource; called in threads."""
+        """Register a resource, and return the engine's response. The SDK calls this in threads."""
         missing_urns = {*request.dependencies, *_property_dependencies(request)} & self.excluded_urns
         if missing_urns and request.custom:
             self.missing_dependencies[request.type, request.name] = sorted(map(_display_name, missing_urns))
             request.hooks.before_create.append(_HOOK)
             request.hooks.before_update.append(_HOOK)
-        # The engine needs the dependencies of a new resource for `--exclude-dependents`. A component has no object.
+        # A new resource keeps its dependencies for `--exclude-dependents`. A component has no object.
         if missing_urns and (not request.custom or (request.type, request.name) in self.stored_resources):
             _remove_dependencies(request, missing_urns)
         response = self.send(request)
@@ -52,6 +54,7 @@ class _Registrations:
         return response
 
     def refuse(self, args: pulumi.ResourceHookArgs) -> None:
+        """Raise RunError with the missing dependencies of a resource."""
         raise pulumi.RunError(
             f"{args.name} depends on {listed(self.missing_dependencies[args.type, args.name])}, which `--exclude` or "
             "`--target` leaves out of this change; leave both out (`--exclude-dependents`), or neither"

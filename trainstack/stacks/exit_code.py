@@ -1,4 +1,4 @@
-"""The exit code of an error in the program, for the command that runs the engine, which has other codes."""
+"""The exit code of an error in the program, for the command that runs the engine: the engine's own code differs."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def exit_code_file() -> Iterator[Path]:
 
 
 def report_exit_code(error: TrainstackError) -> None:
-    """Write the exit code of an error that ends the program, if a command waits for it."""
+    """Write the exit code of an error that ends the program, if a command set EXIT_CODE_VARIABLE."""
     if path := os.environ.get(EXIT_CODE_VARIABLE):
         # `r+` does not create a file: a plain engine may inherit the variable of a command that has ended.
         with suppress(OSError), Path(path).open("r+", encoding="ascii") as file:

@@ -1,4 +1,4 @@
-"""The guards' reads of the cluster: refusals and notes about live objects, before the first write."""
+"""The refusals and notes about live objects, which are read before the first write."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ from trainstack.settings.values.paths import nearest_place
 def missing_namespace_refusals(settings: Settings, manifests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return refusals about declared namespaces that do not exist and that the user may not create.
 
-    A deployer has roles only in its namespaces, so it can read nothing in a missing one. Raises ClusterError.
+    A deployer has roles only in its namespaces, so it cannot read objects in a missing one. Raises ClusterError.
     """
     namespaces = [manifest for manifest in manifests if manifest["kind"] == "Namespace"]
     if not namespaces:
@@ -261,7 +261,7 @@ def check_evictions(
 def drained_queue_notes(live_metadata: Mapping[Identity, Mapping[str, Any]]) -> tuple[str, ...]:
     """Return a note on each declared queue that a teardown has stopped, by the metadata of live objects.
 
-    The engine does not know it without a refresh.
+    Without a refresh, the engine does not restore the queue.
     """
     return tuple(
         f"{shown(queue)} admits no run: a teardown that did not end has stopped it; `pulumi up --refresh` (or "

@@ -1,4 +1,4 @@
-"""The decision about a change, before the first resource is declared: reads files and the cluster, writes nothing."""
+"""The decision about a change before the first resource is declared, from the files and the cluster. Writes nothing."""
 
 import os
 import shlex
@@ -48,7 +48,7 @@ from trainstack.stacks.run_decision import RunDecision, decide_runs_and_sweeps
 
 @dataclass(frozen=True)
 class LoadedProgram:
-    """A change that no guard refuses: what the engine may declare."""
+    """A change that no guard refuses: everything that the program declares."""
 
     cluster: cluster_identity.Cluster
     state: OwnState
@@ -60,7 +60,7 @@ class LoadedProgram:
     recorded_launches: tuple[RecordedLaunch, ...]
     """The launches in the engine's state."""
     replacements: Mapping[str, Mapping[str, Any]]
-    """Manifests waiting for a terminating object of the same name, by that object's UID."""
+    """The manifests that replace a terminating object of the same name, by that object's UID."""
     takeovers: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
     """The manifests of live objects that have fields of other states, each with the live metadata."""
     notes: tuple[str, ...]
@@ -74,7 +74,7 @@ class LoadedProgram:
 
 @dataclass(frozen=True)
 class CheckedFiles:
-    """The files of an environment, in which the rules found no error."""
+    """The files of an environment in which the rules found no error."""
 
     loaded: Loaded
     stack_objects: Declared
@@ -86,7 +86,9 @@ class CheckedFiles:
 def check_files(root: Path, stack: str, engine_values: Mapping[str, str] | None) -> CheckedFiles:
     """Load and check the files.
 
-    Raises RefusedError because of a rule or of an unintended kubeconfig; and SettingsError, ReleaseError, InputsError,
+    `engine_values` are the sections in the engine's configuration, which override the file; None outside of the engine.
+
+    Raises RefusedError because of a rule or an unintended kubeconfig, and SettingsError, ReleaseError, InputsError,
     WorkloadError or OperatorError if files are not valid.
     """
     loaded = load_with_places(root, stack, engine_values)
@@ -134,11 +136,12 @@ def plan_change(
     observed_metadata = {**live_runs.metadata, **removed_metadata, **live_metadata}
     other_states = check_other_states(settings, state, observed_metadata, adopted_objects, stack_objects.retained)
     _refuse([other_states.refusal])
+    # A terminating object cannot be edited: its manifest is created once the object is gone.
     terminating_uids = {identity: m["uid"] for identity, m in live_metadata.items() if "deletionTimestamp" in m}
     lasting_manifests = {i: m for i, m in manifests_by_identity.items() if i not in terminating_uids}
     replacements = {terminating_uids[i]: m for i, m in manifests_by_identity.items() if i in terminating_uids}
     live_labels = {identity: metadata.get("labels") or {} for identity, metadata in live_metadata.items()}
-    # The decision refuses launches without labels itself.
+    # `run_decision.refusals` covers launches without labels, so they must not be refused twice.
     labeled_manifests = [m for i, m in manifests_by_identity.items() if i not in run_decision.unlabeled_launches]
     refused_foreign_objects = ownership.refusals(labeled_manifests, live_labels, adopted_objects, stack)
     refused_volumes, volume_notes = check_data_loss(settings, state, loaded.places)
@@ -150,6 +153,7 @@ def plan_change(
         run_decision.active_launches(live_runs.live),
         recorded_launches,
     )
+    # Only fields of objects that this change writes can conflict.
     writable_objects = {i for i in live_labels if ownership.owner(live_labels[i]) == stack or i in adopted_objects}
     written_manifests = [m for i, m in lasting_manifests.items() if i in writable_objects]
     refused_fields, field_notes = check_foreign_fields(settings, written_manifests, live_metadata, adopted_objects)
@@ -157,7 +161,7 @@ def plan_change(
         stack_objects, state, {*map(ownership.identity, written_manifests)} & live_metadata.keys(), loaded.places
     )
     refused_downgrades = downgrades.refusals(stack_objects.operators, live_labels)
-    # All refusals of the change at once, so that one edit of the files can answer them.
+    # All refusals at once, so that the user can resolve them with one edit of the files.
     _refuse(
         (
             *run_decision.refusals,
@@ -229,7 +233,7 @@ def _refuse(reasons: Iterable[str | None]) -> None:
 
 
 def _local_kubeconfig_refusal(root: Path, stack: str) -> str:
-    """Return an error if KUBECONFIG is not set: the engine's provider, another process, would use another cluster."""
+    """Return a refusal if KUBECONFIG is not set: the engine's provider, another process, would use another cluster."""
     if os.environ.get(kubeconfig.VARIABLE):
         return ""
     export = f"export {kubeconfig.VARIABLE}={shlex.quote(str(root / kubeconfig.LOCAL))}"
@@ -240,7 +244,7 @@ def _local_kubeconfig_refusal(root: Path, stack: str) -> str:
 
 
 def _build_stack_objects(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:
-    # The rules report more than the first error of the inputs.
+    # The error is returned, because the rules report more than the first error of the inputs.
     try:
         return Declared.from_files(with_downloads(settings, _log_line), root, commit=commit(root)), None
     except (InputsError, ReleaseError) as error:
@@ -254,7 +258,7 @@ def _log_line(line: str) -> None:
 
 
 def commit(root: Path) -> str:
-    """Return the commit that runs are recorded with, `-dirty` if files differ from it; empty outside of git."""
+    """Return the commit that ledgers record, with `-dirty` if files differ from it; empty outside of git."""
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout.strip()

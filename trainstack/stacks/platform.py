@@ -1,4 +1,4 @@
-"""The platform: namespaces, rights of teams, storage classes, operators, queues."""
+"""The platform layer: namespaces, rights of teams, storage classes, operators, queues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +19,11 @@ from trainstack.guards.definitions import Release
 
 @dataclass(frozen=True)
 class Platform:
+    """The declared platform."""
+
     resources: tuple[pulumi.Resource, ...]
     dependencies: tuple[pulumi.Input[pulumi.Resource], ...]
-    """The dependencies of volumes, runs and sweeps, which follow all others but the rights of teams."""
+    """The dependencies of volumes, runs and sweeps, which follow all of the platform except the rights of teams."""
     outputs: Mapping[str, pulumi.Input[object]]
 
 
@@ -34,8 +36,8 @@ def declare_platform(
 ) -> Platform:
     """Declare the platform.
 
-    `definitions` are those of the operators, and `preparations` is what precedes them. `secrets` is the decrypted
-    section, if there is one: operators and runs may pull their images with it. `opts` are the options of all
+    `definitions` are those of the operators, and `preparations` the steps before them. `secrets` is the decrypted
+    section, with which operators and runs may pull their images; None without one. `opts` are the options of all
     components, with the provider.
     """
 
@@ -59,13 +61,13 @@ def declare_platform(
             )
         )
     operators = install_operators(stack_objects, opts, components)
-    # Dependencies are transitive: a list of all resources before would be a tenth of the engine's state.
+    # Dependencies are transitive, and a list of all preceding resources would be a tenth of the engine's state.
     dependencies = [resource for operator in operators.values() for resource in operator.dependencies] or [*components]
     versions = {name: operator.version for name, operator in operators.items()}
     queues = Queues("queues", stack_objects.queues, options_after(*dependencies), kueue=versions.get("kueue"))
     return Platform(
         resources=(*tenants, *components, *operators.values(), queues),
-        # The SDK replaces a component by its objects, so one without objects is no dependency.
+        # The SDK replaces a component by its objects, so a component without objects is no dependency.
         dependencies=(queues,) if stack_objects.queues.objects else tuple(dependencies),
         outputs={
             "namespaces": namespaces.names,

@@ -16,7 +16,7 @@ def run(root: Path) -> None:
     drop_undisplayed_messages()
     response = request_engine_state()
     serve_hooks()
-    # These modules load slowly, and the engine reads its state meanwhile.
+    # The slow imports run while the engine reads its state.
     with suspend_collection():
         from trainstack.stacks.declare_stack import declare_stack  # noqa: PLC0415
         from trainstack.stacks.registrations import omit_unused  # noqa: PLC0415

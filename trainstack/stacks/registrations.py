@@ -1,4 +1,4 @@
-"""What the SDK does for each registration, and the program does not use.
+"""The parts of the SDK's registrations that the program does not use, and omits.
 
 The SDK has no options for it, so functions of its modules are replaced.
 """
@@ -13,13 +13,13 @@ from trainstack.components.objects import Object
 
 
 def omit_unused() -> None:
-    """Register all resources from here on without what the program does not use.
+    """Omit unused data from the registrations of all resources from here on.
 
-    - The places in the source where resources are declared: the same few lines of this package for all objects of a
-      kind. The engine only stores them, in a quarter of its state.
-    - The outputs of objects, by field. They would be the engine's whole answer, converted three times.
-    - The URN that a resource would have without an engine: the SDK computes it from a dozen outputs. Aliases, which
-      also need it, are not declared.
+    - The source positions of declarations: the same few lines of this package for all objects of a kind. The engine
+      only stores them, in a quarter of its state.
+    - The outputs of objects, by field. They would be the engine's whole response, converted three times.
+    - The URN that a resource would have without an engine, which the SDK computes from a dozen outputs. Only aliases
+      need it, and the program declares none.
     """
     transfer, resolve = rpc.transfer_properties, rpc.resolve_outputs
 

@@ -1,7 +1,7 @@
 """The rights of an environment's deployers and researchers (docs/decisions/0013-least-privilege.md). Pure.
 
-Each has a role, derived from the declared objects and from what the commands read. An administrator first creates the
-namespaces, and the admission policies that restrict the roles to the declared objects.
+Each has a role, derived from the declared objects and from the reads of the commands. An administrator first creates
+the namespaces, and the admission policies that restrict the roles to the declared objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ from trainstack.runs.status.kinds import launch_resource, optional_kinds
 from trainstack.settings.model import Settings
 
 DEPLOYER, RESEARCHER = "deployer", "researcher"
-"""Roles for `pulumi preview`, `up`, `refresh`, `trainstack destroy` and `doctor`; and for the day's commands."""
+"""The roles for `pulumi preview`, `up`, `refresh`, `trainstack destroy` and `doctor`, and for day-two commands."""
 _KUEUE = "kueue.x-k8s.io"
 
 
@@ -79,6 +79,7 @@ def rights_of(stack_objects: Declared) -> Rights:
         role_name(settings.stack, RESEARCHER): researcher_rights(settings, manifests),
     }
     optional = optional_kinds(settings)
+    # Teams' roles are declared by the platform, not applied by the administrator; only their escalations are shown.
     grants_by_team = {f"{TENANT}{team.name}": for_a_team(team.namespace, optional) for team in settings.tenants.teams}
     return Rights(
         namespaces=tuple(
@@ -100,7 +101,10 @@ def role_name(stack: str, role: str) -> str:
 
 
 def deployer_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Grant]:
-    """Return the rights of the engine and the program, in the objects' namespaces, which an administrator creates."""
+    """Return the rights of the engine and the program.
+
+    Roles are in the objects' namespaces, which an administrator creates.
+    """
     objects = list(manifests)
     retained_identities = {retained_object.identity for retained_object in retained(settings, objects)}
     rights: set[Grant] = set()
@@ -123,7 +127,7 @@ def deployer_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Gr
 
 
 def researcher_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Grant]:
-    """Return the rights of the day's commands: in the namespaces of runs and volumes, and for cluster-wide lists."""
+    """Return the rights of day-two commands: in the namespaces of runs and volumes, and for cluster-wide lists."""
     rights = _discovery_rights(settings)
     for namespace, kinds in _launch_kinds_by_namespace(settings).items():
         rights |= day_two(namespace, kinds)
@@ -167,7 +171,7 @@ def _guard_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Gran
 
 
 def _probe_rights(settings: Settings) -> set[Grant]:
-    """Return the rights to dry runs of the objects that test webhooks, which an admission policy never stores."""
+    """Return the rights to dry runs of the objects that test webhooks. An admission policy prevents their storage."""
     return {
         grant
         for probe in _probes(settings)
@@ -183,7 +187,7 @@ def _probes(settings: Settings) -> list[Manifest]:
 
 
 def _declaration_rights(manifest: Manifest, namespace: str, *, is_deleted: bool) -> set[Grant]:
-    """Return the rights to declare an object of the platform, and to delete it if a destroy does."""
+    """Return the rights to declare an object of the platform, and with `is_deleted` to delete it in a destroy."""
     resource, name = _resource_of(manifest), [_name(manifest)]
     # A namespace that does not exist yet contains no role.
     verbs = ("get", "patch") if manifest["kind"] == "Namespace" else DECLARE

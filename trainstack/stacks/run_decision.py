@@ -22,6 +22,8 @@ from trainstack.sweeps.launches import PlannedSweep
 
 @dataclass(frozen=True, kw_only=True)
 class RunDecision:
+    """The launches, records and refusals of a change's runs and sweeps."""
+
     runs: LaunchGroup
     sweeps: tuple[SweepDecision, ...]
     waiting: Mapping[str, tuple[str, ...]]
@@ -102,7 +104,7 @@ def decide_runs_and_sweeps(
         _ledgers_of_excluded_runs(settings, live_runs.ledgers) if has_training else (),
     )
     sweep_decisions = _decide_sweeps(planned_sweeps, live_runs, stop, now, waiting)
-    # Dependencies do not hold a sweep that was launched before.
+    # A sweep that was launched before does not wait for dependencies again.
     launched_sweeps = {sweep.name for sweep in sweep_decisions if not sweep.held}
     waiting = {key: run_ids for key, run_ids in waiting.items() if key not in launched_sweeps}
     stoppable_names = {launch.run_id for launch in live_runs.live} | sweeps.stoppable(live_runs.live, live_runs.files)
@@ -157,9 +159,9 @@ def _ledgers_of_excluded_runs(settings: Settings, ledgers: Sequence[Ledger]) -> 
 def _wrappers(
     settings: Settings, mounting_ledgers: Sequence[Ledger], live_wrappers: Mapping[str, str], wrapper: str
 ) -> list[Manifest]:
-    """Return the wrappers that launches mount: this checkout's, and those of earlier launches.
+    """Return the ConfigMaps of the wrappers that launches mount: this checkout's, and those of earlier launches.
 
-    Dispatched runs are launches of another stack: their namespaces keep every wrapper that they had.
+    Dispatched runs are launches of another stack, so their namespaces keep all wrappers.
     """
     current_name = wrapper_reference(wrapper)
     sources = {**live_wrappers, current_name: wrapper}
@@ -176,7 +178,7 @@ def _decide_sweeps(
     now: datetime,
     waiting: Collection[str],
 ) -> list[SweepDecision]:
-    """Decide about each declared sweep, then about sweeps that only the cluster has."""
+    """Decide about each declared sweep, then about sweeps that exist only in the cluster."""
     launches_by_sweep: dict[str, list[LiveLaunch]] = {}
     for launch in live_runs.live:
         if launch.sweep is not None:

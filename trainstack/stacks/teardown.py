@@ -1,9 +1,9 @@
 """The hooks of a teardown (docs/decisions/0011), in three modes.
 
 - `pulumi destroy --run-program`: the whole program runs; the hooks guard, drain and delete.
-- `trainstack destroy`: the program decides again what the command has confirmed. It declares nothing, so that runs
-  that were edited do not prevent the teardown; the hooks drain and delete.
-- `trainstack destroy --keep-platform`: as before, but the hooks do not drain: definitions and namespaces with volumes
+- `trainstack destroy`: the program repeats the decision that the user confirmed. It declares nothing, so that edited
+  runs do not prevent the teardown; the hooks drain and delete.
+- `trainstack destroy --keep-platform`: as before, but the hooks do not drain. Definitions and namespaces with volumes
   remain.
 
 In all modes, and in an `up`, a hook checks each deletion (stacks/deletion_guard.py).
@@ -52,16 +52,16 @@ from trainstack.stacks.exit_code import report_exit_code
 from trainstack.stacks.teardown_mode import Permission
 
 DEADLINE_SECONDS = 120
-"""The deadline of a hook, longer than a pod's grace period of 30 s."""
+"""The timeout of a hook, longer than a pod's grace period of 30 s."""
 _CONCURRENCY = 8
 """The number of definitions that are deleted at the same time."""
 
 
 def declare_teardown(root: Path, permission: Permission, resources: Sequence[StateResource]) -> None:
-    """Declare only the hooks of the `resources` in the state, after deciding again about what the user confirmed.
+    """Repeat the decision that the user confirmed, and declare only the hooks of the `resources` in the state.
 
     The program runs under the engine's lock, so no other `up` of the stack launches a run after this. Raises
-    SettingsError if the files are invalid, ClusterError, and RefusedError if the teardown is refused by now.
+    SettingsError if the files are invalid, ClusterError, and RefusedError if the teardown is refused now.
     """
     settings = load_with_places(root, permission.stack).settings
     keep_platform = permission.mode == "keep-platform"
@@ -75,6 +75,7 @@ def declare_teardown(root: Path, permission: Permission, resources: Sequence[Sta
         known=state.held,
         recorded=recorded_launches(permission.stack, resources),
     )
+    # Others may have created objects between the confirmation and the engine's lock.
     unconfirmed = sorted(map(shown, plan.deleted - {*permission.deleted}))
     live_metadata = read_held(
         {key: state_object.api_version for key, state_object in state.objects.items()},
@@ -104,8 +105,8 @@ def teardown_hooks(
     """Return the hooks of a stack with this engine's state, which declares objects.
 
     `declared_launches` are the names of the live launches that it declares; `state_launches` are the launches in the
-    engine's state. If the engine removes a declared object of `retained_objects` from the state, it destroys the stack;
-    an `up` removes only objects that are no longer declared, and they remain in the cluster.
+    engine's state. If the engine removes a declared object of `retained_objects` from the state, this is a destroy: an
+    `up` removes only objects that are no longer declared, and they remain in the cluster.
     """
     retained_identities = frozenset(kept.identity for kept in retained_objects)
     deletion_guard = DeletionGuard(
@@ -125,9 +126,10 @@ def _hook_work(
     deletion_guard: DeletionGuard,
     retained_identities: frozenset[Identity] | None,
 ) -> Mapping[str, Work]:
-    """Return the functions of the hooks.
+    """Return the functions of the hooks by hook.
 
-    `retained_identities`: the retained objects; None if the program declares nothing.
+    `guard` raises an error if the stack may not be destroyed. `retained_identities` are the retained objects; None if
+    the program declares nothing.
     """
     destroy_has_started = threading.Event()
 
@@ -190,7 +192,7 @@ def _refuse_teardown(
 
 
 def _drain_queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
-    """Hold and drain a ClusterQueue. Raises ClusterError with users that the guard did not find."""
+    """Hold and drain a ClusterQueue. Raises ClusterError if others have used it since the guard's check."""
     context, name = settings.cluster.context, manifest["metadata"]["name"]
     if read_metadata(paths.location(manifest), context) is None:
         return
@@ -204,13 +206,13 @@ def _drain_queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
         return ", ".join(shown(identity(workload)) for workload in read_holders())
 
     local_queues, holding_workloads = read_kind(version, "LocalQueue", context), read_holders()
-    # The garbage collector discovers new kinds every 30 s: Workloads of a new Kueue may outlive their Jobs.
+    # The garbage collector discovers new kinds every 30 s, so Workloads of a new Kueue may outlive their Jobs.
     kinds = sorted({*LAUNCH_KINDS, *declared_kinds(settings)})
     orphans = workloads_without_owner(
         holding_workloads, [kind for _, kind in kinds], _owner_uids(holding_workloads, kinds, context)
     )
     workloads = [workload for workload in holding_workloads if workload not in orphans]
-    # The engine has deleted the stack's launches before, unless it replaces the queue.
+    # The engine has already deleted the stack's launches, unless it replaces the queue.
     if users := queue_users(name, settings.stack, local_queues, workloads):
         raise ClusterError(
             f"ClusterQueue {name} is not deleted, because it is used: {', '.join(users)}; wait for them, or ask their "
@@ -236,7 +238,7 @@ def _prepare_controller_deletion(settings: Settings, manifest: Mapping[str, Any]
 
 
 def _wait_for_terminating_launches(settings: Settings) -> None:
-    # The engine does not wait. A Job's Workload is deleted with the Job.
+    # The engine does not wait for the end of a deletion. A Job's Workload is deleted with the Job.
     def terminating_launches() -> str:
         bodies = read_launches(settings, run_namespaces(settings))
         return ", ".join(

@@ -1,4 +1,4 @@
-"""One-time permissions for the program to declare no objects, so that the engine deletes the stack."""
+"""One-time permissions by which the program declares no objects, so that the engine deletes the stack."""
 
 import json
 import os
@@ -24,7 +24,7 @@ Mode = Literal["everything", "keep-platform"]
 
 @dataclass(frozen=True, kw_only=True)
 class Permission:
-    """What one run of the program may delete: the plan that the user confirmed."""
+    """The objects that one run of the program may delete: the plan that the user confirmed."""
 
     mode: Mode
     stack: str
@@ -44,7 +44,7 @@ def permit(root: Path, permission: Permission) -> Iterator[Mapping[str, str]]:
 
 
 def teardown_permission(root: Path, stack: str) -> Permission | None:
-    """Return what a command permits to delete of this stack, or None. A permission is valid once, and for no preview.
+    """Return the permission to delete this stack, or None without one. It is valid once, and not for a preview.
 
     Raises RefusedError if the variable is set without a valid permission.
     """

@@ -1,1 +1,1 @@
-"""Launches and status of a sweep's trials."""
+"""Launches and status of a sweep's trials. Read decision.py before you edit."""

@@ -1,13 +1,13 @@
 """Decide which trials of a sweep a change may launch, must leave unchanged, or must refuse to change.
 
-Pure. A trial is known by its ledger, by its live launch, or as part of a batch; a known trial keeps its launch,
-whatever the sweep's form is now. Other trials are launched in the sweep's form. In addition to the rules of runs
+Pure functions. A trial with a ledger, with a live launch or in a batch keeps its launch, whatever the sweep's form is
+now. Other trials are launched in the sweep's form. These rules apply in addition to those of runs
 (trainstack/runs/launches.py) and of batches (trainstack/sweeps/indexed.py):
 
 - a trial whose set was removed is deleted if it is queued, and keeps running unless `stop` names it;
 - a change that trains an active trial differently or removes its sweep is refused, unless `stop` names the trial or
   the sweep;
-- of form `jobs` at most `parallelism` trials are declared at once; the others wait for a later `up`;
+- a sweep of form `jobs` declares at most `parallelism` trials at once; the others wait for a later `up`;
 - two trials of one fixed name are refused: the number in the name is that of the set at the time of its launch.
 """
 
@@ -52,8 +52,9 @@ def decide(
 ) -> SweepDecision:
     """Decide on a sweep's trials, given its launches, ledgers and files (by name) in the cluster. Raises WorkloadError.
 
-    `stop`: run ids, ids of batches and names of sweeps that this change may stop. `held`: whether a run that the sweep
-    depends on has not succeeded yet, so that no trial may be launched. `claims`: without an object in the cluster.
+    `stop`: run ids, ids of batches and names of sweeps that this change may stop. `blocked`: whether a run that the
+    sweep depends on has not succeeded yet, so that no new trial may be launched. `claims`: the claims of launches that
+    have no object in the cluster.
     """
     return _Decider(planned, live, ledgers, files, stop, now).decide(claims, held=held)
 
@@ -66,7 +67,7 @@ def undeclared(name: str, live: Sequence[LiveLaunch], stop: Sequence[str], now: 
 
 
 def stoppable(live: Sequence[LiveLaunch], files: Mapping[str, Data]) -> set[str]:
-    """The valid entries of `stop` for these launches: run ids of trials, ids of batches, names of sweeps."""
+    """Return the valid entries of `stop` for these launches: run ids of trials, ids of batches, names of sweeps."""
     names = set()
     for each in live:
         if each.sweep is not None:
@@ -76,7 +77,7 @@ def stoppable(live: Sequence[LiveLaunch], files: Mapping[str, Data]) -> set[str]
 
 @dataclass
 class _Decider:
-    """The inputs of a decision, and what is decided so far."""
+    """The inputs of a decision, and the decisions so far."""
 
     planned: PlannedSweep
     live: Sequence[LiveLaunch]
@@ -90,7 +91,7 @@ class _Decider:
     refusals: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
-    """Run ids of trials that keep their launch."""
+    """Run ids of trials that need no new launch: they keep theirs, or their batch is refused."""
     places: int = 0
     """Trials that may run at once in all declared launches."""
 
@@ -100,6 +101,7 @@ class _Decider:
 
     def decide(self, claims: Sequence[Claim], *, held: bool) -> SweepDecision:
         planned, sweep = self.planned, self.planned.sweep
+        # Batches come first: their trials must not be launched a second time as jobs.
         self._batches()
         again = self._jobs()
         self._claimed(claims)
@@ -116,6 +118,7 @@ class _Decider:
                 ledger = again[run_id] if run_id in again else planned.job(run_id)
                 self._add(ledger, ledger)
             waiting = new[room:]
+            # Without its ledger, a failed launch would be deleted now, before its successor has a place.
             self._keep_failed({*waiting} & again.keys())
             self.files.update(planned.file)
         self.refusals += _of_one_name(self.name, self.launches)
@@ -156,7 +159,7 @@ class _Decider:
                 self.places += int(judged.launch.launch["spec"]["parallelism"])
 
     def _jobs(self) -> dict[str, Ledger]:
-        """Decide on trials with launches of their own; return those to launch again, by run id."""
+        """Decide on trials with launches of their own; return the new launches of failed ones, by run id."""
         remembered = {each.run_id: each for each in self.remembered if not each.trials}
         objects: dict[str, list[LiveLaunch]] = {}
         for each in self.live:
@@ -170,6 +173,7 @@ class _Decider:
             if run_id in self.known or not (live or before):
                 continue
             self.known.add(run_id)
+            # Without a ledger, the number and file of the live launch reproduce its manifest.
             launched = live[0].sweep if live and before is None else None
             file = launched.file if launched else None
             wanted = self.planned.job(
@@ -196,7 +200,7 @@ class _Decider:
         return again
 
     def _claimed(self, claims: Sequence[Claim]) -> None:
-        """Decide on claims by their trials that are still in the sweep and have no other launch."""
+        """Decide on the claims of trials that are still in the sweep and have no other launch."""
         for claim in claims:
             trials = {claim.ledger.run_id, *claim.ledger.trials} & ({*self.planned.trials} - self.known)
             if trials and (refusal := launches.may_have_ended(claim)):
@@ -227,7 +231,7 @@ class _Decider:
             )
 
     def _keep_failed(self, run_ids: Collection[str]) -> None:
-        """Keep failed launches until there is room to launch them again."""
+        """Keep failed launches until `parallelism` allows their new launches."""
         live_names = {each.launch for each in self.live}
         for each in self.remembered:
             if each.run_id in run_ids and each.launch_name in live_names:
@@ -243,7 +247,7 @@ class _Decider:
 
 
 def _of_one_name(sweep: str, launched: Sequence[Ledger]) -> Iterator[str]:
-    """Refuse launches with the same fixed object name, which occur after the sets were renumbered."""
+    """Yield a refusal for every two launches with the same fixed object name, which renumbered sets cause."""
     first: dict[tuple[str, str], Ledger] = {}
     for ledger in launched:
         name = ledger.launch["metadata"].get("name")
@@ -257,7 +261,7 @@ def _of_one_name(sweep: str, launched: Sequence[Ledger]) -> Iterator[str]:
 
 
 def _mounted(launched: Sequence[Ledger], files: Mapping[str, Data]) -> Iterator[tuple[str, str, Data]]:
-    """The files that the launches mount, as far as their content is known."""
+    """Yield the files with known content that the launches mount, as namespace, name and content."""
     named = {(each.namespace, file_of(each.objects)) for each in launched}
     for namespace, name in sorted((namespace, name) for namespace, name in named if name in files and name):
         yield namespace, name, files[name]
@@ -274,7 +278,7 @@ def _stops(name: str, live: Sequence[LiveLaunch], why: str, now: datetime) -> st
 
 
 def _several(run_ids: Sequence[str]) -> str:
-    """The trials as the subject of a sentence: `digits-… is`, `digits-… and 4 other trials are`."""
+    """Return the trials as a subject with its verb: `digits-… is`, `digits-… and 4 other trials are`."""
     named, left = ", ".join(run_ids[:_NAMED]), len(run_ids) - _NAMED
     if left > 0:
         return f"{named} and {left} other trial{'' if left == 1 else 's'} are"

@@ -1,11 +1,11 @@
 """Decide on a sweep's Indexed Jobs, each of which executes many trials.
 
-Pure. Like a run, a batch is launched once. A trial belongs to it until it is launched elsewhere: the batch's ledger
-lists its trials by completion index. The rules (docs/decisions/0008-sweeps.md):
+Pure functions. Like a run, a batch is launched once. A trial belongs to it until it is launched elsewhere: the batch's
+ledger lists its trials by completion index. The rules (docs/decisions/0008-sweeps.md):
 
-- one that waits or runs is frozen; trials whose sets were taken out are withdrawn from it, and do not begin;
-- one that would train other things than it was launched for is refused unless `stop` names it or its sweep;
-- of one that has failed, the trials that have not succeeded are launched again when its launch part was edited since.
+- a queued or running batch is frozen; trials whose sets were removed are withdrawn from it and do not start;
+- a change that trains an active batch's trials differently is refused unless `stop` names the batch or its sweep;
+- after a batch has failed and its launch part was edited, its trials that have not succeeded are launched again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,9 +42,9 @@ class BatchJudgement(Judgement):
 
 
 def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mapping[str, Data]) -> list[Batch]:
-    """A sweep's batches, the live ones last and by age. Each trial is in one batch.
+    """Return a sweep's batches, the live ones last and by age. Each trial is in one batch.
 
-    A trial that an interrupted `up` left in two batches belongs to the later one, and to a live one first.
+    If an interrupted `up` left a trial in two batches, it belongs to a live one, and of two live ones to the newer.
     """
     remembered = {ledger.launch_name: ledger for ledger in ledgers if ledger.trials}
     found: list[Batch] = []
@@ -98,6 +98,7 @@ def _active(
     now: datetime,
 ) -> BatchJudgement:
     ledger = _known(batch, launch, planned)
+    # Without a ledger there is no manifest to declare, and the change would delete the live object.
     if ledger is None:
         return BatchJudgement(refusal=left_behind(_state(batch, launch, now), batch.run_id))
     done = {*_succeeded(launch, batch.members)}
@@ -108,6 +109,7 @@ def _active(
     ledger = replace(ledger, trials=wanted)
     own = {*wanted}
     out = [run_id for run_id in sets_of(batch.data) if run_id not in own]
+    # The pods of a dispatched Job carry their own copy of the file, which cannot be changed.
     if is_dispatched(ledger.launch) and (removed := {*batch.members} - own - done - {""}):
         refusal = (
             f"{_state(batch, launch, now)} and this change would withdraw {len(removed)} of its trials, which is not "
@@ -145,7 +147,7 @@ def _remembered(batch: Batch, kept: tuple[str, ...]) -> BatchJudgement:
 
 
 def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | None:
-    """The ledger of the live object; None if it cannot be determined."""
+    """Return the ledger of the live object; None if it cannot be determined."""
     if batch.ledger is not None:
         return batch.ledger
     if not batch.members or not _as_launched(batch, launch, planned):
@@ -156,7 +158,7 @@ def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | 
 
 
 def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> bool:
-    """Whether its launch part, which all trials share, has not been edited since."""
+    """Return whether the launch part, which all trials of a batch share, is the same as at its launch."""
     if planned.sweep.run.kind != "Job" or not planned.sweep.run.managed:
         return False
     like = dict(batch.ledger.launch) if batch.ledger else None
@@ -164,7 +166,7 @@ def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
 
 
 def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:
-    """The trials that have not succeeded and whose sets are still in the sweep, but with another definition."""
+    """Return the trials that have not succeeded and whose sets are still in the sweep, with another definition."""
     sets, done = sets_of(batch.data), {*_succeeded(launch, batch.members)}
     wanted = {trial.set_id for trial in planned.trials.values()}
     return [

@@ -1,4 +1,4 @@
-"""A sweep's trials and their launches as they would be created now, in either form."""
+"""A sweep's trials, and their launches as this change would create them, in either form."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class PlannedSweep:
 
     @cached_property
     def file(self) -> Mapping[str, Data]:
-        """The file of trials that are launched individually, by name; empty if none reads it. Raises WorkloadError."""
+        """The file of trials with launches of their own, by name; {} if the trials read none. Raises WorkloadError."""
         if self.sweep.space.file is None:
             return {}
         data = jobs_data(self.sweep)
@@ -40,9 +40,10 @@ class PlannedSweep:
     def job(
         self, run_id: str, *, number: int | None = None, file: str | None = None, data: Data | None = None
     ) -> Ledger:
-        """The ledger of a trial's launch, with the number and file of a live one, if given. Raises WorkloadError.
+        """Return the ledger of a trial's launch. Raises WorkloadError.
 
-        `data`: the content of that file; None if it is unknown.
+        `number`, `file`: those of a live launch, by default those of the current sets. `data`: the content of `file`;
+        None if it is unknown.
         """
         trial = self.trials[run_id] if number is None else self.trials[run_id].with_number(number)
         name = file if file is not None else next(iter(self.file), "")
@@ -51,7 +52,7 @@ class PlannedSweep:
         return replace(self._ledger(launch, built), companions=companions(trial.workload, self.stack, launch))
 
     def batch(self, run_ids: Sequence[str], file: str, data: Data | None = None) -> Ledger:
-        """An Indexed Job of the given trials with this file, and its ledger. Raises WorkloadError.
+        """Return the ledger of an Indexed Job of the given trials, which mount this file. Raises WorkloadError.
 
         `data`: the content of the file; None if it is unknown.
         """
@@ -67,10 +68,10 @@ class PlannedSweep:
     def batch_launch(
         self, run_id: str, count: int, file: str = "", like: Mapping[str, Manifest] | None = None
     ) -> Launch:
-        """The launch of an Indexed Job of `count` trials, as it would be named now. Raises WorkloadError.
+        """Return the launch of an Indexed Job of `count` trials, with its current name. Raises WorkloadError.
 
-        The trials themselves only matter for `run_id`, the batch's id. `like` is a live or recorded Job that provides
-        the counts and the deadline if the sweep now has another form.
+        The trials themselves matter only for `run_id`, the batch's id. `recorded_job`: a live or recorded Job that
+        provides the counts and the deadline if the sweep now has another form.
         """
         sweep = self.sweep
         if like is not None and sweep.form == "jobs":
@@ -86,7 +87,7 @@ class PlannedSweep:
         return Launch(run_id=run_id, name=name, facts=self.facts, sweep=place)
 
     def batch_file(self, run_ids: Sequence[str]) -> Data:
-        """The file of an Indexed Job of the given trials. Raises WorkloadError if it is too long."""
+        """Return the file of an Indexed Job of the given trials. Raises WorkloadError if it is too long."""
         return batch_data(self.sweep, [(run_id, self.trials[run_id]) for run_id in run_ids])
 
     def _place(self, file: str) -> InSweep:

@@ -1,7 +1,7 @@
 """The state of a sweep's trials, computed from the objects in the cluster.
 
-Pure. A trial is a launch of its own or a completion index of an Indexed Job. After its object was deleted, only its
-record has the outcome.
+Pure functions. A trial is a launch of its own or a completion index of an Indexed Job. After its object is deleted,
+only its record has the outcome.
 """
 
 from collections import defaultdict
@@ -58,7 +58,7 @@ class SweepObjects:
 
 
 def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
-    """Every trial that has been launched, by run id."""
+    """Return the state of every trial that has been launched, by run id."""
     found = {each.run_id: LiveTrial(state="gone") for each in read.ledgers if not each.trials}
     pods = _by_launch(sorted(read.pods, key=lambda each: str(each["metadata"].get("creationTimestamp"))))
     bodies = {body["metadata"]["labels"][LAUNCH]: body for body in read.launches}
@@ -73,7 +73,7 @@ def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
 
 
 def trial_clusters(read: SweepObjects) -> dict[str, str]:
-    """The worker clusters of dispatched trials whose objects exist, by run id."""
+    """Return the worker clusters of dispatched trials whose objects exist, by run id."""
     found: dict[str, str] = {}
     launches = sorted(map(live_launch, read.launches), key=lambda launch: launch.created)
     for batch in batches(launches, read.ledgers, read.files):
@@ -89,9 +89,9 @@ def trial_clusters(read: SweepObjects) -> dict[str, str]:
 
 
 def trial_pods(read: SweepObjects) -> dict[str, Body]:
-    """The pod with the relevant log by run id, for started trials with a launch of their own.
+    """Return the pod with the relevant log of each started trial with a launch of its own, by run id.
 
-    Of the first replica's pods it is one that has succeeded, or else the newest.
+    It is the first replica's succeeded pod, or else the newest.
     """
     found = {}
     by_launch = _by_launch(pod for pod in read.pods if _phase(pod) not in (None, "Pending", "Unknown"))
@@ -122,7 +122,7 @@ def _phase(pod: Body) -> str | None:
 
 
 def _replica(pod: Body, kind: str) -> tuple[str | None, str | None]:
-    """Role and index, if the pod has them. All pods of a Job that is not indexed are attempts of the same replica."""
+    """Return a pod's role and index, if it has them. All pods of a Job without indexes are attempts of one replica."""
     found, facts = marks(pod), kind_of_launch(kind)
     return found.get(facts.role_label or ""), found.get(facts.index_label or "")
 
@@ -151,6 +151,7 @@ def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: Sweep
 def _of_batch(
     batch: Batch, bodies: Mapping[str, Body], pods: Mapping[str, list[Body]], read: SweepObjects
 ) -> dict[str, LiveTrial]:
+    # An empty entry is a trial that was withdrawn or launched elsewhere.
     members = {index: run_id for index, run_id in enumerate(batch.members) if run_id}
     launch = batch.launch
     if launch is None or launch.sweep is None:
@@ -172,6 +173,7 @@ def _of_batch(
             found[run_id] = _failed_index(own)
         elif launch.phase == "queued":
             found[run_id] = LiveTrial(state="queued", reason=waits, attempts=len(own))
+        # Without the worker cluster's pods, a started trial and one that waits look the same.
         elif launch.phase == "running" and cluster in read.unreached:
             found[run_id] = LiveTrial(state="running", reason=f"its cluster {cluster} cannot be read")
         elif launch.phase == "running":
@@ -191,14 +193,14 @@ def _active_index(pods: Sequence[Body], body: Body) -> LiveTrial:
         began = time_of(last["status"].get("startTime"))
         return LiveTrial(state="running", reason="; ".join(problems(last)), started=began, attempts=len(pods))
     if phase == "Succeeded":
-        # The Job counts it in a moment.
+        # The Job's status does not count it yet.
         return _ended("succeeded", pods)
     reason = f"it is retried: {_why_ended(last)}" if phase == "Failed" else "; ".join(problems(last))
     return LiveTrial(state="queued", reason=reason, attempts=len(pods))
 
 
 def _failed_index(pods: Sequence[Body]) -> LiveTrial:
-    """A failed index, or one that completed without the target: its pod's exit code decides."""
+    """Return a failed trial, or a succeeded one if its exit code shows that only the target was not reached."""
     if not pods:
         return LiveTrial(state="gone")
     attempt = ended_attempt(pods[-1])
@@ -225,7 +227,7 @@ def _waits(body: Body, read: SweepObjects) -> str:
 
 
 def _why_failed(failed: Body, pods: Sequence[Body]) -> str:
-    """Why a launch has failed: how its last failed pod ended; empty if it has none."""
+    """Return how a failed launch's last failed pod ended; empty if it has none."""
     if failed.get("reason") == "DeadlineExceeded":
         return _DEADLINE
     ended = [pod for pod in pods if _phase(pod) == "Failed"]
@@ -233,7 +235,7 @@ def _why_failed(failed: Body, pods: Sequence[Body]) -> str:
 
 
 def _why_stopped(body: Body) -> str:
-    """Why a batch has ended before all of its trials."""
+    """Return the reason why a batch ended before all of its trials."""
     found = conditions(body)
     if "Complete" in found:
         return "another trial has reached the target"

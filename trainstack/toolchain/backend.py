@@ -1,4 +1,4 @@
-"""Find the backend that Pulumi selects, by Pulumi's rules.
+"""The backend that Pulumi selects, by Pulumi's rules.
 
 Source: GetCurrentCloudURL in pkg/workspace/creds.go, getCredsFilePath in sdk/go/common/workspace/creds.go, and
 ValueOrDefaultURL in pkg/backend/httpstate/backend.go, all of v3.250.
@@ -18,6 +18,7 @@ from trainstack.toolchain.errors import ToolchainError
 
 PULUMI_CLOUD = "https://api.pulumi.com"
 _STATE_FOLDER = ".trainstack"
+"""The name of a checkout's state folder."""
 
 
 def selected(checkout: Path, caller: Mapping[str, str] = os.environ) -> str | None:
@@ -29,6 +30,7 @@ def selected(checkout: Path, caller: Mapping[str, str] = os.environ) -> str | No
     credentials = _credentials(credentials_folder(given) / "credentials.json")
     url = given.get("PULUMI_BACKEND_URL") or _of_project(checkout / "Pulumi.yaml") or credentials.get("current")
     token = given.get("PULUMI_ACCESS_TOKEN")
+    # Pulumi logs in to its cloud by the token alone.
     if not url and token:
         url = given.get("PULUMI_API") or PULUMI_CLOUD
     if url and url.startswith(("https://", "http://")) and not (token or _has_token(credentials, url.rstrip("/"))):
@@ -54,7 +56,7 @@ def _home(caller: Mapping[str, str]) -> Path:
 def of_embedded(caller: Mapping[str, str]) -> frozenset[str]:
     """Return the variables that select an embedded state or have its passphrase, as `trainstack env -s dev` sets them.
 
-    A shell with these must not give a stack with secrets the published passphrase, nor find its state missing.
+    Other stacks must not inherit them from a shell: the passphrase is published, and their state is elsewhere.
     """
     found = set()
     url = caller.get("PULUMI_BACKEND_URL", "")

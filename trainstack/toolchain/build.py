@@ -1,4 +1,4 @@
-"""Build a group's programs with `go build` and put them into the cache."""
+"""Builds of a group's programs by `go build`, into the cache."""
 
 import json
 import os
@@ -60,8 +60,11 @@ def find(group: Group) -> Path | None:
 
 @dataclass(frozen=True)
 class Builder:
+    """A Go toolchain and the modules that it builds."""
+
     go: Go
     modules: Path = GO_MODULES
+    """The folder with a subfolder for each group's module."""
 
     def folder(self, group: Group) -> Path:
         """Return the folder of a group's build, whose name contains a hash of all inputs."""
@@ -69,7 +72,7 @@ class Builder:
         return cache_root() / "tools" / f"{group.name}-{groups.key(group, self.go.version, machine, self.modules)}"
 
     def is_built(self, group: Group) -> bool:
-        """Whether the programs exist. The folder is published by a rename, so it is complete or absent."""
+        """Return whether the programs exist. The folder is published by a rename, so it is complete or absent."""
         return self.folder(group).is_dir()
 
     def build(self, group: Group, console: Console) -> Path:
@@ -102,7 +105,7 @@ class Builder:
             return Path(str(json.load(stdout)["Dir"]))
 
     def _build(self, group: Group, staging: Path, console: Console) -> None:
-        # The build reads a copy: it compiles the files that were hashed, and generates none in the checkout.
+        # The build reads a copy: it compiles exactly the files that were hashed, and writes nothing into the checkout.
         source, out = staging / "source", staging / "out" / "bin"
         out.mkdir(parents=True)
         source.mkdir()

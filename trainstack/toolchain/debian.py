@@ -28,6 +28,7 @@ PACKAGES = (
 )
 
 _STATUS = Path("/var/lib/dpkg/status")
+"""The database of installed packages."""
 
 
 def installed(status: str) -> dict[str, str]:
@@ -67,13 +68,13 @@ def ensure(console: Console) -> None:
         progress.note("apt-get update")
         _apt(["update"], remedy)
         progress.note("apt-get install")
-        # Nobody asked for a removal, for example of another container runtime.
+        # --no-remove: an installation must not replace, for example, another container runtime.
         _apt(["install", "--yes", "--no-remove", "--no-install-recommends", *absent], remedy)
 
 
 def _apt(arguments: list[str], remedy: str) -> None:
     # RUNLEVEL=1 (single-user mode) keeps invoke-rc.d, and SYSTEMD_OFFLINE keeps systemctl, from starting containerd and
-    # docker-registry as services of the machine. The cluster starts its own, in its own namespaces.
+    # docker-registry as services of the machine: the cluster runs them in its own namespaces.
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1", "SYSTEMD_OFFLINE": "1"}
     result = subprocess.run(
         ["apt-get", "--quiet", *arguments], env=environment, capture_output=True, text=True, check=False,

@@ -1,7 +1,8 @@
 """The sha256 of every built file, recorded in its folder and verified before each use.
 
-Hashing all tools takes about a second of CPU. So a folder that was verified lately is not hashed again if no file in it
-was written since: the kernel updates a file's change time with each write, and no program can set it.
+Hashing all tools takes about a second of CPU time. A folder that was verified recently is therefore not hashed again
+if no file in it has been written since: the kernel updates a file's change time with each write, and no program can
+set it.
 """
 
 import hashlib
@@ -21,9 +22,9 @@ _DRAFT = ".sha256-"
 _VERIFIED = f"{_DRAFT}verified"
 """Name of the file with the record's own sha256 and the stamps of the files that matched the record."""
 _VERIFIED_SECONDS = 24 * 3600
-"""How long a folder counts as verified: a fault of the disk does not change a file's stamps."""
+"""How long a folder counts as verified. It is limited because a disk fault does not change a file's stamps."""
 _RECENT_SECONDS = 2.0
-"""A file that changed this recently may change again without another change time, whose resolution is limited."""
+"""A file that changed this recently may change again at the same change time, whose resolution is limited."""
 
 
 def record(folder: Path) -> None:
@@ -40,6 +41,7 @@ def verify(folder: Path) -> None:
     except FileNotFoundError:
         record(folder)
         return
+    # Stamps are taken before and after hashing: a write in between must not count as verified.
     began, stamps = time.time(), _stamps(folder)
     known = {"record": hashlib.sha256(text.encode()).hexdigest(), "stamps": stamps}
     if _is_verified(folder / _VERIFIED, known, began):
@@ -79,7 +81,7 @@ def sha256(file: Path) -> str:
 
 
 def _publish(folder: Path, name: str, text: str) -> None:
-    # By rename: a concurrent verification reads all of it or nothing.
+    # By rename, so that a concurrent verification reads a complete file.
     draft = folder / f"{_DRAFT}{os.getpid()}"
     draft.write_text(text, encoding="utf-8")
     draft.replace(folder / name)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OLDEST = {"debian": (12,), "ubuntu": (24, 4)}
-"""The oldest release of each supported distribution, by os-release's `ID`. In Ubuntu 22.04 the package
-`debian-archive-keyring` lacks the keys of Debian 12, which the base image is built from."""
+"""The oldest supported release of each distribution, by the field `ID` of os-release. Ubuntu 22.04 is too old: its
+package `debian-archive-keyring` lacks the keys of Debian 12, from which the base image is built."""
 SUPPORTED = "Debian 12 or later, or Ubuntu 24.04 or later"
 _FILES = ("etc/os-release", "usr/lib/os-release")
 
@@ -21,7 +21,7 @@ class Distribution:
     id: str = "linux"
     name: str = "an unknown distribution"
     version: tuple[int, ...] = ()
-    """Empty for a rolling or unreleased one, such as Debian testing."""
+    """The release; () for a rolling or unreleased one, such as Debian testing."""
     codename: str = ""
 
     @property

@@ -1,6 +1,6 @@
-"""Set up Pulumi's engine: its home, plugin, backend, passphrase and environment.
+"""The setup of Pulumi's engine: its home, plugin, backend, passphrase and variables.
 
-Only embedded environments have the checkout's backend and the published passphrase. All others have those that Pulumi
+Only embedded environments use the checkout's backend and the published passphrase. All others use those that Pulumi
 selects itself (`toolchain.backend`).
 """
 
@@ -22,13 +22,15 @@ from trainstack.toolchain.places import state_root
 
 @dataclass(frozen=True)
 class Engine:
+    """An engine that is ready to run, and the variables of its commands."""
+
     pulumi: Path
     environment: dict[str, str]
-    """Variables to set in addition to the caller's. PATH is complete: our folders, then the caller's."""
+    """Variables to set in addition to the caller's. PATH is complete: the toolchain's folders, then the caller's."""
     own: bool
     """Whether the engine was built here and uses our language host."""
     removed: frozenset[str] = frozenset()
-    """The caller's variables that the engine must not get."""
+    """The caller's variables that the engine must not inherit."""
 
 
 def prepare(
@@ -45,7 +47,7 @@ def prepare(
     Args:
         checkout: the project's folder.
         pulumi: the engine's program.
-        own: whether it was built here. Only this one has a home in the checkout.
+        built_here: whether the toolchain built it. Only such an engine has its home in the checkout.
         embedded: whether the environment's state is in the checkout.
         provider: the Kubernetes provider's program, for an engine that cannot download it.
         caller: the variables of this process.
@@ -62,7 +64,7 @@ def prepare(
         (state / "backend").mkdir(parents=True, exist_ok=True)
         passphrase = state / "passphrase"
         if not passphrase.exists() or not passphrase.stat().st_size:
-            # By rename: a concurrent engine must not read an empty passphrase, nor a killed command leave one.
+            # By rename: a concurrent engine must not read an empty passphrase, and a killed command must not leave one.
             draft = passphrase.with_name(f".{passphrase.name}.{os.getpid()}")
             draft.write_text(PUBLISHED + "\n")
             draft.replace(passphrase)
@@ -83,7 +85,7 @@ def environment(
     path = [folder for folder in caller.get("PATH", os.defpath).split(os.pathsep) if folder not in folders]
     variables = {
         "PATH": os.pathsep.join(folders + path),
-        # The program imports the package of this command, which a project of its own need not have in a .venv.
+        # The program imports the package of this command; a project's own .venv need not contain it.
         "PULUMI_PYTHON_CMD": sys.executable,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
@@ -94,6 +96,7 @@ def environment(
         # An embedded environment in another backend, by PULUMI_BACKEND_URL, needs the login too.
         if not embedded or (caller.get("PULUMI_BACKEND_URL") and "PULUMI_BACKEND_URL" not in of_embedded(caller)):
             variables["PULUMI_CREDENTIALS_PATH"] = str(credentials_folder(caller))
+    # Other environments must not inherit the backend and passphrase of an embedded one from a shell.
     given = caller if embedded else {name: value for name, value in caller.items() if name not in of_embedded(caller)}
     if url := given.get("PULUMI_BACKEND_URL") or ((state / "backend").as_uri() if embedded else None):
         variables["PULUMI_BACKEND_URL"] = _without_sidecars(url)
@@ -132,7 +135,7 @@ def _provider_version() -> str:
 
 
 def place_plugin(home: Path, provider: Path, version: str) -> Path:
-    """Put the Kubernetes provider into the engine's plugin folder; if found on PATH, every command would warn."""
+    """Link the Kubernetes provider into the engine's plugin folder; for one on PATH, every command prints a warning."""
     folder = home / "plugins" / f"resource-kubernetes-v{version}"
     folder.mkdir(parents=True, exist_ok=True)
     link(folder / "pulumi-resource-kubernetes", provider)
@@ -140,7 +143,7 @@ def place_plugin(home: Path, provider: Path, version: str) -> Path:
 
 
 def link(place: Path, target: Path) -> None:
-    """Atomically make `place` a symbolic link to `target`."""
+    """Create or replace the symbolic link `path` to `target` atomically."""
     if place.is_symlink() and place.readlink() == target:
         return
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Parse go.mod files without a Go toolchain. They are the only place that pins module versions."""
+"""The pinned versions of Go modules, read from go.mod files without a Go toolchain. No other file pins them."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ _DIRECTIVE = re.compile(r"^(?P<verb>module|go|require|replace|tool|exclude|toolc
 
 @dataclass(frozen=True, kw_only=True)
 class GoModule:
+    """A go.mod file."""
+
     path: str
+    """The module's own path."""
     go: tuple[int, int]
     """Minimum Go release, (major, minor)."""
     require: dict[str, str]
@@ -20,6 +23,7 @@ class GoModule:
     replace: dict[str, str]
     """Module path to `path version` of its replacement."""
     tool: tuple[str, ...]
+    """Import paths of the programs that the module lists as tools."""
 
     def version(self, module: str) -> str:
         """Return the pinned version of a required module, as in `v1.34.4`."""

@@ -29,12 +29,14 @@ _IGNORED = frozenset(
 
 @dataclass(frozen=True)
 class Go:
+    """A Go toolchain, which need not be installed yet."""
+
     executable: Path
     version: str
     """As `go env GOVERSION` prints it: `go1.26.8`."""
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of `go` commands: the caller's (proxies, caches) with our flags."""
+        """Return the variables of `go` commands: the caller's (proxies, caches) and the toolchain's flags."""
         kept = {name: value for name, value in os.environ.items() if name not in _IGNORED}
         return kept | {
             # Static programs: some images contain nothing else.
@@ -48,14 +50,14 @@ class Go:
 
 
 def choose() -> Go:
-    """Return the toolchain that builds would use. Runs nothing, except a `go` whose folder has no VERSION file."""
+    """Return the Go toolchain that builds use. Runs nothing, except a `go` whose folder has no VERSION file."""
     found = shutil.which("go")
     version = (_version_file(found) or _ask(found)) if found else ""
     return Go(Path(found).resolve(), version) if found and _suffices(version) else _pinned()
 
 
 def known_versions() -> Iterator[str]:
-    """Yield the versions of Go that builds in the cache may have been made with, the chosen one first. Runs nothing."""
+    """Yield the versions of Go that may have made the builds in the cache, the chosen one first. Runs nothing."""
     found = shutil.which("go")
     version = _version_file(found) if found else ""
     known = (version, _pinned().version, *reversed(_recorded()))
@@ -63,7 +65,7 @@ def known_versions() -> Iterator[str]:
 
 
 def remember(version: str) -> None:
-    """Record a version of Go that a build in the cache was made with."""
+    """Record the version of Go that made a build in the cache."""
     if version in _recorded():
         return
     file = _record()

@@ -22,13 +22,15 @@ LINK_FLAGS = ("-s", "-w")
 
 @dataclass(frozen=True)
 class Program:
+    """A program that `go build` makes."""
+
     name: str
     package: str
-    """Import path of its main package; `.` is the group's own main.go."""
+    """The import path of its main package; `.` is the group's own main.go."""
 
     @property
     def built_as(self) -> str:
-        """The file name that `go build` chooses: the import path's last element that is not a major version."""
+        """The file name that `go build` chooses: the last element of the import path that is not a major version."""
         return self.package.rsplit("/", 1)[-1] if not self.package.endswith("/v3") else self.package.split("/")[-2]
 
 
@@ -53,7 +55,7 @@ class Group:
 
     name: str
     module: str
-    """Folder in trainstack/toolchain/go with the go.mod."""
+    """The folder in trainstack/toolchain/go with the go.mod."""
     purpose: str
     programs: tuple[Program, ...]
     seconds: int
@@ -62,7 +64,7 @@ class Group:
     scripts: tuple[tuple[str, str], ...] = ()
     """Name and text of scripts in the programs' folder."""
     for_tests: bool = False
-    """Built only by the test that uses it."""
+    """Whether only a test needs the group, which then builds it."""
 
 
 _PROVIDER_GENERATOR = Path(__file__).with_name("provider_sources.py")
@@ -80,7 +82,7 @@ _KUBERNETES_STAMPS = tuple(
     for package in ("component-base/version", "client-go/pkg/version")
     for variable, form in _KUBERNETES_VARIABLES
 )
-"""Without these kubectl refuses the server's version, and the server reports v0.0.0."""
+"""Without these stamps, kubectl rejects the server's version, and the server reports v0.0.0."""
 
 _SCRIPT = """\
 #!/bin/sh

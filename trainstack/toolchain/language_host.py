@@ -4,8 +4,8 @@ The engine starts it, reads the port from its first line of output and calls it 
 another process for the program; this one runs the program in its main thread. The output is the same: both run the same
 `__main__.py` and report its errors in the same format.
 
-For most commands the engine starts two hosts: it asks the first one only for facts about the project. So the SDK is
-imported only when a program runs (`program_run`).
+For most commands the engine starts two hosts, and requests only facts about the project from the first one. The SDK is
+therefore imported only when a program runs (`program_run`).
 """
 
 import json
@@ -57,7 +57,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.GetRequiredPackagesResponse(packages=list(required_packages()))
 
     def InstallDependencies(self, request: Any, context: object) -> Iterator[Any]:  # noqa: N802
-        """`pulumi install`: run the script that installs the locked packages."""
+        """Run the script that installs the locked packages, for `pulumi install`."""
         del context
         folder = request.info.program_directory or request.directory
         script = Path(folder) / "trainstack" / "toolchain" / "bootstrap.sh"
@@ -76,7 +76,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return empty_pb2.Empty()
 
     def GetProgramDependencies(self, request: Any, context: object) -> Any:  # noqa: N802, ARG002
-        """`pulumi about`: return the installed packages; by default only those that no other package requires."""
+        """Return the installed packages, by default those that no other package requires, for `pulumi about`."""
         hidden = set() if request.transitiveDependencies else set(_dependencies())
         dependencies = [
             language_pb2.DependencyInfo(name=name, version=version)
@@ -92,7 +92,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
 
 def required_packages() -> Iterator[Any]:
-    """Return the provider plugins of the installed packages, as named in their pulumi-plugin.json."""
+    """Yield the provider plugins of the installed packages, as their pulumi-plugin.json names them."""
     for folder in dict.fromkeys(sys.path):
         for description in sorted(Path(folder or ".").glob("*/pulumi-plugin.json")):
             plugin = json.loads(description.read_text())
@@ -118,7 +118,7 @@ def _dependencies() -> Iterator[str]:
 
 
 def _end_with_engine() -> None:
-    """Exit when the engine does: a killed engine cannot stop its plugins."""
+    """Exit when the engine has ended: a killed engine cannot stop its plugins."""
     engine = os.getppid()
     pause = threading.Event()
     while not pause.wait(_ORPHAN_CHECK_SECONDS):

@@ -1,4 +1,4 @@
-"""The Python locks: exact versions with the hash of every accepted file. They are made from pyproject.toml."""
+"""The Python lock files: exact versions with the hash of every accepted file. uv makes them from pyproject.toml."""
 
 import re
 import subprocess
@@ -10,8 +10,9 @@ from trainstack.toolchain.errors import ToolchainError
 from trainstack.toolchain.places import CHECKOUT, GO_LOCK, REQUIREMENTS_LOCK
 
 SITE_LOCK = REQUIREMENTS_LOCK.with_name("site.lock")
+"""The lock of the packages that build the documentation site."""
 _GROUPS = {GO_LOCK: "go", SITE_LOCK: "site"}
-"""The locks of one group of packages each."""
+"""The dependency group in pyproject.toml of each lock that has only one."""
 _OPTIONS = (
     # Valid for every system and every Python that the project supports.
     "--universal",
@@ -55,7 +56,7 @@ def version(package: str, path: Path = REQUIREMENTS_LOCK) -> str:
 
 
 def compile_command(lock: Path) -> list[str]:
-    """The uv command that makes one of the locks."""
+    """Return the uv command that makes a lock."""
     group = _GROUPS.get(lock)
     wanted = ["--group", f"pyproject.toml:{group}"] if group else ["pyproject.toml", "--all-extras", "--group", "dev"]
     uv = str(Path(sys.executable).with_name("uv"))
@@ -65,7 +66,7 @@ def compile_command(lock: Path) -> list[str]:
 def write() -> int:
     """Write all locks; return uv's exit code."""
     for lock in (REQUIREMENTS_LOCK, *_GROUPS):
-        # uv prints the lock too; the file is what is wanted.
+        # uv prints the lock in addition to the file.
         result = subprocess.run(compile_command(lock), cwd=CHECKOUT, check=False, stdout=subprocess.DEVNULL)
         if result.returncode != 0:
             return result.returncode

@@ -12,7 +12,10 @@ from trainstack.toolchain.progress import say
 
 @contextmanager
 def locked(path: Path, console: Console) -> Iterator[None]:
-    """Hold a lock file, waiting for another holder. The kernel releases it when the process ends or crashes."""
+    """Hold a lock file for the duration of the block; wait for another process that holds it.
+
+    The kernel releases the lock when the process ends or crashes.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         try:

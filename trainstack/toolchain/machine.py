@@ -1,4 +1,4 @@
-"""What this machine lacks for the local cluster. Reads /proc and /sys; its probes leave nothing behind."""
+"""The problems of this machine that prevent a local cluster, read from /proc and /sys and by probes without a trace."""
 
 import os
 import platform
@@ -16,6 +16,8 @@ _ELSEWHERE = "another cluster works, too: `make up KUBECONFIG=…`"
 
 @dataclass(frozen=True, order=True)
 class Finding:
+    """A reason why the native local cluster cannot run here."""
+
     what: str
     remedy: str
 
@@ -24,7 +26,7 @@ class Finding:
 
 
 def missing() -> list[Finding]:
-    """Return what is missing, in the order in which to fix it.
+    """Return the problems in the order in which to solve them.
 
     Missing packages are not reported: `make up` installs them.
     """
@@ -48,7 +50,7 @@ def missing() -> list[Finding]:
 
 
 def _elsewhere(name: str) -> Finding:
-    """Return the finding about a system on which the native cluster does not run, and everything else does."""
+    """Return the problem of a system on which everything but the native local cluster works."""
     return Finding(
         f"only the native local cluster does not work on {name}; it requires {SUPPORTED}",
         "start it on such a machine, or in kind (`trainstack cluster up --driver kind`)",
@@ -78,9 +80,9 @@ def _controllers(proc: Path) -> set[str]:
 
 
 def _probes() -> Iterator[Finding]:
-    """Try what cannot be read: capabilities that root may lack in a container, and networking in the kernel.
+    """Yield the problems that only an attempt shows: capabilities that root lacks in a container, and networking.
 
-    Each attempt runs in network and mount namespaces of its own, which end with the command.
+    Each attempt runs in its own network and mount namespaces, which end with the command.
     """
     probes = (
         ("cannot create network and mount namespaces", "give root CAP_SYS_ADMIN", "true"),
@@ -102,6 +104,6 @@ def _probes() -> Iterator[Finding]:
 
 
 def _loads(module: str) -> bool:
-    """Whether the kernel can load a module, which it does on first use."""
+    """Return whether the kernel can load a module, which it does on first use."""
     modules = Path("/lib/modules") / platform.release() / "modules.dep"
     return modules.exists() and f"/{module}.ko" in modules.read_text()

@@ -1,7 +1,8 @@
-"""The operators' release manifests, made from the modules that also give the operators' programs.
+"""The operators' release manifests, rendered from the modules that the operators' programs are built from.
 
-Upstream publishes them as files for download; `kubectl kustomize` on the same release's folder gives the same objects.
-The bytes depend on the pinned modules and on this file alone, so their sha256 is the same on every machine.
+Upstream publishes them as files for download; `kubectl kustomize` on the folder of the same release renders the same
+objects. The bytes depend only on the pinned modules and on this file, so their sha256 is the same on every machine.
+Every edit of this file changes the cache key, so the manifests are rendered again by `make tools`.
 """
 
 import hashlib
@@ -25,29 +26,29 @@ from trainstack.toolchain.progress import say
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """One operator's installation."""
+    """The release manifest of one operator."""
 
     name: str
     group: str
-    """A group of the go.mod that pins the module."""
+    """A group whose go.mod pins the module."""
     module: str
     overlay: str
-    """Folder in the module that kustomize builds."""
+    """The folder in the module that kustomize builds."""
     image: str
-    """The image that the overlay names; `{version}` is the module's version, here and below."""
+    """The image in the overlay; `{version}` is the module's version, here and in `release_image`."""
     released: str
-    """What the release names instead."""
+    """The image in the published release."""
     without: str | None = None
-    """A resource of the overlay that is left out: one that kustomize would download."""
+    """A resource of the overlay that is omitted, because kustomize would download it; None if there is none."""
 
     @property
     def version(self) -> str:
-        """As in `v0.15.2`."""
+        """The module's version, as in `v0.15.2`."""
         return gomod.load(GO_MODULES / groups.BY_NAME[self.group].module / "go.mod").version(self.module)
 
     @property
     def file(self) -> str:
-        """The file's name: what settings refer to, in the checkout's `.trainstack/manifests/`."""
+        """The name of the file, in the checkout's `.trainstack/manifests/`, to which settings refer."""
         return f"{self.name}-{self.version}.yaml"
 
 
@@ -59,7 +60,7 @@ MANIFESTS = (
         group="cluster",
         module="sigs.k8s.io/kueue",
         overlay="config/default",
-        # Between releases upstream's folder names its staging registry; its release job puts this in.
+        # Upstream's folder has the staging registry; its release job replaces it.
         image="us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue:main",
         released="registry.k8s.io/kueue/kueue:{version}",
     ),
@@ -68,7 +69,7 @@ MANIFESTS = (
         group="cluster",
         module="github.com/kubeflow/training-operator",
         overlay="manifests/overlays/standalone",
-        # Upstream's releases are tagged by commit, and the release's own overlay names the tag.
+        # Upstream tags its images by commit, and the release's own overlay has the tag.
         image=_TRAINING_OPERATOR_IMAGE,
         released=_TRAINING_OPERATOR_IMAGE,
     ),
@@ -87,7 +88,7 @@ MANIFESTS = (
         overlay="manifests/overlays/manager",
         image="ghcr.io/kubeflow/trainer/trainer-controller-manager:{version}",
         released="ghcr.io/kubeflow/trainer/trainer-controller-manager:{version}",
-        # JobSet's own release, which is an install of its own here.
+        # JobSet has its own manifest here.
         without="../../third-party/jobset",
     ),
     Manifest(
@@ -104,10 +105,10 @@ _BY_NAME = {manifest.name: manifest for manifest in MANIFESTS}
 
 
 def path(name: str) -> Path:
-    """The manifest of an operator in the shared cache.
+    """Return the path of an operator's manifest in the shared cache.
 
     Raises:
-        ToolchainError: it has not been made, or there is none of that name.
+        ToolchainError: the manifest has not been rendered, or the name is unknown.
     """
     if name not in _BY_NAME:
         raise ToolchainError(f"no manifest {name!r}: there are {', '.join(_BY_NAME)}")
@@ -118,10 +119,10 @@ def path(name: str) -> Path:
 
 
 def ensure(builder: Builder, console: Console) -> None:
-    """Make what is missing, and hold the others against the digests that they had when they were made.
+    """Render missing manifests, and verify the digests of existing ones.
 
     Raises:
-        ToolchainError: a module cannot be had, kustomize fails, or a manifest is not what it was.
+        ToolchainError: a module cannot be downloaded, kustomize fails, or a manifest has changed since it was rendered.
     """
     missing = [manifest for manifest in MANIFESTS if not _cached(manifest).exists()]
     for manifest in MANIFESTS:
@@ -144,13 +145,13 @@ def ensure(builder: Builder, console: Console) -> None:
 
 
 def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
-    """Build a manifest from its module's folder.
+    """Render a manifest from its module's folder.
 
     Raises:
-        ToolchainError: kustomize fails, or the overlay does not name the expected image or resource.
+        ToolchainError: kustomize fails, or the overlay lacks the expected image or resource.
     """
     with temporary_folder() as scratch:
-        # The module cache is read-only, and kustomize refuses folders outside of the one that it is given.
+        # A copy, since the module cache is read-only and kustomize rejects paths outside its folder.
         copy = scratch / "module"
         top = manifest.overlay.split("/", 1)[0]
         shutil.copytree(module / top, copy / top)
@@ -158,7 +159,7 @@ def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
             _leave_out(manifest, copy / manifest.overlay / "kustomization.yaml", manifest.without)
         result = subprocess.run(
             [kubectl, "kustomize", copy / manifest.overlay], capture_output=True, text=True, check=False,
-            # Nothing of the user's cluster or plugins has a part in it.
+            # The user's cluster and plugins must not influence the result.
             env={"PATH": os.defpath, "HOME": str(scratch)},
         )  # fmt: skip
     if result.returncode != 0:
@@ -169,7 +170,7 @@ def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
 
 
 def link(checkout: Path = CHECKOUT) -> None:
-    """Put the manifests where a checkout's settings refer to them."""
+    """Link the manifests into the folder of a checkout to which its settings refer."""
     for manifest in MANIFESTS:
         link_file(state_root(checkout) / "manifests" / manifest.file, path(manifest.name))
 
@@ -183,7 +184,7 @@ def _leave_out(manifest: Manifest, kustomization: Path, resource: str) -> None:
             f"it {len(lines) - len(kept)} times: say in trainstack/toolchain/manifests.py what this release "
             f"downloads"
         )
-    kustomization.chmod(0o644)  # the module cache's files are read-only, and so are their copies
+    kustomization.chmod(0o644)  # copies of the module cache's files are read-only too
     kustomization.write_text("".join(kept))
 
 
@@ -195,12 +196,15 @@ def _released(manifest: Manifest, text: str) -> str:
             f"{text.count(named)} times: set the image that this release names in trainstack/toolchain/manifests.py"
         )
     text = text.replace(named, f"image: {manifest.released.format(version=manifest.version)}\n")
-    # A release's tag never moves; Always, which suits upstream's `main`, would ask the registry at every start.
+    # The tag of a release is immutable; `Always`, meant for upstream's `main`, would query the registry at every start.
     return text.replace("imagePullPolicy: Always\n", "imagePullPolicy: IfNotPresent\n")
 
 
 def _cached(manifest: Manifest) -> Path:
-    """Keyed by what the bytes depend on: this file's rules and the pinned versions (kubectl's kustomize among them)."""
+    """Return the path of a manifest in the cache.
+
+    The key has all inputs of the bytes: this file, and the pinned versions, including kubectl's with its kustomize.
+    """
     modules = {groups.BY_NAME[manifest.group].module, groups.GROUP_OF["kubectl"].module}
     pins = "".join((GO_MODULES / module / "go.mod").read_text() for module in sorted(modules))
     rules = Path(__file__).read_text()

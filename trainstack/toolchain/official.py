@@ -1,4 +1,4 @@
-"""Find official programs on PATH: `pulumi` and `kubectl` of supported versions."""
+"""The official programs on PATH: `pulumi` and `kubectl` of supported versions."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from trainstack.toolchain.places import cache_root
 
 @dataclass(frozen=True)
 class Range:
-    """Supported versions: from a minor release up to, but without, a major one."""
+    """Supported versions: from a minor release up to a major one, which is excluded."""
 
     oldest: tuple[int, int]
     below_major: int
@@ -33,12 +33,13 @@ version 3 cannot read."""
 
 KUBECTL = Range(oldest=(1, 29), below_major=2)
 """kubectl supports servers of its own minor release, one older and one newer, and clusters need Kubernetes 1.30
-(docs/decisions/0013-least-privilege.md). What is used of it (`create`, `delete`, server-side `apply`, and `exec` with
-the text of an exit code) is the same in all supported releases. A cluster may be newer than the pinned release, so no
+(docs/decisions/0013-least-privilege.md). The used commands (`create`, `delete`, server-side `apply`, and `exec` with
+the text of an exit code) are the same in all supported releases. A cluster may be newer than the pinned release, so no
 minor release is too new."""
 
 _VERSION = re.compile(r"v?(?P<major>\d+)\.(?P<minor>\d+)\.\d+")
 _TIMEOUT_SECONDS = 30
+"""How long a program may take to print its version."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ class Search:
     program: Program | None = None
     """The first supported program."""
     unsupported: Program | None = None
-    """The first other one before it."""
+    """The first unsupported program before it on PATH."""
     reason: str = ""
-    """What is wrong with `unsupported`, and what is needed."""
+    """Why `unsupported` cannot be used, and the requirement."""
 
 
 def pulumi(path: str | None = None) -> Search:
@@ -103,7 +104,7 @@ def _find_kubectl(path: str) -> Search:
 
 
 def _candidates(name: str, path: str) -> list[Path]:
-    """Return the programs of a name on PATH, without those that `trainstack env` and the toolchain put there."""
+    """Return the programs of a name on PATH, except those of `trainstack env` and of the toolchain."""
     # Absolute, since the programs run in the project's folder.
     folders = [Path(folder).absolute() for folder in dict.fromkeys(path.split(os.pathsep)) if folder]
     # `which` ignores folders that cannot be read, as shells do.
@@ -134,7 +135,7 @@ def _kubectl_version(kubectl: Path) -> str:
 
 
 def _output(command: list[str]) -> str:
-    """Return what a program prints; nothing if it fails."""
+    """Return the output of a program; "" if it fails."""
     environment = os.environ | {"PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
         result = subprocess.run(

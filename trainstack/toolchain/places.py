@@ -10,7 +10,9 @@ GO_MODULES = Path(__file__).with_name("go").resolve()
 """One folder for each group: go.mod, go.sum and, if upstream's main is unsuitable, a main.go."""
 
 REQUIREMENTS_LOCK = GO_MODULES.with_name("requirements.lock")
+"""The lock of the Python packages."""
 GO_LOCK = GO_MODULES.with_name("go.lock")
+"""The lock of the Go toolchain, which is a Python package too."""
 
 
 def cache_root() -> Path:

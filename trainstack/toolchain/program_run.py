@@ -23,7 +23,7 @@ setattr(pulumi.runtime, "proto", proto)  # noqa: B010 (mypy refuses an assignmen
 
 
 def run_program(request: Any, engine_address: str) -> Any:
-    """Run one program to completion, as pulumi-language-python-exec does; report a failure in the response."""
+    """Run a program to completion, as pulumi-language-python-exec does; return a response with any failure."""
     reset_options(
         project=request.project,
         stack=request.stack,
@@ -38,7 +38,7 @@ def run_program(request: Any, engine_address: str) -> Any:
     program = _program(request)
     sys.argv = [program, *request.args]
     os.chdir(request.pwd or request.info.program_directory)
-    # As in the official host: asyncio would report every future that a failed program did not await.
+    # As in the official host: asyncio would otherwise report every future that a failed program has not awaited.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -67,7 +67,7 @@ def _on_loop_error(loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) 
 
 
 def traceback_of(error: BaseException, program: str) -> str:
-    """Format an error's traceback, starting at the program's first own frame."""
+    """Format an error's traceback, starting at the first frame of the program itself."""
     frames = traceback.extract_tb(error.__traceback__)
     main = str(Path(program).resolve() / "__main__.py") if Path(program).is_dir() else str(Path(program).resolve())
     own = next((index for index, frame in enumerate(frames) if Path(frame.filename).resolve() == Path(main)), 0)

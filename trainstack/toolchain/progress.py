@@ -1,4 +1,4 @@
-"""Progress of long steps: a bar on a terminal, otherwise a line every 20 seconds."""
+"""The progress of long steps: a bar on a terminal, otherwise a line every LINE_INTERVAL_SECONDS."""
 
 import threading
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Bar:
         self.progress.advance(self.task)
 
     def note(self, text: str) -> None:
-        """Show what the step does now, in a few words."""
+        """Show the current activity of the step, in a few words."""
         self.progress.update(self.task, note=clean(text))
 
 

@@ -1,6 +1,6 @@
 """The messages between the engine and its language host, without the rest of the SDK.
 
-Importing the SDK takes longer than everything else that a host without a program does.
+Importing the SDK takes longer than everything else in a host that runs no program.
 """
 
 import sys
@@ -11,7 +11,7 @@ from importlib.util import find_spec, module_from_spec
 
 @contextmanager
 def _without_their_code(*packages: str) -> Iterator[None]:
-    """Let modules of packages be imported in this block without executing the packages themselves."""
+    """Make the modules of packages importable in this block without executing the packages' own code."""
     added = [name for name in packages if name not in sys.modules]
     for name in added:
         spec = find_spec(name)

@@ -1,7 +1,7 @@
 """The toolchain's interface.
 
 `ensure()` builds or finds everything and does nothing on later calls; `program("kubelet")` returns a built program's
-path; `engine(checkout)` returns Pulumi's engine with the environment of its commands, and `kubectl()` the kubectl for
+path; `engine(checkout)` returns Pulumi's engine with the variables of its commands; `kubectl()` returns the kubectl for
 clusters. A supported `pulumi` or `kubectl` on PATH takes precedence over a built one.
 """
 
@@ -22,7 +22,7 @@ MANIFESTS = "manifests"
 """The group of the operators' release manifests, which kubectl renders from the cluster group's modules."""
 
 ENGINE = ("engine", "provider")
-"""The groups that an official Pulumi replaces: it downloads the provider as a plugin."""
+"""The groups that an official Pulumi replaces, which downloads the provider as a plugin."""
 
 KUBECTL = ("kubectl",)
 """The group that an official kubectl replaces, except to render manifests, whose bytes depend on its version."""
@@ -32,7 +32,7 @@ OPERATORS = "cluster"
 """The group with the operators' programs, for their images."""
 
 JUDGE = GROUP_OF["kueue-judge"].name
-"""The group of Kueue's scheduler as a program: without it, verdicts about topologies are unknown."""
+"""The group of Kueue's scheduler as a program. Without it, verdicts on topologies are unknown."""
 
 
 def ensure(groups: Sequence[str] | None = None, console: Console | None = None, project: Path | None = None) -> None:
@@ -45,6 +45,7 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None, 
     names = needed_groups() if groups is None else tuple(groups)
     if unknown := sorted(set(names) - {*BY_NAME, MANIFESTS}):
         raise ToolchainError(f"unknown group {', '.join(unknown)}: the groups are {', '.join([*BY_NAME, MANIFESTS])}")
+    # The manifests are rendered by the pinned kubectl, even if an official one is on PATH.
     rendering = MANIFESTS in names and not all(map(_is_rendered, manifests.MANIFESTS))
     selected = [group for name, group in BY_NAME.items() if name in names or (rendering and name == "kubectl")]
     folders = {group.name: build.find(group) for group in selected}
@@ -80,7 +81,7 @@ def _is_rendered(manifest: manifests.Manifest) -> bool:
 
 
 def _say_unsupported(names: Sequence[str], missing: Collection[str], console: Console) -> None:
-    """Name the programs on PATH that cannot be used, and what is used instead."""
+    """Report the programs on PATH that cannot be used, and their replacements."""
     for search, replaced in ((official.pulumi(), ENGINE), (official.kubectl(), KUBECTL)):
         own = [name for name in replaced if name in names]
         if own and search.program is None and search.unsupported is not None:
@@ -110,7 +111,7 @@ def needed_groups(
 
 
 def replacements() -> list[str]:
-    """Name the official programs on PATH that are used, with their versions."""
+    """Return the official programs on PATH that are used, with their versions and paths."""
     return [str(found) for found in (official.pulumi().program, official.kubectl().program) if found is not None]
 
 

@@ -12,7 +12,10 @@ from trainstack.toolchain.places import GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
 
 @dataclass(frozen=True)
 class Version:
+    """A pinned version."""
+
     kind: str
+    """`toolchain`, `go`, `python` or `debian`."""
     name: str
     version: str
     pinned_in: str
@@ -43,7 +46,7 @@ def _toolchains() -> Iterator[Version]:
 
 
 def _go() -> Iterator[Version]:
-    """Return the modules that our programs are built from; their dependencies are only in the go.mod files."""
+    """Yield the modules of the groups' programs, without their dependencies, which only the go.mod files list."""
     listed: set[tuple[str, str]] = set()
     for folder in dict.fromkeys(group.module for group in GROUPS):
         module = gomod.load(GO_MODULES / folder / "go.mod")
@@ -63,7 +66,7 @@ def _go() -> Iterator[Version]:
 
 
 def _own_main(group: str) -> Iterator[str]:
-    """Return the imports of our own main.go."""
+    """Yield the imports of a group's own main.go."""
     for source in (GO_MODULES / group).glob("*.go"):
         yield from (
             line.strip().split('"')[1] for line in source.read_text().splitlines() if line.strip().endswith('"')

@@ -1,1 +1,1 @@
-"""Files to and from volumes."""
+"""Transfers of files to and from volumes. Read loader.py before you edit."""

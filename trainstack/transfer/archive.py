@@ -1,4 +1,4 @@
-"""Transfer of small files, many in one stream, as tar archives."""
+"""Transfer of many small files in one stream, as tar archives."""
 
 import hashlib
 import os
@@ -47,6 +47,7 @@ def send(
     digests = {}
     with run_script(transfer.loader, "upload", _TAKE, folder) as script:
         archive = script.stdin
+        # Not by tarfile's writer, which cannot hash the bytes that it sends.
         for name in folders:
             archive.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
         for name, expected in files.items():
@@ -59,6 +60,7 @@ def send(
                     digest.update(data)
                     archive.write(data)
                     left -= len(data)
+            # The size in the header is already sent: a file that has changed cannot be completed.
             if left or stat(path) != expected:
                 raise changed_error(path)
             archive.write(bytes(-expected.size % tarfile.BLOCKSIZE))
@@ -98,7 +100,7 @@ def _archive(transfer: Transfer, folder: str, names: Iterable[str]) -> Iterator[
             with tarfile.open(fileobj=script.stdout, mode="r|", ignore_zeros=True) as archive:
                 yield archive
         except (ArithmeticError, LookupError, ValueError) as error:
-            # Of tarfile, for headers that no tar writes.
+            # tarfile raises these for headers that no tar writes.
             raise BrokenConnectionError(f"the data loader sent an invalid archive: {error!r}") from None
 
 
@@ -122,7 +124,7 @@ def _link(member: tarfile.TarInfo) -> str:
 
 
 def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes:
-    """The header of a file in an archive, without its owner."""
+    """Return the header of a file in an archive, without its owner."""
     info = tarfile.TarInfo(name)
     info.type, info.mode, info.size, info.mtime = kind, mode, size, int(mtime)
     return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")

@@ -1,4 +1,4 @@
-"""Transfer of large files in chunks: both sides verify each by sha512, and a transfer resumes after the last valid one.
+"""Transfer of large files in chunks that both sides verify by sha512; it resumes after the last valid chunk.
 
 An incomplete file is a part in the folder PARTIAL. The name of a part is derived from the name and state of its file,
 so different states are never mixed. Two commands may send the same file to a volume at once: a command renames a part
@@ -22,7 +22,7 @@ from trainstack.transfer.retry import Transfer
 BIG = 64 << 20
 """The minimum size, in bytes, of files that are sent in chunks; a smaller file is sent again as a whole."""
 CHUNK = 16 << 20
-"""In bytes. At most two chunks are sent again after an interruption; the pod runs three programs for each."""
+"""The size of a chunk in bytes. At most two are sent again after an interruption; each costs the pod three programs."""
 
 _IDLE_MINUTES = 1
 """A part that has not been written for longer is abandoned, and another command may take it."""
@@ -124,7 +124,7 @@ def part_name(name: str, state: Stat) -> str:
 
 
 def has_part(name: str, state: Stat, parts: Collection[str]) -> bool:
-    """Whether the volume has a part of a file, including parts that another command writes."""
+    """Return whether the volume has a part of a file; parts that another command writes count too."""
     path = f"{PARTIAL}/{part_name(name, state)}"
     return any(part == path or part.startswith(f"{path}.") for part in parts)
 
@@ -163,6 +163,7 @@ def send(transfer: Transfer, path: Path, folder: str, name: str, state: Stat, ow
                 stdin.write(data)
                 transfer.add_sent(len(data))
             stdin.flush()
+            # One chunk late: the pod hashes a chunk while the next one is on its way.
             if expected:
                 _expect_digest(frames, expected, name)
                 transfer.add_reached(name, offset)
@@ -185,7 +186,7 @@ def receive(transfer: Transfer, folder: str, target: Target, partial: Path, name
     part.touch()
     offset, stdin = 0, encode_names([f"./{name}"])
     if present := part.stat().st_size:
-        # The pod would otherwise hash the whole file.
+        # A limit on the compared bytes: the pod would otherwise hash the whole file.
         end = present if present == state.size else present // CHUNK * CHUNK
         with (
             part.open("rb") as file,
@@ -241,7 +242,7 @@ def _damaged_error(name: str) -> BrokenConnectionError:
 
 
 def _equal_bytes(transfer: Transfer, file: IO[bytes], script: PodScript, size: int) -> int:
-    """The number of leading bytes of a local file whose chunks have the digests that the loader sends."""
+    """Return the number of leading bytes of a local file whose chunks have the digests that the loader sends."""
     offset = 0
     for count, frame in zip(_chunk_sizes(0, size), Frames(script.stdout, _CHECK_OPERATION), strict=False):
         if ["sum", _digest(file.read(count)).hexdigest()] != frame:

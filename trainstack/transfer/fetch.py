@@ -1,4 +1,4 @@
-"""Fetch the files of a volume, verify each, and compare their number and size with a separate count on the volume."""
+"""Fetches of a volume's files: every file is verified, and their number and size are compared with a separate count."""
 
 import errno
 import hashlib
@@ -36,11 +36,11 @@ from trainstack.transfer.volume_files import (
 )
 
 _COUNTS = 3
-"""How often the files of a folder that is being written are counted."""
+"""The maximum number of counts of a folder that is being written."""
 _MOST_HEAD_BYTES = 256 << 20
-"""Of a file that is read into memory; a larger run.json is damaged."""
+"""The maximum size of a file that is read into memory; a larger run.json is damaged."""
 _MOST_FAULTS = 5
-"""Of a record, in one message."""
+"""The number of a record's faults that a message names."""
 
 
 def fetch(loader: Loader, path: str, target: Path | None = None) -> TransferResult:
@@ -84,10 +84,11 @@ class _Fetch(Transfer):
     folder: Path | None
     """The target, if it is not the default."""
     stack: ExitStack
-    """Releases the lock of the target."""
+    """The stack that releases the lock of the target."""
     target: Target | None = None
     """None before the first attempt."""
     warned: bool = False
+    """Whether the user has been warned of links and special files."""
     digests: dict[tuple[str, Stat], str] = field(default_factory=dict)
     """The sha256 of files in a state that the volume listed."""
 
@@ -112,6 +113,7 @@ class _Fetch(Transfer):
         self._fetch(folder, target, tree, rest)
         faults = self._compare_fetched(recorded, target, tree)
         damaged |= {f"{root}{DONE}" for root in faults}
+        # The markers are last: a program that waits for one then finds all files of its folder.
         last = self.missing({name: markers[name] for name in markers if name not in damaged})
         self._fetch(folder, target, tree, last)
         if faults:
@@ -121,7 +123,7 @@ class _Fetch(Transfer):
         return self.result
 
     def _locked_tree(self) -> tuple[Tree, Target]:
-        """The content of the volume's folder, and the target, which no other command writes to any more."""
+        """Return the content of the volume's folder, and the target, which this command has locked."""
         tree = self._tree()
         if self.target is not None:
             return tree, self.target
@@ -134,7 +136,7 @@ class _Fetch(Transfer):
         return tree, self.target
 
     def _compare_existing(self, folder: str, target: Target, tree: Tree) -> None:
-        """Hash the files on both sides that may be equal, and others of the volume that are needed to verify it."""
+        """Hash the files that may be equal on both sides, and the volume's files that later steps verify."""
         missing = self.missing(tree.files)
         same_size = {name for name, state in missing.items() if target.size(name) == state.size}
         shown = {name: tree.files[name] for name in heads(tree)}
@@ -157,7 +159,7 @@ class _Fetch(Transfer):
         return tree
 
     def _records(self, folder: str, tree: Tree) -> list[Record]:
-        """The finished records in the folder. Raises BrokenConnectionError if their run.json was damaged in transit."""
+        """Read the finished records in the folder. Raises BrokenConnectionError if a file was damaged in transit."""
         names = [name for name in heads(tree) if tree.files[name].size <= _MOST_HEAD_BYTES]
         contents = volume_contents(self.loader, folder, names) if names else {}
         read = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
@@ -166,16 +168,16 @@ class _Fetch(Transfer):
         return records(contents)
 
     def _compare(self, recorded: Iterable[Record], tree: Tree) -> dict[str, list[Fault]]:
-        """The differences of records to their run.json, as far as they can be known, by root of the record."""
+        """Return the known differences of records to their run.json, by root of the record."""
         digests = {name: digest for (name, state), digest in self.digests.items() if tree.files.get(name) == state}
         faults = {record.root: [*record.compare(tree, digests)] for record in recorded}
         return {root: found for root, found in faults.items() if found}
 
     def _compare_fetched(self, recorded: Sequence[Record], target: Target, tree: Tree) -> dict[str, list[Fault]]:
-        """The differences of records to their run.json. Removes the markers of records that are incomplete here."""
+        """Return the differences of records to their run.json; delete the local markers of incomplete records."""
         names = [f"{record.root}{path}" for record in recorded for path in record.files]
         unknown = {name: tree.files[name] for name in names if name in tree.files}
-        # The sum of a big file in chunks is another one.
+        # A big file was verified by the sha512 of its chunks, but run.json has its sha256.
         unknown = {name: state for name, state in unknown.items() if (name, state) not in self.digests}
         if unknown:
             local = local_digests({name: target.folder / name for name in unknown}, self.loader.progress)
@@ -258,7 +260,7 @@ class _Fetch(Transfer):
 
 
 def _is_complete(target: Target, fault: Fault) -> bool:
-    """Whether an earlier command has fetched the file as run.json describes it."""
+    """Return whether an earlier command has fetched the file as run.json describes it."""
     size = target.size(fault.name)
     if size is None:
         return False

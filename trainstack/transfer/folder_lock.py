@@ -1,7 +1,7 @@
-"""A lock that one command at a time holds on a local folder.
+"""A lock on a local folder, which one command at a time can hold.
 
-The folder itself is locked: no lock file is needed, and the kernel releases the lock when the process ends. The lock
-applies to the processes of one machine.
+It locks the folder itself: no lock file is needed, and the kernel releases the lock when the process ends. It applies
+to the processes of one machine.
 """
 
 import os
@@ -14,14 +14,16 @@ from trainstack.files.locks import holder, try_lock
 from trainstack.transfer.progress import Progress
 
 _QUIET_SECONDS = 1
+"""How long a command waits before it reports the holder of the lock."""
 _PAUSE_SECONDS = 0.1
+"""The interval of attempts to take the lock."""
 
 
 @contextmanager
 def locked(folder: Path, progress: Progress) -> Iterator[bool]:
     """Hold the lock of a folder for the duration of the block; yield whether another command held it before.
 
-    Reports the process that holds the lock after a second. Raises OSError if the folder cannot be opened.
+    Reports the process that holds it after _QUIET_SECONDS. Raises OSError if the folder cannot be opened.
     """
     started, reported, waited = time.monotonic(), False, False
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

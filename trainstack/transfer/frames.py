@@ -25,8 +25,11 @@ They contain no single quote, so a script can pass them to another shell in sing
 END = "frame end"
 """The last command of every script; the caller may append fields."""
 _END = "end"
+"""The type of the last frame."""
 _READ = 1 << 16
+"""The number of bytes that are read at once."""
 _MAX_DIGITS = 8
+"""The maximum length of a number of fields; a longer one is no frame."""
 
 
 def encode_names(names: Iterable[str]) -> bytes:
@@ -35,7 +38,7 @@ def encode_names(names: Iterable[str]) -> bytes:
 
 
 def decode_base64(field: str, operation: str) -> bytes:
-    """Decode the output of `base64`. Raises BrokenConnectionError if it is not that."""
+    """Decode the output of `base64`. Raises BrokenConnectionError if it is invalid."""
     try:
         return base64.b64decode(field.replace("\n", ""), validate=True)
     except ValueError:

@@ -7,7 +7,7 @@ from trainstack.toolchain import tools
 
 
 def kubectl_command(*arguments: str, context: str | None = None) -> list[str]:
-    """Return kubectl's command line. Raises ToolchainError without a kubectl."""
+    """Return a kubectl command line. Raises ToolchainError if there is no kubectl."""
     return [str(tools.kubectl()), "--kubeconfig", str(shared_copy(context)), *arguments]
 
 

@@ -39,16 +39,21 @@ from trainstack.transfer.progress import Progress
 from trainstack.transfer.volume_nodes import nodes_of_volume
 
 MOUNT = "/mnt/volume"
+"""The path of the volume in the pod."""
 IDLE_SECONDS = 600
 """How long a loader without a running script waits before it exits."""
 LOOK_SECONDS = 5
+"""The interval at which a loader checks whether a script runs."""
 _LIFE_SECONDS = 6 * 3600
+"""The Job's deadline: the end of a loader that a failure left behind."""
 _POLL_SECONDS = 0.5
+"""The interval at which a starting loader's pod is read."""
 _QUIET_SECONDS = 5
+"""How long a command waits before it reports the state of a starting loader."""
 _FINISH_SECONDS = 10
-"""Less than the grace period of 30 s after which the kubelet sends SIGKILL."""
+"""How long a stopped loader waits for its scripts: less than the grace period of 30 s, which ends with SIGKILL."""
 _REJECTED = re.compile(r"Error from server \((AlreadyExists|BadRequest|Forbidden|Invalid|NotFound|Unauthorized)\)")
-"""The API server rejected the Job, so it was not created."""
+"""kubectl's message if the API server rejected the Job, so that it was not created."""
 # The script is idle if the only processes of the container are the shell (PID 1) and its sleep. On SIGTERM it waits for
 # the scripts that notice their closed connection and release their incomplete files; otherwise the next command would
 # consider these in use. Exit code 143, that of a process ended by SIGTERM: a stopped loader has not completed.
@@ -83,10 +88,10 @@ class Loader:
     progress: Progress
     container: str = CONTAINER
     restart: Callable[[], str] | None = None
-    """Creates a replacement and returns the name of its pod."""
+    """A function that creates a replacement and returns its pod's name; None if the loader cannot be replaced."""
 
     def command(self, script: str, folder: str, *arguments: str) -> list[str]:
-        """The command that runs a shell script in the pod: $1 is the path of a folder of the volume.
+        """Return the command that runs a shell script in the pod: $1 is the path of a folder of the volume.
 
         Raises TransferError for a path that is not valid UTF-8 or not inside the volume.
         """
@@ -136,6 +141,7 @@ def data_loader(settings: Settings, namespace: str, volume: str, progress: Progr
         created = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
         if created.returncode:
             message = created.stderr.decode(errors="replace").strip()
+            # After any other failure the Job may exist, so its guard stays.
             if _REJECTED.search(message):
                 dismiss(guards.pop(launch))
             raise TransferError(f"cannot create a data loader in {namespace}: {message}")
@@ -188,13 +194,13 @@ def _delete(namespace: str, guards: Mapping[str, Guard], context: str | None, pr
 
 
 def _deletion(namespace: str, launches: Sequence[str]) -> tuple[str, ...]:
-    """kubectl's arguments."""
+    """Return kubectl's arguments that delete the loaders of these launches."""
     selector = f"{LAUNCH} in ({', '.join(launches)})"
     return ("delete", "job", "-n", namespace, "-l", selector, "--wait=false", "--ignore-not-found")
 
 
 def _delete_abandoned(settings: Settings, namespace: str, progress: Progress) -> None:
-    """Delete the stack's loaders that have waited longer than any command waits."""
+    """Delete the stack's loaders that have been queued longer than any command waits."""
     context = settings.cluster.context
     try:
         jobs = read_loaders(settings.stack, [namespace], context)
@@ -208,9 +214,9 @@ def _delete_abandoned(settings: Settings, namespace: str, progress: Progress) ->
 
 
 def loader_job(settings: Settings, namespace: str, volume: str, launch: str, nodes: Sequence[str] = ()) -> Manifest:
-    """The loader's Job, without the label of a run: it is not a run, and no guard of runs applies to it.
+    """Return the loader's Job. It has no label of a run, so that no guard of runs applies to it.
 
-    `nodes`: the only nodes that can mount the volume; () for all.
+    `nodes`: the only nodes that can mount the volume; () if every node can.
     """
     workload = temporary_loader(settings, namespace, volume, MOUNT).model_copy(
         update={
@@ -238,12 +244,14 @@ def _running_pod(job: Mapping[str, Any], launch: str, context: str | None, progr
     of_job = quote(f"kueue.x-k8s.io/job-uid={uid}")
     workloads_path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
     queue = job["metadata"]["labels"].get(QUEUE)
+    # The controller may delete a failed pod before its Job reports the failure: the last known state is kept.
     started = time.monotonic()
     reported = state = last_pods = ""
     while True:
         try:
             answers = read([job_path, pods_path, workloads_path], context)
         except ClusterError as error:
+            # The API server may be restarting; a lasting error ends the wait at the limit.
             state, limit = str(error), START_SECONDS
         else:
             if answers[pods_path].status == FORBIDDEN:
@@ -285,7 +293,7 @@ def _is_running(pod: Mapping[str, Any]) -> bool:
 
 
 def _end_reason(job: Mapping[str, Any]) -> str:
-    """Why a Job has ended, as its controller reports it; "" if it has not."""
+    """Return the reason why a Job ended, as its controller reports it; "" if it has not ended."""
     for condition in map(conditions(job).get, ("Failed", "Complete")):
         if condition and condition["status"] == "True":
             return f"{condition['type']}, {condition.get('reason', '')} {condition.get('message', '')}".strip(", ")
@@ -293,7 +301,7 @@ def _end_reason(job: Mapping[str, Any]) -> str:
 
 
 def _queue_reason(workloads: Sequence[Mapping[str, Any]], queue: str | None, *, suspended: bool) -> str:
-    """Why Kueue does not admit the loader, as it reports it; "" if the loader is admitted or not managed by Kueue."""
+    """Return Kueue's reason for not admitting the loader; "" if it is admitted or not managed by Kueue."""
     found = {name: condition for workload in workloads for name, condition in conditions(workload).items()}
     if queue is None or not (workloads or suspended) or found.get("Admitted", {}).get("status") == "True":
         return ""

@@ -1,7 +1,7 @@
 """A data loader's guard: a separate shell that deletes the loader if the command that created it is killed.
 
-A process cannot react to SIGKILL, and nothing in the cluster deletes a Job that a queue holds back. The guard waits at
-the other end of a pipe, which the kernel closes when the command ends.
+A process cannot react to SIGKILL, and nothing in the cluster deletes a Job that a queue holds back. The guard reads
+from a pipe, which the kernel closes when the command ends.
 """
 
 import subprocess
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from trainstack.files.temporary import SecretFile
 
 PAUSES_SECONDS = (0, 5, 60)
-"""Pauses before the deletions: if the command is killed while kubectl creates the loader, that kubectl continues."""
+"""Pauses before three deletions: a kubectl that creates the loader outlives the command that started it."""
 _SCRIPT = """pauses=$1
 shift
 read -r done || for pause in $pauses; do sleep "$pause"; "$@"; done
@@ -20,15 +20,17 @@ read -r done || for pause in $pauses; do sleep "$pause"; "$@"; done
 
 @dataclass(frozen=True)
 class Guard:
+    """A running guard."""
+
     process: subprocess.Popen[bytes]
     kubeconfig: SecretFile
 
 
 def set_guard(deletion: Sequence[str], kubeconfig: SecretFile, pauses: Sequence[int] = PAUSES_SECONDS) -> Guard:
-    """Start a guard, which runs kubectl's `deletion` if this process ends without dismissing the guard.
+    """Start a guard, which runs the `deletion` by kubectl if this process ends before `end_guard`.
 
     The guard has its own session: ending the command's process group or closing its terminal does not end the guard.
-    `kubeconfig` is the guard's own, which it inherits.
+    `kubeconfig`: a copy for the guard alone, whose descriptor it inherits.
     """
     words = [*deletion, "--kubeconfig", str(kubeconfig.inherited_path)]
     process = subprocess.Popen(

@@ -49,17 +49,17 @@ class Tree:
     parts: Mapping[str, int] = field(default_factory=dict)
     """The sizes, in bytes, of incomplete files."""
     kind: Literal["folder", "file", "nothing"] = "folder"
-    """What the path is; for a file, `files` contains it by its name in its folder."""
+    """The type of the path; for a file, `files` has one entry, by the file's name in its folder."""
 
 
 def is_part(name: str) -> bool:
-    """Whether a path on a volume is an incomplete file of an upload."""
+    """Return whether a path on a volume is an incomplete file of an upload."""
     *_, folder, file = ("", *name.split("/"))
     return folder == PARTIAL and PART.fullmatch(file) is not None
 
 
 def local_tree(source: Path) -> Tree:
-    """The content of a folder on this machine, or the one file. Raises OSError, and TransferError for other files."""
+    """List a folder on this machine, or the one file. Raises OSError, and TransferError for a pipe or device."""
     if not source.is_dir():
         found = stat(source)
         if not source.is_file():
@@ -75,6 +75,7 @@ def local_tree(source: Path) -> Tree:
     def stop(error: OSError) -> None:
         raise error
 
+    # `walk` does not follow links to folders, which may form a cycle; they count as special files.
     for parent, folder_names, file_names in os.walk(source, onerror=stop):
         folder = Path(parent).relative_to(source).as_posix()
         prefix = "" if folder == "." else f"{folder}/"
@@ -111,7 +112,7 @@ def changed_error(path: Path) -> TransferError:
 
 
 def local_digests(paths: Mapping[str, Path], progress: Progress) -> dict[str, str]:
-    """The sha256 of each existing file, by name."""
+    """Hash the existing files; return their sha256 by name."""
     sizes = {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
     found = {}
     with progress.bar(f"checking {len(sizes)} local files", sum(sizes.values())) as advance:
@@ -123,7 +124,7 @@ def local_digests(paths: Mapping[str, Path], progress: Progress) -> dict[str, st
 
 
 def path_inside(target: Path, name: str) -> Path:
-    """The path of a file in a folder. Raises TransferError if it is outside, for example through a local link."""
+    """Return the path of a file in a folder. Raises TransferError if a local link or `..` leads outside."""
     path = target / name
     if not path.resolve().is_relative_to(target.resolve()):
         raise TransferError(f"the path of {name!r} from the volume is outside {target}; the file was not written")
@@ -141,18 +142,18 @@ class Target:
     """The name on the volume of each file that is complete, by device and inode."""
 
     def size(self, name: str) -> int | None:
-        """The size of a regular file; None for a missing one and for a link, which a fetched file replaces."""
+        """Return the size of a regular file; None for a missing one and for a link, which a fetched file replaces."""
         with suppress(FileNotFoundError, NotADirectoryError):
             found = (self.folder / name).lstat()
             return found.st_size if S_ISREG(found.st_mode) else None
         return None
 
     def keep(self, name: str) -> None:
-        """Note that a file is complete: no file of another name may replace it."""
+        """Record that a file is complete, so that no file of another name replaces it."""
         self._names.setdefault(_file_id(self.folder / name), name)
 
     def rename(self, partial: Path, name: str) -> None:
-        """Give a complete file its name. Raises TransferError if it would replace one that has another name."""
+        """Move a complete file to its final name. Raises TransferError if it would replace a file of another name."""
         path = self.new_path(name)
         with suppress(FileNotFoundError):
             before = _file_id(path)
@@ -175,7 +176,7 @@ class Target:
         return path
 
     def total(self, names: Iterable[str]) -> tuple[int, int]:
-        """The number and the bytes of the files on the disk. Raises TransferError if two names are one of them."""
+        """Return the number and bytes of existing files. Raises TransferError if two names lead to the same file."""
         sizes: dict[str, int] = {}
         same: dict[tuple[int, int], list[str]] = {}
         for name in names:
@@ -208,7 +209,7 @@ def _file_id(path: Path) -> tuple[int, int]:
 
 
 def partial_folder(target: Path, tree: Tree) -> Path:
-    """The local folder of incomplete fetched files; its name differs from those of all fetched files."""
+    """Return the local folder of incomplete fetched files; its name differs from those of all fetched files."""
     name = PARTIAL
     taken = {path.partition("/")[0] for path in (*tree.files, *tree.folders)}
     while name in taken:

@@ -1,7 +1,7 @@
-"""Shell scripts in a data loader's pod, and what their exit means: success, a failure, or a broken connection.
+"""Shell scripts in a data loader's pod, and their outcome: success, a failure, or a broken connection.
 
 kubectl's exit code is not sufficient: if a program closes its output, the node drops the rest of its input and kubectl
-exits with 0 (seen with containerd 1.6). So no script redirects its own output, and each ends with a last frame
+exits with 0 (observed with containerd 1.6). So no script redirects its own output, and each ends with a last frame
 (trainstack/transfer/frames.py) or its effect is verified afterwards.
 """
 
@@ -24,7 +24,7 @@ _BLOCK_BYTES = 1 << 20
 _STDERR_SECONDS = 5
 """How long kubectl may take to report why it stopped reading or writing."""
 _DIGESTS = re.compile(r"^[0-9a-f]{128}  -\n", re.MULTILINE)
-"""What a script prints on stderr in addition to errors."""
+"""Lines that a script prints on stderr in addition to errors."""
 _EXIT = re.compile(r"command terminated with exit code (\d+)")
 """kubectl's last line if the script exited with a status other than 0."""
 _FORBIDDEN = "Error from server (Forbidden)"
@@ -71,11 +71,13 @@ def run_script(
             while stdout.read(_BLOCK_BYTES):
                 pass
         except (tarfile.TarError, BrokenPipeError, BrokenConnectionError) as error:
+            # kubectl's own message, which follows within seconds, shows whether a new attempt may succeed.
             broken = "kubectl stopped reading" if isinstance(error, BrokenPipeError) else str(error)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_STDERR_SECONDS)
             process.kill()
         except BaseException:
+            # An error of the block itself: the script may wait forever for a reader or writer.
             process.kill()
             raise
         finally:

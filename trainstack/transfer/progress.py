@@ -1,15 +1,15 @@
-"""What a transfer reports while it runs; the caller decides how to show it."""
+"""The progress that a transfer reports while it runs; the caller decides how to show it."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 Advance = Callable[[int], None]
-"""Report this many more bytes or items."""
+"""A function that reports this many more bytes or items."""
 
 
 class Progress(Protocol):
-    """Receives the reports of a transfer."""
+    """The receiver of a transfer's reports."""
 
     def info(self, message: str, /) -> None: ...
     def warn(self, message: str, /) -> None: ...

@@ -1,4 +1,4 @@
-"""Compare a finished run's record on a volume with its run.json, which lists every published file with its sha256."""
+"""The comparison of a finished run's record with its run.json, which lists every published file with its sha256."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -32,14 +32,14 @@ class Record:
     """The record of a finished run in a fetched folder."""
 
     root: str
-    """What the paths of its files begin with: nothing, or a folder with `/`."""
+    """The prefix of its files' paths: empty, or a folder with `/`."""
     files: Mapping[str, Any]
     """The entry of each published file in run.json, by its path in the record."""
     faults: tuple[Fault, ...]
-    """Why run.json cannot be relied on."""
+    """The reasons why run.json cannot be relied on."""
 
     def compare(self, tree: Tree, digests: Mapping[str, str]) -> Iterator[Fault]:
-        """Yield all differences to the files on the volume; a file without a digest is compared by its size alone."""
+        """Yield all differences to the files on the volume; of a file without a digest, only the size is compared."""
         yield from self.faults
         if self.faults:
             return
@@ -53,7 +53,7 @@ class Record:
 
 
 def heads(tree: Tree) -> list[str]:
-    """The files of a fetched folder that show which of its folders are records, and what must be in these."""
+    """Return the files of a fetched folder that identify its records and list the records' files."""
     if tree.kind != "folder":
         return []
     roots = [name.removesuffix(DONE) for name in tree.files if PurePosixPath(name).name == DONE]
@@ -61,9 +61,9 @@ def heads(tree: Tree) -> list[str]:
 
 
 def records(contents: Mapping[str, bytes]) -> list[Record]:
-    """The records that these `heads` belong to, except those that are part of another one's result.
+    """Return the records of these head files, except those within another record's result.
 
-    Other programs mark folders with a file of the same name: a record has the wrapper's mark or the wrapper's run.json.
+    Other programs mark folders with a file of the same name, so a record needs the wrapper's marker or run.json too.
     """
     found: list[Record] = []
     for done in sorted((name for name in contents if PurePosixPath(name).name == DONE), key=len):
@@ -97,7 +97,7 @@ def _record(root: str, done: bytes | None, run_json: bytes | None, copy: bytes |
 
 
 def _object(content: bytes | None) -> Mapping[str, Any]:
-    """The JSON object; empty for anything else."""
+    """Parse a JSON object; return {} for anything else."""
     try:
         return {} if content is None else parse_object(content, file_names=True)
     except ValueError:
@@ -105,7 +105,7 @@ def _object(content: bytes | None) -> Mapping[str, Any]:
 
 
 def _expected(entry: Any) -> tuple[int, str] | None:
-    """A file's size and sha256; None if run.json has none that are valid."""
+    """Return a file's size and sha256; None if the entry in run.json is invalid."""
     size, digest = (entry.get("size"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
     return (size, digest) if type(size) is int and isinstance(digest, str) else None
 

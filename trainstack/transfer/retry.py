@@ -1,4 +1,4 @@
-"""A transfer's state across its attempts: each resumes where the previous one was interrupted."""
+"""The state of a transfer across its attempts, each of which resumes where the previous one was interrupted."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +12,7 @@ from trainstack.transfer.local_files import Stat
 from trainstack.transfer.progress import Advance
 
 T = TypeVar("T")
+"""The result of an attempt."""
 
 PAUSES_SECONDS = (1, 2, 4, 8, 16)
 """Pauses before new attempts after a broken connection; they restart after an attempt that made progress."""
@@ -19,7 +20,7 @@ PAUSES_SECONDS = (1, 2, 4, 8, 16)
 
 @dataclass(kw_only=True)
 class TransferResult:
-    """What a transfer did; printed as JSON."""
+    """The result of a transfer; printed as JSON."""
 
     where: str = ""
     """The folder of the files, on the volume or on this machine."""
@@ -35,9 +36,9 @@ class TransferResult:
 
 
 def retried(loader: Loader, attempt: Callable[[], T], verified: Callable[[], int]) -> T:
-    """Repeat an attempt while the connection breaks; `verified` measures progress.
+    """Run an attempt, and repeat it as long as its connection breaks; `count_verified` measures progress.
 
-    Raises TransferError after several attempts in a row without progress.
+    Raises TransferError after more than len(PAUSES_SECONDS) attempts in a row without progress.
     """
     failures, before = 0, 0
     while True:
@@ -67,8 +68,9 @@ class Transfer:
     reached: dict[str, int] = field(default_factory=dict)
     """The highest verified offset of each large file: restarting a file that is being written is not progress."""
     advance: Advance = lambda _: None
-    """Moves the current progress bar."""
+    """A function that moves the current progress bar."""
     first_attempt: bool = True
+    """Whether this command has not sent anything yet."""
 
     def attempt(self) -> TransferResult:
         """Transfer the missing files. Raises TransferError, BrokenConnectionError and OSError."""
@@ -80,7 +82,7 @@ class Transfer:
         )
 
     def missing(self, files: Mapping[str, Stat]) -> dict[str, Stat]:
-        """The files that are not verified yet."""
+        """Return the files that are not verified yet."""
         return {name: state for name, state in files.items() if (name, state) not in self.verified}
 
     @contextmanager
@@ -95,7 +97,7 @@ class Transfer:
         self.advance(size)
 
     def add_resumed(self, size: int) -> None:
-        # A later attempt resumes what this command has sent.
+        # What a later attempt resumes was sent by this command and is in `sent_bytes` already.
         self.result.resumed_bytes += size if self.first_attempt else 0
 
     def add_reached(self, name: str, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""The records of a sweep's trials: the few small files that a sweep needs of each, in one stream.
+"""The records of a sweep's trials: the small files that a sweep needs of every trial, read in one stream.
 
 A data loader's pod reads them, so the trials' pods and objects are not required.
 """
@@ -17,6 +17,7 @@ from trainstack.transfer.pod_script import run_script
 from trainstack.transfer.retry import retried
 
 _MOST_ATTEMPTS = 10**6
+"""A higher number of attempts in run.json is invalid."""
 LAST_LINES = 20
 """The number of a log's last lines in a record."""
 _KINDS = ("facts", "metrics", "failure", "log")
@@ -115,13 +116,13 @@ def _record(state: str, attempts: int, texts: Mapping[str, Sequence[str]]) -> Re
 
 
 def _attempts(facts: Mapping[str, Any]) -> int:
-    """The number in run.json; 1 for a record without a valid one."""
+    """Return the number of attempts in run.json; 1 if it is missing or invalid."""
     attempts = facts.get("attempts")
     return attempts if type(attempts) is int and 1 <= attempts <= _MOST_ATTEMPTS else 1
 
 
 def last_lines(log: str) -> tuple[str, ...]:
-    """The last lines of a log that are not empty."""
+    """Return the last lines of a log that are not empty."""
     # Progress bars end their lines with \r.
     lines = [line.rstrip() for line in log.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return tuple([line for line in lines if line][-LAST_LINES:])
@@ -136,12 +137,14 @@ def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_lo
     operation, logs = "reading of records", "logs" if with_logs else ""
 
     def attempt() -> None:
+        # A new attempt requests only the records that earlier ones have not completed.
         missing = [run_id for run_id in run_ids if run_id not in records]
         with run_script(loader, operation, _READ, folder, logs, stdin=encode_names(missing)) as script:
             frames = Frames(script.stdout, operation)
             run_id = state = ""
             attempts, texts = 0, defaultdict[str, list[str]](list)
 
+            # A record is complete when the next one begins or the response ends; a truncated one is read again.
             def complete() -> None:
                 if run_id:
                     records[run_id] = _record(state, attempts, texts)

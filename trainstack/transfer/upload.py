@@ -1,4 +1,4 @@
-"""Upload files to a volume through a data loader: only missing and different files, verified by sha256 on both sides.
+"""Uploads to a volume through a data loader: only missing and different files, verified by sha256 on both sides.
 
 An interrupted upload resumes: complete files, and complete chunks of large files, are not sent again. File names may be
 any that a file system accepts, including invalid UTF-8 and line breaks, except PARTIAL.
@@ -29,7 +29,7 @@ def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -
     """Upload a folder, or one file, to the volume. Links to files are sent as files.
 
     A file is written into `folder` if that ends with `/` or is an existing folder; otherwise it is the file's new path.
-    `last`: a file that is sent after all others have been verified, because a run waits for it.
+    `last_file`: a file that is sent after all others have been verified, because a run waits for it.
 
     Raises TransferError; if the content cannot be uploaded, before anything is sent.
     """
@@ -47,13 +47,15 @@ class _Upload(Transfer):
     folder: str
     last: str | None
     command_id: str = field(default_factory=lambda: secrets.token_hex(4))
-    """Identifies the parts that this command writes."""
+    """The prefix of the parts that this command writes."""
     attempts: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    """The numbers of attempts to send a large file, which distinguish the parts of one command."""
 
     def attempt(self) -> TransferResult:
         tree = local_tree(self.source)
         folder, remote, files, paths = self._destination(tree)
         self._validate(tree, files, folder, remote)
+        # Only files of equal size can be equal; the others need no digest.
         same_size = {
             name: state
             for name, state in self.missing(files).items()
@@ -72,6 +74,7 @@ class _Upload(Transfer):
         small = {name: state for name, state in rest.items() if state.size < chunks.BIG}
         self._send_small(folder, small, paths, folders)
         self._send_big(folder, {name: state for name, state in rest.items() if name not in small}, paths, remote)
+        # A run that waits for the last file must find all others, and none of them overwritten.
         last = {name: state for name, state in missing.items() if name == self.last}
         self._raise_for_same_files(folder, [name for name in files if name not in last])
         self._send_small(folder, last, paths, [])
@@ -80,7 +83,7 @@ class _Upload(Transfer):
         return self.result
 
     def _destination(self, tree: Tree) -> tuple[str, Tree, Mapping[str, Stat], Mapping[str, Path]]:
-        """The target folder on the volume, its content, and the files to send with their local paths."""
+        """Return the target folder on the volume, its content, the files to send and their local paths."""
         remote = volume_tree(self.loader, self.folder)
         if tree.kind == "folder":
             return self.folder, remote, tree.files, {name: self.source / name for name in tree.files}
@@ -97,6 +100,7 @@ class _Upload(Transfer):
                 f"{len(tree.others)} entries of {self.source} cannot be sent, for example {tree.others[0]!r}; nothing "
                 "was sent. Only files, folders and links to files can be sent; move the other entries or replace them"
             )
+        # A file of that name could be taken for a part of another upload.
         names = (*files, *tree.folders, folder)
         if reserved := [name for name in names if PARTIAL in name.split("/")]:
             raise TransferError(
@@ -123,7 +127,7 @@ class _Upload(Transfer):
             )
 
     def _raise_for_same_files(self, folder: str, names: Collection[str]) -> None:
-        """Raise TransferError if a file of this upload has replaced another one of it."""
+        """Raise TransferError if a file of this upload has replaced another file of it."""
         if self.needed and len(names) > 1:
             listed = volume_tree(self.loader, folder).files
             raise_for_same_files(self.loader, folder, names, listed)

@@ -1,4 +1,4 @@
-"""The files of a volume, as scripts in a data loader's pod list, count and hash them."""
+"""The files of a volume: scripts in a data loader's pod list, count, read and hash them."""
 
 import re
 from collections import defaultdict
@@ -15,8 +15,9 @@ from trainstack.transfer.pod_script import KILLED, run_script
 from trainstack.transfer.retry import retried
 
 LOST = "lost+found"
+"""The folder of fsck at the root of a file system."""
 _SIZE = r"[0-9]{1,19}"
-"""Of a file or of many, as 64 bits hold it."""
+"""The size of one or more files in bytes: an integer of 64 bits."""
 _STAT_LINE = re.compile(rf"(?P<size>{_SIZE}) (?P<stamp>[0-9]+,-?[0-9]+,-?[0-9]+)\Z")
 # GNU sha256sum starts a line with a backslash if it escapes the name.
 _SUM_LINE = re.compile(r"\\?(?P<digest>[0-9a-f]{64}) ")
@@ -80,8 +81,9 @@ else
 fi
 """
 _MOST_SHOWN = 100
+"""The number of characters of a loader's output that a message shows."""
 _BATCH = 50
-"""Names for one command: ten thousand exceed a command line."""
+"""The number of names for one command: ten thousand exceed a command line."""
 _LARGE = 16 << 20
 """The minimum size, in bytes, of files that are hashed alone, so that the progress bar advances after each."""
 # Lines of sha256sum are matched to names by position; a file whose name has a line break is passed on stdin instead.
@@ -130,7 +132,7 @@ done
 
 
 def volume_tree(loader: Loader, folder: str) -> Tree:
-    """The content of a folder of the volume; empty if it does not exist. Files that are deleted meanwhile may be in it.
+    """List a folder of the volume; nothing if it does not exist. The list may contain files that are deleted meanwhile.
 
     Raises TransferError if something cannot be listed, and BrokenConnectionError.
     """
@@ -152,6 +154,7 @@ def volume_tree(loader: Loader, folder: str) -> Tree:
         raise TransferError(
             f"cannot list all of {folder} on the volume: {faults[0]}. Fix the cause and run the command again"
         )
+    # The user's files and the parts of uploads are in the same folders; only the former are transferred.
     parts = {name: state.size for name, state in found.items() if is_part(name)}
     files = {name: state for name, state in found.items() if name not in parts}
     others = tuple(map(_relative, frames["others"]))
@@ -169,7 +172,7 @@ def volume_tree(loader: Loader, folder: str) -> Tree:
 
 
 def volume_total(loader: Loader, folder: str) -> tuple[int, int]:
-    """The number and the bytes of the regular files in a folder of the volume, or of the one file.
+    """Return the number and bytes of the regular files in a folder of the volume, or of the one file.
 
     The count does not use `volume_tree`, and omits folders named PARTIAL. Raises BrokenConnectionError.
     """
@@ -184,13 +187,13 @@ def volume_total(loader: Loader, folder: str) -> tuple[int, int]:
 
 
 def tree_total(tree: Tree) -> tuple[int, int]:
-    """What `volume_total` returns for a folder with such a tree."""
+    """Return what `volume_total` returns for a folder with such a tree."""
     sizes = [state.size for name, state in tree.files.items() if f"/{PARTIAL}/" not in f"/{name}"]
     return len(sizes), sum(sizes)
 
 
 def volume_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> dict[str, str]:
-    """The sha256 of each file that exists and can be read. Raises BrokenConnectionError."""
+    """Return the sha256 of each file that exists and can be read. Raises BrokenConnectionError."""
     digests: dict[str, str] = {}
     if not files:
         return digests
@@ -217,7 +220,7 @@ def volume_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> di
 
 
 def volume_contents(loader: Loader, folder: str, names: Sequence[str]) -> dict[str, bytes]:
-    """The content of each file that exists. Raises TransferError if one cannot be read, and BrokenConnectionError."""
+    """Read each file that exists. Raises TransferError if one cannot be read, and BrokenConnectionError."""
     operation, contents = "reading of the volume's files", dict[str, bytes]()
     with run_script(loader, operation, _CONTENTS, folder, stdin=encode_names(f"./{name}" for name in names)) as script:
         frames = Frames(script.stdout, operation)
@@ -235,10 +238,10 @@ def volume_contents(loader: Loader, folder: str, names: Sequence[str]) -> dict[s
 
 
 def raise_for_same_files(loader: Loader, folder: str, names: Collection[str], listed: Mapping[str, Stat]) -> None:
-    """Raise TransferError if two files that were sent are one file there, or if one is not there.
+    """Raise TransferError if two sent files are the same file on the volume, or if one is missing there.
 
-    The volume's file system may ignore a difference of their names, or a link of the volume may lead to both. Then at
-    most one of them is `listed`.
+    The volume's file system may ignore a difference between their names, or a link on the volume may lead from one to
+    the other. Then at most one of them is `listed`.
     """
     hidden = [name for name in names if name not in listed]
     if not hidden:
@@ -262,7 +265,7 @@ def _inode(state: Stat) -> str:
 
 
 def _stats(loader: Loader, folder: str, names: Collection[str]) -> dict[str, Stat]:
-    """The state of files, also where a link of the volume leads to them."""
+    """Return the state of existing files, also of those behind a link on the volume."""
     operation, found = "check of the volume's files", dict[str, Stat]()
     with run_script(loader, operation, _STATS, folder, stdin=encode_names(f"./{name}" for name in names)) as script:
         frames = Frames(script.stdout, operation)
@@ -286,7 +289,7 @@ def raise_for_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat])
 
 
 def list_files(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
-    """The sha256 and size of each file in a folder of the volume, or of the one file, by relative path.
+    """Return the sha256 and size of each file in a folder of the volume, or of the one file, by relative path.
 
     Raises TransferError if the list is incomplete or a file cannot be read.
     """
@@ -312,7 +315,7 @@ def list_files(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
 
 
 def others_warning(tree: Tree, verb: str) -> str:
-    """The warning that a folder has links or special files, which are not fetched or listed (`verb`)."""
+    """Return the warning that links and special files are not fetched or listed (`verb`)."""
     return f"{len(tree.others)} links or special files are not {verb}, for example {tree.others[0]!r}"
 
 
@@ -329,7 +332,7 @@ def damaged_error(names: Sequence[str], where: str) -> BrokenConnectionError:
 
 
 def _normalized(folder: str) -> str:
-    """The folder as the scripts compare it; `.` is the root of the volume."""
+    """Return the folder in the form that the scripts compare; `.` is the root of the volume."""
     return str(PurePosixPath(folder.strip("/") or "."))
 
 
@@ -338,7 +341,7 @@ def _relative(name: str) -> str:
 
 
 def _short(value: object) -> str:
-    """What a data loader printed, for a message: it may be of any length."""
+    """Return a data loader's output for a message; the output may be of any length."""
     text = repr(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 

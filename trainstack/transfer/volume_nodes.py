@@ -1,4 +1,4 @@
-"""Where a data loader can mount a volume that is not shared: on the node of the pods that mount it."""
+"""The nodes on which a data loader can mount a volume that only one node can mount: those of its pods."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,13 +21,13 @@ def nodes_of_volume(settings: Settings, namespace: str, volume: str) -> list[str
     claim_path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{volume}"
     claim = read([claim_path], context)[claim_path]
     declared = (found for found in settings.storage.volumes if (found.namespace, found.name) == (namespace, volume))
-    # Without the right to read the claim, the settings are what is known of it.
+    # Without the right to read the claim, only the settings have its access modes.
     modes = {*(claim.body["spec"]["accessModes"] if claim.found else next((one.access_modes for one in declared), ()))}
     if not modes or modes - {_ONE_NODE, _ONE_POD}:
         return []
     pods_path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector={quote(_NOT_ENDED)}"
     pods = [pod for pod in read([pods_path], context)[pods_path].body.get("items") or () if _mounts(pod, volume)]
-    # The scheduler lets the loader wait for a pod that is being deleted.
+    # A pod that is being deleted is no obstacle: the loader stays pending until it is gone.
     if modes == {_ONE_POD} and (holding := [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]):
         raise TransferError(
             f"pod {namespace}/{holding[0]['metadata']['name']} mounts volume {volume}, which only one pod can mount "
@@ -38,7 +38,7 @@ def nodes_of_volume(settings: Settings, namespace: str, volume: str) -> list[str
 
 
 def _mounts(pod: Mapping[str, Any], volume: str) -> bool:
-    """Whether a pod on a node has the claim among its volumes."""
+    """Return whether a pod that runs on a node mounts the claim."""
     claims = [
         one["persistentVolumeClaim"] for one in pod["spec"].get("volumes") or () if "persistentVolumeClaim" in one
     ]

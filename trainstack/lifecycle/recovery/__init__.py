@@ -1,1 +1,4 @@
-"""Recovery from an interrupted or lost state."""
+"""Recovery from an interrupted operation or a lost state.
+
+Read `diagnosis.py` before you edit.
+"""

@@ -1,4 +1,4 @@
-"""All problems of an environment's state."""
+"""The diagnosis of an environment's state: all problems, and the commands that repair them."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -23,9 +23,11 @@ from trainstack.objects.ownership import Identity
 
 @dataclass(frozen=True)
 class Diagnosis:
+    """Problems with their repair."""
+
     problems: tuple[Problem, ...]
     commands: tuple[str, ...]
-    """The commands that repair all of them, in order."""
+    """The commands that repair all problems, in order."""
 
     def with_problems(self, additional_problems: Iterable[Problem], recovery: RecoveryCommands) -> "Diagnosis":
         problems = (*self.problems, *additional_problems)
@@ -67,10 +69,17 @@ def diagnose(
 ) -> Diagnosis:
     """Return all problems of a stack whose state is readable.
 
-    `files`: None for another backend than a local one. `live_objects`: None if the cluster cannot be read.
-    `retained`: the objects that `destroy` leaves in the cluster. `read_declared_identities`: returns the declared
-    objects, or None if they are unknown; called only if an object is not in the state. `loaders`: of commands, not
-    started.
+    Args:
+        stack: the name of the stack.
+        files: the files of a local backend; None for another backend.
+        state: the engine's state.
+        live_objects: None if the cluster cannot be read.
+        retained: the objects that `destroy` leaves in the cluster.
+        read_declared_identities: returns the declared objects, or None if they are unknown. It is slow, and called only
+            if a live object is not in the state.
+        loaders: the data loaders of commands that have not started.
+        now: the time by which durations are computed.
+
     """
     recovery = RecoveryCommands(stack)
     problems = lock_problems(files.locks, recovery) if files else []

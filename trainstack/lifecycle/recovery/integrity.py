@@ -1,4 +1,4 @@
-"""Whether the engine accepts a state that it can parse. Pure.
+"""The faults because of which the engine refuses a state that it can parse. Pure.
 
 Source: VerifyIntegrity in pkg/resource/stack/snapshot/integrity.go of Pulumi v3.250.0.
 """
@@ -15,7 +15,7 @@ from trainstack.lifecycle.recovery.restore import Backup, restoration
 from trainstack.runs.recorded import state_resource
 
 _NEWER_RELEASE_PHRASES = ("unsupported checkpoint version", "needs support for the following features")
-"""The engine's messages about a state of another release."""
+"""Parts of the engine's messages about a state of a newer release."""
 
 
 Remedy = Literal["repair", "restore", "upgrade"]
@@ -27,8 +27,9 @@ class StateFault:
 
     message: str
     remedy: Remedy = "restore"
-    """`repair`: `pulumi state repair` removes it. Not if a parent is missing: that command makes its children other
-    resources, and the next `up` would delete their objects. `upgrade`: a newer engine wrote the state."""
+    """`repair`: `pulumi state repair` removes the fault. `restore`: only another state does, for example if a parent is
+    missing: that command would turn its children into other resources, and the next `up` would delete their objects.
+    `upgrade`: a newer engine wrote the state."""
 
 
 def parse_engine_fault(message: str) -> StateFault:
@@ -38,7 +39,7 @@ def parse_engine_fault(message: str) -> StateFault:
 
 
 def find_state_faults(deployment: Any) -> tuple[StateFault, ...]:
-    """Return why the engine refuses the `deployment` of a state; empty if it accepts it."""
+    """Return the faults of a state's `deployment`; empty if the engine accepts it."""
     try:
         return tuple(_faults(deployment or {}))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -48,7 +49,7 @@ def find_state_faults(deployment: Any) -> tuple[StateFault, ...]:
 def refused_state_problem(
     state_faults: tuple[StateFault, ...], name: str, backup: Backup | None, recovery: RecoveryCommands
 ) -> Problem:
-    """Return the problem of a state that the engine refuses. `backup`: of a state that is in a folder."""
+    """Return the problem of a state that the engine refuses. `backup` is None if the state is not in a folder."""
     others_text = f" (and {len(state_faults) - 1} more)" if len(state_faults) > 1 else ""
     message = f"the engine refuses the state: {state_faults[0].message}{others_text}"
     remedies = {fault.remedy for fault in state_faults}
@@ -66,6 +67,7 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[StateFault]:
     if (manifest.get("magic") or "") != (hashlib.sha256(version.encode()).hexdigest() if version else ""):
         yield StateFault("its manifest was edited (magic cookie mismatch)")
     resources = deployment.get("resources") or []
+    # The engine requires that a resource follows its dependencies, parent and provider.
     all_names = {name for resource in resources for name in _names(resource)}
     preceding_names: set[str] = set()
     for resource in resources:
@@ -94,13 +96,13 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[StateFault]:
 
 
 def _names(resource: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the URN, and the reference to a provider."""
+    """Return the two names by which others refer to a resource: its URN, and the reference to a provider."""
     urn = str(resource.get("urn") or "")
     return urn, f"{urn}::{resource.get('id', '')}"
 
 
 def _needs(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the roles and names of the resources that have to precede it."""
+    """Yield the roles and names of the resources that have to precede a resource."""
     dependencies = chain(
         resource.get("dependencies") or (),
         *(urns or () for urns in (resource.get("propertyDependencies") or {}).values()),

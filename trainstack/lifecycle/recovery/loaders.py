@@ -1,7 +1,7 @@
 """Data loaders that have not started. Pure.
 
-A started loader ends when no command uses it, and an admitted one after its Job's deadline. Neither Kubernetes nor
-Kueue applies a deadline to a queued Job.
+A started loader ends when no command uses it, and an admitted one at its Job's deadline. Neither Kubernetes nor Kueue
+applies a deadline to a queued Job.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -22,14 +22,16 @@ _USUAL_START = timedelta(seconds=30)
 
 @dataclass(frozen=True)
 class WaitingLoader:
+    """The Job of a data loader whose pod has not started."""
+
     namespace: str
     name: str
     created: datetime
     queue: str | None
-    """The LocalQueue that has not admitted it."""
+    """The LocalQueue that has not admitted it; None if it was admitted or needs no admission."""
 
     def is_abandoned(self, now: datetime) -> bool:
-        """Whether its command's timeouts have passed."""
+        """Return whether its command's timeouts have passed."""
         return now - self.created > timedelta(seconds=QUEUE_SECONDS + START_SECONDS)
 
 
@@ -47,7 +49,7 @@ def waiting_loaders(jobs: Collection[Mapping[str, Any]]) -> list[WaitingLoader]:
 
 
 def loader_problems(waiting_loaders: Collection[WaitingLoader], now: datetime) -> Iterator[Problem]:
-    """Report loaders that wait for longer than usual, since a killed command may have left them."""
+    """Yield a problem for each loader that waits for longer than usual: a killed command may have left it."""
     for loader in sorted(waiting_loaders, key=lambda loader: (loader.namespace, loader.name)):
         if now - loader.created > _USUAL_START:
             cause = f"queue {loader.queue} has not admitted it" if loader.queue else "its pod has not started"

@@ -1,4 +1,4 @@
-"""Files of killed commands on this machine that no other command removes."""
+"""Files of killed commands on this machine that no command removes."""
 
 import os
 import shlex
@@ -14,13 +14,13 @@ from trainstack.lifecycle.recovery.problem import Problem
 _EDITED_FOLDERS = (".", "pins", "rights", "sweeps/*", ".github/workflows", ".trainstack/schema")
 """The folders of a project in which commands write."""
 _FORMER_COPIES = ("trainstack-kubeconfig-????????", "trainstack-preview-????????")
-"""Temporary folders of earlier releases, with private kubeconfigs, and with copies of an environment's file."""
+"""Patterns of the temporary folders of earlier releases: private kubeconfigs, and copies of an environment's file."""
 _LONGEST_COMMAND_SECONDS = 48 * 3600
-"""A folder that is not older may be in use."""
+"""Age after which a folder is not in use any more: no command runs for so long."""
 
 
 def local_file_problems(root: Path, temporary: Path | None = None) -> Iterator[Problem]:
-    """Report incomplete files of the project at `root`, and temporary folders that earlier releases have left."""
+    """Yield a problem for each incomplete file of the project at `root`, and temporary folder of an earlier release."""
     for folder in _EDITED_FOLDERS:
         for file in sorted(root.glob(f"{folder}/{LEFTOVERS}")):
             if stat.S_ISREG(file.lstat().st_mode):

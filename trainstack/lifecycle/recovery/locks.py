@@ -11,7 +11,7 @@ from trainstack.lifecycle.recovery.restore import Backup, restoration
 
 @dataclass(frozen=True)
 class StateLock:
-    """A file in the folder of locks; the engine takes every file there for a lock."""
+    """A file in the folder of locks. The engine treats every file there as a lock."""
 
     file: str
     pid: int = 0
@@ -25,6 +25,8 @@ class StateLock:
 
 @dataclass(frozen=True)
 class StateFiles:
+    """The locks and the unreadable files of a local backend."""
+
     locks: tuple[StateLock, ...] = ()
     sidecars: tuple[str, ...] = ()
     """Unreadable `.attrs` files: the engine does not read the files that they belong to."""
@@ -35,6 +37,7 @@ class StateFiles:
 
 
 def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Problem]:
+    """Yield the problems of unreadable files."""
     if files.sidecars:
         first_sidecar, *other_sidecars = files.sidecars
         yield Problem(
@@ -50,7 +53,10 @@ def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Pr
 
 
 def lock_problems(locks: Sequence[StateLock], recovery: RecoveryCommands) -> list[Problem]:
-    """Report active locks, else locks of other machines, else stale ones: `pulumi cancel` removes all of them."""
+    """Return the problems of active locks; without any, of locks of other machines; without these, of stale ones.
+
+    `pulumi cancel` removes all locks, so it must not be the remedy of a stale one while another is active.
+    """
     active_locks = [lock for lock in locks if lock.is_alive]
     remote_locks = [lock for lock in locks if lock.is_alive is None and lock.since is not None]
     return [_lock_problem(lock, recovery) for lock in active_locks or remote_locks or locks]

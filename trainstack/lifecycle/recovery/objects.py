@@ -1,4 +1,4 @@
-"""Differences between the engine's state and the cluster. Pure."""
+"""Problems that are differences between the engine's state and the cluster. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,17 @@ from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, SWEEP, WORKLOA
 from trainstack.objects.ownership import Identity, kubectl_arguments, shown
 
 STUCK_AFTER = timedelta(minutes=5)
-"""How long an object may be terminating. A pod's default grace period is 30 s, and its Job is deleted afterwards."""
+"""Time after which a terminating object is a problem. A pod's default grace period is 30 s, and its Job follows it."""
 
 
 @dataclass(frozen=True)
 class LiveObject:
+    """The metadata of an object in the cluster, as far as recovery needs it."""
+
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
     deletion_time: datetime | None = None
-    """The deletion timestamp."""
+    """The deletion timestamp; None if the object is not terminating."""
     finalizers: tuple[str, ...] = ()
     is_owned: bool = False
     """Whether another object owns it."""
@@ -29,7 +31,7 @@ class LiveObject:
     """Whether it is a ClusterQueue that a teardown has stopped."""
 
     def is_of_run(self, workloads: Collection[str]) -> bool:
-        """Whether it is a wrapper, or an object of one of the workloads or sweeps."""
+        """Return whether it is a wrapper, or an object of one of the workloads or sweeps."""
         return WRAPPER in self.labels or {self.labels.get(WORKLOAD), self.labels.get(SWEEP)} & {*workloads} != set()
 
 
@@ -44,7 +46,7 @@ class LiveObjects:
 def pending_problems(
     state: EngineState, live_objects: LiveObjects | None, recovery: RecoveryCommands
 ) -> Iterator[Problem]:
-    """Report interrupted operations, unfinished replacements, and objects that did not become ready."""
+    """Yield interrupted operations, unfinished replacements, and objects that did not become ready."""
     for operation in state.pending_operations:
         interrupted_object = operation.object
         name = operation.urn if interrupted_object is None else shown(interrupted_object.identity)
@@ -64,11 +66,11 @@ def pending_problems(
 def recorded_problems(
     state: EngineState, live_objects: LiveObjects, stack: str, recovery: RecoveryCommands
 ) -> Iterator[Problem]:
-    """Report objects of the state that the cluster does not have, or has with another UID, label or owner."""
+    """Yield the objects of the state that the cluster lacks, or has with another UID, label or owner."""
     pending = {operation.object.identity for operation in state.pending_operations if operation.object is not None}
     for recorded in state.objects:
         if recorded.kind in live_objects.unreadable_kinds or recorded.identity in pending:
-            continue
+            continue  # unknown, or reported by `pending_problems`
         live_object, name = live_objects.objects.get(recorded.identity), shown(recorded.identity)
         if live_object is None:
             # A launch may be deleted, by its TTL or by a user: its ledger records it.
@@ -98,8 +100,8 @@ def find_unrecorded_objects(
 ) -> dict[Identity, LiveObject]:
     """Return the live objects with the stack's label that are not in its state.
 
-    Without controlled objects, terminating ones, those that `destroy` leaves (definitions of operators' kinds, and
-    `retained`), and data loaders of commands, which `loaders.loader_problems` reports.
+    The result excludes controlled objects, terminating ones, those that `destroy` leaves (definitions of operators'
+    kinds, and `retained`), and data loaders of commands, which `loaders.loader_problems` reports.
     """
     recorded_identities = {recorded.identity for recorded in (*state.objects, *state.replaced_objects)}
     recorded_identities |= {
@@ -124,7 +126,7 @@ def unrecorded_problems(
     declared: Collection[Identity] | None,
     recovery: RecoveryCommands,
 ) -> Iterator[Problem]:
-    """Report unrecorded objects; objects of this state only if the declared objects are known (not None)."""
+    """Yield unrecorded objects, including those of this state only if the declared objects are known (not None)."""
     for identity, live_object in sorted(unrecorded_objects.items(), key=lambda item: shown(item[0])):
         if live_object.state != state_identity:
             clause = "the object is not in this state, and another state"
@@ -156,7 +158,10 @@ def _foreign_state_problem(identity: Identity, state: str, stack: str, clause: s
 
 
 def stuck_problems(live_objects: LiveObjects, now: datetime) -> Iterator[Problem]:
-    """Report objects that have been terminating for long. No finalizer is removed: its controller has work to do."""
+    """Yield the objects that have been terminating for longer than STUCK_AFTER.
+
+    No command removes a finalizer, because its controller has not completed the deletion.
+    """
     for identity, live_object in sorted(live_objects.objects.items(), key=lambda item: shown(item[0])):
         if live_object.deletion_time is not None and now - live_object.deletion_time > STUCK_AFTER:
             blockers = ", ".join(live_object.finalizers) or "its contents or its pods"

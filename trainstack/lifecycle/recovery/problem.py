@@ -27,14 +27,16 @@ ProblemId = Literal[
     "cluster-unreachable",
     "another-cluster",
 ]
-"""docs/recovery.md has a section for each."""
+"""The ids of problems. docs/recovery.md has a section for each."""
 
 
 @dataclass(frozen=True)
 class Problem:
+    """A problem of a stack's state or of its objects."""
+
     id: ProblemId
     what: str
-    """A file, a lock, or an object as `Kind namespace/name`."""
+    """The subject: a file, a lock, or an object as `Kind namespace/name`."""
     message: str
     commands: tuple[str, ...]
     """The commands that repair it, in order, for a shell with the environment's variables (`trainstack env`)."""
@@ -45,21 +47,24 @@ class Problem:
 
 @dataclass(frozen=True)
 class RecoveryCommands:
+    """The commands that repair a stack's state."""
+
     stack: str
 
     @property
     def cancel(self) -> str:
-        """Remove all locks, also those of other users."""
+        """The command that removes all locks, also those of other users."""
         return f"pulumi cancel --yes -s {self.stack}"
 
     @property
     def repair(self) -> str:
-        """Sort the state, and remove references to resources that it does not have."""
+        """The command that sorts the state, and removes references to resources that it does not have."""
         return f"pulumi state repair --yes -s {self.stack}"
 
     @property
     def refresh(self) -> str:
-        """Update the state from the cluster. The next `up` takes over objects whose creation was pending."""
+        """The command that updates the state from the cluster. The next `up` takes over objects whose
+        creation was pending."""
         return f"pulumi refresh --clear-pending-creates --yes --skip-preview -s {self.stack}"
 
     @property
@@ -68,11 +73,11 @@ class RecoveryCommands:
 
     @property
     def destroy(self) -> str:
-        """The alternative to `up` after an interrupted destroy. Active runs have to be named again, with `--stop`."""
+        """The alternative to `up` after an interrupted destroy. The user has to repeat the `--stop` of active runs."""
         return f"trainstack destroy --keep-platform --yes -s {self.stack}"
 
     def commands(self, problems: Iterable[Problem]) -> tuple[str, ...]:
-        """Return the commands that repair all of them, without duplicates: files of the state first, `up` last."""
+        """Return the commands that repair all problems, without duplicates: files of the state first, `up` last."""
         commands = dict.fromkeys(command for problem in problems for command in problem.commands)
         return tuple(sorted(commands, key=self._rank))
 

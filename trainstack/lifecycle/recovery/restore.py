@@ -16,7 +16,7 @@ class Backup:
 
 
 def restoration(backup: Backup | None, recovery: RecoveryCommands) -> tuple[str, tuple[str, ...]]:
-    """Return what to do about a state that is lost, and the commands. `backup`: None if it is not in a folder."""
+    """Return the advice about a lost state, and its commands. `backup` is None if the state is not in a folder."""
     if backup is None:
         advice = "Import an earlier version of it (pulumi stack export --version <number>, pulumi stack import)"
         return advice, ()

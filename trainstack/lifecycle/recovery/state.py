@@ -21,21 +21,23 @@ _STASH = "pulumi:index:Stash"
 
 @dataclass(frozen=True)
 class RecordedObject:
+    """A Kubernetes object in the engine's state."""
+
     api_version: str
     identity: Identity
     uid: str = ""
-    """Of the object that the engine created or read last; empty if it does not exist yet or is encrypted."""
+    """The UID of the object that the engine created or read last; empty if it does not exist yet or is encrypted."""
     is_launch: bool = False
-    """Whether it is a run's object, which a TTL may have removed; its ledger records it."""
+    """Whether it is the object of a run, whose ledger remains after a TTL has removed it."""
     errors: tuple[str, ...] = ()
     """Why it was not ready when the engine last waited for it."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Of the live object, as the engine recorded it; {} if that is encrypted or unknown."""
+    """The metadata of the live object, as the engine recorded it; {} if it is encrypted or unknown."""
     urn: str = ""
     is_retained: bool = False
     """Whether the object remains in the cluster when the engine removes it from the state."""
     is_in_release: bool = False
-    """Whether it is a definition that a release's resource names: the program compares it in every change."""
+    """Whether it is a definition of a release, which is one resource: the program compares it in every change."""
 
     @property
     def kind(self) -> str:
@@ -44,7 +46,7 @@ class RecordedObject:
 
 @dataclass(frozen=True)
 class PendingOperation:
-    """An operation without a recorded result."""
+    """An operation that was interrupted before the engine recorded its result."""
 
     verb: str
     """`creating`, `updating`, `deleting` or `reading`."""
@@ -55,6 +57,8 @@ class PendingOperation:
 
 @dataclass(frozen=True)
 class EngineState:
+    """The objects and the interrupted operations of a stack's state."""
+
     objects: tuple[RecordedObject, ...] = ()
     pending_operations: tuple[PendingOperation, ...] = ()
     replaced_objects: tuple[RecordedObject, ...] = ()
@@ -62,7 +66,7 @@ class EngineState:
     foreign_resource_urns: tuple[str, ...] = ()
     """The URNs of resources of other providers, which only a project's own program declares."""
     identity: str = ""
-    """Empty before the first `up` with a release that generates an identity."""
+    """The identity of the state; empty before the first `up` with a release that generates one."""
 
     @property
     def own_state(self) -> OwnState:

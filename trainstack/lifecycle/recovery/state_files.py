@@ -1,4 +1,4 @@
-"""Read a folder backend of the engine: its locks, and files that a killed process may have left incomplete."""
+"""The reader of a folder backend of the engine: locks, and files that a killed process has left incomplete."""
 
 import gzip
 import json
@@ -16,18 +16,18 @@ from trainstack.lifecycle.recovery.locks import StateFiles, StateLock
 _ENGINE = "pulumi"
 """The engine's process name."""
 _CHECKPOINT_VERSIONS = (3, 4)
-"""The forms of a state: the second one lists features, such as hooks, and has the same resources."""
+"""The supported versions of a state's form: the second lists features, such as hooks, and has the same resources."""
 
 
 def state_folder(url: str) -> Path | None:
-    """The folder of a backend's URL; None for any other backend."""
+    """Return the folder of a backend's URL; None for another backend."""
     if not url.startswith("file://"):
         return None
     return Path(unquote(url.removeprefix("file://").partition("?")[0])).expanduser()
 
 
 def state_file(folder: Path, project: str, stack: str) -> Path | None:
-    """The file with the state of a stack, if there is one. `project`: the name in Pulumi.yaml."""
+    """Return the file with the state of a stack; None without one. `project` is the name in Pulumi.yaml."""
     stacks = folder / ".pulumi" / "stacks" / project
     # The engine uses the newest of the existing forms (state.go, stackPath).
     state_files = [file for suffix in ("", ".gz") if (file := stacks / f"{stack}.json{suffix}").is_file()]
@@ -35,7 +35,7 @@ def state_file(folder: Path, project: str, stack: str) -> Path | None:
 
 
 def read_deployment(file: Path) -> Mapping[str, Any] | None:
-    """The `deployment` that `pulumi stack export` prints for the file of a stack; None if the file's form is unknown.
+    """Return the `deployment` of a stack's file, as `pulumi stack export` prints it; None if the form is unknown.
 
     Source: CheckpointV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
     """
@@ -47,7 +47,10 @@ def read_deployment(file: Path) -> Mapping[str, Any] | None:
 
 
 def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:
-    """`project`: the name in Pulumi.yaml, and of the engine's folder for the project's stacks."""
+    """Read the locks and the unreadable files of a stack.
+
+    `project` is the name in Pulumi.yaml, and of the engine's folder for the project's stacks.
+    """
     base = folder / ".pulumi"
     stacks = base / "stacks" / project
     checkpoint = state_file(folder, project, stack)
@@ -63,14 +66,14 @@ def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:
 
 
 def has_usable_backup(checkpoint: Path) -> bool:
-    """Whether the engine accepts the previous state, which it keeps next to the file of a state."""
+    """Return whether the engine accepts the previous state, which it keeps next to the file of a state."""
     content = _read_json(checkpoint.with_name(f"{checkpoint.name}.bak"))
     backup = content.get("checkpoint", {}) if isinstance(content, dict) else None
     return isinstance(backup, dict) and not find_state_faults(backup.get("latest"))
 
 
 def _read_json(file: Path) -> Any:
-    """The file's content; None if it is missing or invalid."""
+    """Return the file's content; None if it is missing or invalid."""
     try:
         data = file.read_bytes()
         return json.loads(gzip.decompress(data) if file.name.removesuffix(".bak").endswith(".gz") else data)
@@ -92,7 +95,7 @@ def _locks(folder: Path) -> Iterator[StateLock]:
 
 
 def _is_running_engine(pid: int) -> bool:
-    """Whether the process is a running engine: another program may have the same PID."""
+    """Return whether the process is a running engine: another program may have the same PID."""
     try:
         # The state follows the name, which is in parentheses and may contain any character.
         name, _, fields = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
@@ -102,7 +105,7 @@ def _is_running_engine(pid: int) -> bool:
 
 
 def _exists(pid: int) -> bool:
-    """Whether any process has the PID; used without /proc."""
+    """Return whether any process has the PID. Used on systems without /proc."""
     try:
         os.kill(pid, 0)
     except PermissionError:

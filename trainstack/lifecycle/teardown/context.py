@@ -9,7 +9,7 @@ from trainstack.objects.ownership import Identity
 from trainstack.runs.launches import LiveLaunch
 
 Body = Mapping[str, Any]
-"""A live object with its kind; some have only their metadata."""
+"""A live object with its kind. Some have no other field than their metadata."""
 FINISHED = frozenset({"Finished", "Succeeded", "Failed", "Completed", "Complete"})
 """The conditions and phases of finished Workloads, PyTorchJobs, pods, Jobs, JobSets and TrainJobs."""
 
@@ -24,7 +24,7 @@ class LiveStack:
     launches: tuple[LiveLaunch, ...] = ()
     recorded_launches: frozenset[str] = frozenset()
     """The names of launches that the stack's ledgers and state record. The pods and the Workload of a deleted launch
-    exist a while longer, and have no other sign of their owner."""
+    outlive it for a while, and only this name shows that they are the stack's."""
     in_namespaces: tuple[Body, ...] = ()
     """The metadata of all objects in the stack's namespaces."""
     instances: Mapping[str, tuple[Body, ...]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def label(body: Body, key: str) -> str:
 
 
 def launch_name(body: Body) -> str:
-    """Return the name of the launch that an object, or the pods of a Workload, belong to; empty without one."""
+    """Return the name of the launch to which an object, or the pods of a Workload, belong; empty without one."""
     if body["kind"] != "Workload":
         return label(body, LAUNCH)
     templates = (pod_set["template"] for pod_set in (body.get("spec") or {}).get("podSets") or ())
@@ -82,6 +82,7 @@ def owners(body: Body) -> Sequence[Body]:
 
 
 def is_finished(body: Body) -> bool:
+    """Return whether the phase or a true condition of an object is one of FINISHED."""
     status = body.get("status") or {}
     conditions = {
         condition["type"] for condition in status.get("conditions") or () if condition.get("status") == "True"

@@ -13,10 +13,11 @@ _REASONS = {
     "kubernetes": "its objects are not deleted yet",
     "foregroundDeletion": "its dependents are not deleted yet",
 }
-"""By finalizer."""
+"""Why a finalizer has not been removed yet, by finalizer."""
 
 
 def leftovers(labeled_objects: Iterable[Body], retained_identities: Collection[Identity]) -> list[Body]:
+    """Return the objects that are not retained, sorted."""
     return sorted(
         (body for body in labeled_objects if identity(body) not in retained_identities),
         key=lambda body: str(identity(body)),
@@ -24,7 +25,7 @@ def leftovers(labeled_objects: Iterable[Body], retained_identities: Collection[I
 
 
 def explain_leftover(body: Body, now: datetime) -> str:
-    """Explain why an object still exists: its finalizers, or that it was not deleted."""
+    """Return why an object still exists: its finalizers, or that it was not deleted."""
     metadata = body["metadata"]
     name = shown(identity(body))
     since = metadata.get("deletionTimestamp")

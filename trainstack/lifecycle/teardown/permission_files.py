@@ -1,4 +1,4 @@
-"""Files that permit one run of the program to delete a stack, each as long as the command that wrote it runs."""
+"""Files that permit one run of the program to delete a stack, while the command that wrote the file runs."""
 
 import os
 import re
@@ -10,13 +10,13 @@ from pathlib import Path
 from trainstack.files.locks import is_locked, try_lock_new
 
 _FOLDER = Path(".trainstack/endings")
-"""Relative to the project."""
+"""The folder of the files, relative to the project."""
 _NAME = re.compile("[0-9a-f]{32}")
 
 
 @contextmanager
 def write_permission_file(root: Path, text: str) -> Iterator[str]:
-    """Yield the name of a new permission, which only its holder knows."""
+    """Write a permission, and yield its name, which is random: only a program that receives the name can use it."""
     remove_leftovers(root)
     file, lock = _locked_file(root / _FOLDER)
     try:
@@ -29,7 +29,7 @@ def write_permission_file(root: Path, text: str) -> Iterator[str]:
 
 
 def consume_permission(root: Path, name: str) -> str | None:
-    """Remove a permission and return its text; None if it does not exist, or if its command has ended."""
+    """Remove a permission and return its text; return None if it does not exist or its command has ended."""
     if not _NAME.fullmatch(name):
         return None
     file = root / _FOLDER / name
@@ -44,7 +44,7 @@ def consume_permission(root: Path, name: str) -> str | None:
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove the permissions of commands that have ended without doing so."""
+    """Remove the permissions of killed commands."""
     for file in (root / _FOLDER).glob("*"):
         with suppress(OSError):
             if _NAME.fullmatch(file.name) and not _is_file_locked(file):
@@ -57,7 +57,7 @@ def _is_file_locked(file: Path) -> bool:
 
 
 def _locked_file(folder: Path) -> tuple[Path, int]:
-    """Create a file; return it with the descriptor that has it locked."""
+    """Create a locked file; return it with the descriptor that has the lock."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     while True:
         file = folder / secrets.token_hex(16)
@@ -69,7 +69,7 @@ def _locked_file(folder: Path) -> tuple[Path, int]:
 
 @contextmanager
 def _open_file(file: Path) -> Iterator[int]:
-    # NFS locks only what is open for writing.
+    # NFS locks only files that are open for writing.
     descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         yield descriptor

@@ -37,12 +37,14 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "definitions": ("CustomResourceDefinition",),
     "namespaces": ("Namespace",),
 }
-"""The kinds of each stage; other objects belong to operators. Queues are deleted after their workloads, controllers
-after objects with their finalizers."""
+"""The kinds of each stage; objects of other kinds belong to operators. Queues are deleted after their workloads, and
+controllers after the objects with their finalizers."""
 
 
 @dataclass(frozen=True)
 class TeardownPlan:
+    """The consequences of a teardown, which a command shows before it starts."""
+
     stages: Mapping[str, tuple[Identity, ...]]
     """The deleted objects by stage, in the order of STAGES; some stages are empty."""
     retention_reasons: Mapping[Identity, str]
@@ -58,14 +60,16 @@ class TeardownPlan:
 
 
 def plan_full_teardown(live: LiveStack, now: datetime) -> TeardownPlan:
-    """Plan the teardown of a stack. `now` determines the age of its runs."""
+    """Plan the teardown of a whole stack. `now` determines the age of its runs."""
     retention_reasons = dict(_retention_reasons(live))
     deleted = frozenset(map(identity, live.labeled_objects)) - retention_reasons.keys()
+    # A ConfigMap can belong to a run or to an operator, so that the kind alone does not determine its stage.
     objects_of_runs = _objects_of_runs(live)
     stage_by_object = {key: "runs" if key in objects_of_runs else _stage(key[0]) for key in deleted}
     stages = {
         stage: tuple(sorted((key for key in deleted if stage_by_object[key] == stage), key=str)) for stage in STAGES
     }
+    # Definitions that remain count as deleted for their users: nothing reconciles the instances without the operator.
     definitions = {identity(body) for body in live.labeled_objects_of("CustomResourceDefinition")}
     definitions |= {key for key in live.state_identities or () if key[0] == "CustomResourceDefinition"}
     refusals = [
@@ -80,7 +84,8 @@ def plan_full_teardown(live: LiveStack, now: datetime) -> TeardownPlan:
 def plan_teardown_without_platform(live: LiveStack, now: datetime) -> TeardownPlan:
     """Plan the deletion of the objects in a stack's state, without those that the engine retains.
 
-    `live` has what the user may read, so that a deployer's rights suffice. Users that it lacks are not found.
+    `live` has only the objects that the user may read, so that a deployer's rights suffice. Users of deleted objects
+    that are not in `live` are not reported.
     """
     state_identities = live.state_identities or frozenset()
     deleted = sorted(state_identities - live.retained, key=str)
@@ -128,7 +133,7 @@ def _stage(kind: str) -> str:
 
 
 def _objects_of_runs(live: LiveStack) -> set[Identity]:
-    """Return launches, ledgers, wrappers and parameter files: ConfigMaps that are not part of an operator's release."""
+    """Return launches and their ConfigMaps (ledgers, wrappers, parameter files), but no ConfigMap of an operator."""
     operators = {body["metadata"].get("namespace") for body in live.labeled_objects_of("Deployment")}
     return _launches(live) | {
         identity(body)
@@ -138,6 +143,7 @@ def _objects_of_runs(live: LiveStack) -> set[Identity]:
 
 
 def _retention_reasons(live: LiveStack) -> Iterator[tuple[Identity, str]]:
+    """Yield the objects that remain, with the reasons."""
     forgotten_objects = _objects_left_by_earlier_destroy(live)
     yield from (
         (key, "an earlier `destroy --keep-platform` left it") for key in forgotten_objects if key[0] not in _VOLUMES
@@ -165,7 +171,7 @@ def _objects_left_by_earlier_destroy(live: LiveStack) -> set[Identity]:
 def _namespace_retention_reason(live: LiveStack, name: str, volumes: set[Identity]) -> str:
     namespace_identity: Identity = ("Namespace", None, name)
     is_recorded = live.state_identities is None or namespace_identity in live.state_identities
-    # The engine deletes a namespace whose retained volumes are no longer declared: they are users, and refused.
+    # The engine deletes a namespace whose retained volumes are no longer declared, so these are users that refuse it.
     if is_recorded and namespace_identity not in live.retained:
         return ""
     retained_volumes = sorted(volume for _, namespace, volume in volumes if namespace == name)

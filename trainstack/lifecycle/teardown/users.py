@@ -1,4 +1,4 @@
-"""Objects of other owners that use the stack's objects: their deletion would block, break or delete the users."""
+"""Objects of other owners that use the stack's objects, whose deletion would block, break or delete the users."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _KUBERNETES_OWN = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "defaul
 _SECRET_SOURCES, _CONFIG_MAP_SOURCES = ("secretRef", "secretKeyRef"), ("configMapRef", "configMapKeyRef")
 """The keys of a container's `envFrom` and `valueFrom`."""
 _ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
-"""The annotation of a ServiceAccount's token, which is deleted with the account."""
+"""The annotation of a ServiceAccount's token Secret, which Kubernetes deletes with the account."""
 ForeignUse = tuple[Body, str]
 """An object of another owner, and its use of the stack's object."""
 
@@ -46,16 +46,17 @@ _USERS: Mapping[str, tuple[str, ...]] = {
     "StorageClass": ("PersistentVolumeClaim",),
     "Topology": ("ResourceFlavor",),
 }
-"""The kinds that use an object, by its kind. All objects of a definition's kind, and in a namespace, use these."""
+"""The kinds of an object's users, by the object's kind. The users of a definition are all objects of its kind;
+the users of a namespace are all objects in it."""
 
 
 def may_be_used(kind: str, metadata: Mapping[str, Any]) -> bool:
-    """Whether others may use an object; only Trainstack reads ledgers."""
+    """Return whether others may use an object. Only Trainstack reads ledgers."""
     return kind in _USERS and LEDGER not in (metadata.get("labels") or {})
 
 
 def kinds_of_users(deleted: Collection[Identity]) -> Mapping[str, frozenset[str | None]]:
-    """Return the kinds that may use deleted objects, each with the users' namespaces; None: all namespaces."""
+    """Return the kinds that may use deleted objects, with the namespaces of the users; None means all namespaces."""
     namespaces_by_kind: defaultdict[str, set[str | None]] = defaultdict(set)
     for kind, namespace, _ in deleted:
         for user in _USERS.get(kind, ()):
@@ -68,8 +69,8 @@ def kinds_of_users(deleted: Collection[Identity]) -> Mapping[str, frozenset[str 
 def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept_launches: Collection[Identity] = ()) -> list[str]:
     """Return the objects of others that use deleted objects, with their uses, sorted.
 
-    `deleted` has the definitions of operators that are deleted, also where the definitions remain. `kept_launches`: the
-    stack's active launches that are not deleted; they are users like those of others.
+    `deleted` has the definitions of deleted operators, even if the definitions remain. `remaining_launches` are the
+    stack's active launches that are not deleted: they are users like the launches of others.
     """
     all_bodies = [*live.labeled_objects, *live.in_namespaces]
     all_bodies += [body for lists in (live.lists, live.instances) for bodies in lists.values() for body in bodies]
@@ -117,9 +118,9 @@ def workloads_holding_quota(name: str, workloads: Sequence[Body]) -> list[Body]:
 def workloads_without_owner(
     workloads: Sequence[Body], kinds: Collection[str], live_uids: Collection[str]
 ) -> list[Body]:
-    """Return the Workloads whose owners no longer exist, by the UIDs `live_uids` of all objects of `kinds`.
+    """Return the Workloads whose owners no longer exist. An owner of another kind than `kinds` counts as existing.
 
-    An owner of another kind counts as existing.
+    `live_uids` are the UIDs of all live objects of `kinds`.
     """
     return [
         workload
@@ -130,12 +131,13 @@ def workloads_without_owner(
 
 
 def admitted_by(workload: Body) -> str | None:
+    """Return the name of the ClusterQueue that has admitted a Workload, or None."""
     admission = (workload.get("status") or {}).get("admission") or {}
     return admission.get("clusterQueue")
 
 
 def _belongs_to_recorded_launch(body: Body, live: LiveStack) -> bool:
-    """Whether a pod or Workload is one of the stack's launches, which may have been deleted."""
+    """Return whether a pod or Workload belongs to one of the stack's launches, which may have been deleted."""
     return launch_name(body) in live.recorded_launches
 
 
@@ -154,7 +156,7 @@ def _names(deleted: Collection[Identity], kind: str) -> frozenset[str]:
 
 
 def _is_pod_of_deployment(body: Body, deleted: Collection[Identity]) -> bool:
-    """Whether a pod is one of a deleted Deployment, whose ReplicaSets are `<Deployment>-<hash>`."""
+    """Return whether a pod is one of a deleted Deployment, whose ReplicaSets are `<Deployment>-<hash>`."""
     deployments = {(namespace, name) for kind, namespace, name in deleted if kind == "Deployment"}
     return any(
         owner["kind"] == "ReplicaSet"
@@ -223,7 +225,7 @@ def _uses_by_workloads(live: LiveStack, deleted: frozenset[Identity]) -> Iterato
 
 
 def _uses_by_pods(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
-    # A queued run has no pods yet, and a deployer may not be allowed to list pods.
+    # Workloads too: a queued run has no pods yet, and a deployer may not be allowed to list pods.
     for body in (*live.objects_of_kind("Pod"), *live.objects_of_kind("Workload")):
         namespace = body["metadata"]["namespace"]
         for kind, referenced in () if is_finished(body) else _references(*_pod_specs(body)).items():
@@ -277,7 +279,7 @@ def _volume_sources(volumes: Sequence[Body]) -> Iterator[Body]:
 
 
 def _uses_by_pending_claims(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
-    # A bound claim does not need its class. A pending one would never be bound.
+    # A bound claim no longer needs its class, but a pending claim would never be bound.
     classes = {name for kind, _, name in deleted if kind == "StorageClass"}
     for claim in live.objects_of_kind("PersistentVolumeClaim"):
         name = claim["spec"].get("storageClassName")
@@ -286,7 +288,7 @@ def _uses_by_pending_claims(live: LiveStack, deleted: frozenset[Identity]) -> It
 
 
 def _uses_by_instances(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
-    # Only the deleted operator removes the finalizers of objects that have not finished.
+    # Without the operator, no controller removes the finalizers of objects that have not finished.
     for name in _names(deleted, "CustomResourceDefinition"):
         for body in live.instances.get(name, ()):
             if not is_finished(body):
@@ -295,7 +297,7 @@ def _uses_by_instances(live: LiveStack, deleted: frozenset[Identity]) -> Iterato
 
 def _uses_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     for body in objects_of_others(live.in_namespaces, _names(deleted, "Namespace")):
-        # The garbage collector deletes what a controller leaves.
+        # The garbage collector deletes the dependents of a controller.
         if "deletionTimestamp" in body["metadata"] or any(owner.get("controller") for owner in owners(body)):
             continue
         yield body, f"is in namespace {body['metadata']['namespace']}, which would be deleted with all its objects"
@@ -333,7 +335,7 @@ def _claims_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iter
 
 
 def objects_of_others(bodies: Sequence[Body], namespaces: Collection[str]) -> Iterator[Body]:
-    """Return the objects in these namespaces that neither Kubernetes creates nor another of the objects owns."""
+    """Yield the objects in these namespaces that neither Kubernetes creates nor another one of `bodies` owns."""
     uids = {str(body["metadata"]["uid"]) for body in bodies}
     for body in bodies:
         metadata = body["metadata"]
@@ -346,7 +348,7 @@ def objects_of_others(bodies: Sequence[Body], namespaces: Collection[str]) -> It
 
 
 def owner_identity(body: Body) -> Identity:
-    """Return the owner of a Workload, and otherwise the object itself."""
+    """Return the identity of a Workload's owner, and of any other object itself."""
     if body["kind"] == "Workload" and owners(body):
         owner = owners(body)[0]
         return str(owner["kind"]), body["metadata"]["namespace"], str(owner["name"])

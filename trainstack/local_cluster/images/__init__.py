@@ -1,4 +1,6 @@
-"""Container images without a container engine: buildah builds them in our cache, and they are pushed to a registry.
+"""Container images without a container engine: buildah builds them in the shared cache; a registry serves them.
+
+Read `ensure.py` before you edit.
 
 ensure_images([*operators(), *helpers(), workload(Path("workloads/digits"))], cluster.up(state).registry, print)
 """

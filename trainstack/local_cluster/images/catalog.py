@@ -14,21 +14,24 @@ CONTAINERFILES = BASE_RECIPE.parent
 ROOT, NOBODY = "0:0", "65534:65534"
 
 BUSYBOX = ("docker.io/library/busybox:latest", "docker.io/library/busybox:1.35")
-"""The names that data loaders and others use; 1.35 is Debian 12's version."""
+"""The names under which data loaders and others pull busybox; 1.35 is the version in Debian 12."""
 _OPERATORS = ("kueue", "training-operator", "jobset", "trainer")
 INIT_PYTORCH = "registry.local/trainstack/init-pytorch:1"
-"""The training operator's init container: a busybox that does not run as root."""
+"""The image of the training operator's init container: a busybox that does not run as root."""
 GIT = "docker.io/alpine/git:2.47.2"
-"""The image that checks out code by default; here it contains Debian's git."""
+"""The default image of code checkouts. The local cluster serves an image with Debian's git under this name."""
 
 
 def operators(names: Collection[str] = _OPERATORS) -> list[Recipe]:
-    """Return the controllers' images, under the names in their release manifests. Their programs must be built."""
+    """Return the recipes of the controllers' images, with the names in the release manifests.
+
+    The controllers' programs must be built.
+    """
     return [_of_program(manifest) for manifest in MANIFESTS if manifest.name in names]
 
 
 def helpers() -> list[Recipe]:
-    """Return busybox, as root under its public name and as a non-root user for init containers."""
+    """Return the recipes of busybox: as root under its public names, and as another user for init containers."""
     program = {"busybox": _busybox()}
     context = CONTAINERFILES / "busybox"
     return [
@@ -38,18 +41,21 @@ def helpers() -> list[Recipe]:
 
 
 def git(packages: tuple[str, ...] = ("git", "openssh-client"), serve_as: tuple[str, ...] = (GIT,)) -> Recipe:
-    """Return Debian's git on the base image, for runs whose code is checked out."""
+    """Return the recipe of Debian's git on the base image, for runs whose code is checked out."""
     build_args = {"BASE": base_reference(), "PACKAGES": " ".join(packages)}
     return Recipe("git", CONTAINERFILES / "git", build_args, serve_as=serve_as, installs=True)
 
 
 def base(serve_as: tuple[str, ...] = ()) -> Recipe:
-    """Return the base image, which can also be served under the names of public PyTorch images."""
+    """Return the recipe of the base image, which can also be served under the names of public PyTorch images."""
     return Recipe("base", BASE_RECIPE, serve_as=serve_as)
 
 
 def workload(folder: Path, serve_as: tuple[str, ...] = ()) -> Recipe:
-    """Return the image of a folder with a Dockerfile (`ARG BASE`, `FROM ${BASE}`), on our base."""
+    """Return the recipe of a folder with a Dockerfile (`ARG BASE`, `FROM ${BASE}`), on the base image.
+
+    Raises LocalClusterError without a Dockerfile.
+    """
     if not (folder / "Dockerfile").is_file():
         raise ClusterError(f"{folder} has no Dockerfile; name a folder with one")
     return Recipe(folder.resolve().name, folder, {"BASE": base_reference()}, serve_as=serve_as)

@@ -1,4 +1,4 @@
-"""Build the base image: Debian 12 with Python and CPU PyTorch, from this machine's mirrors of Debian."""
+"""The build of the base image: Debian 12 with Python and CPU PyTorch, from this machine's Debian mirrors."""
 
 import os
 from pathlib import Path
@@ -9,13 +9,16 @@ from trainstack.local_cluster.images.storage import OWN_MOUNTS, Report, Storage,
 from trainstack.runs.images.images import BASE_RECIPE
 
 EXPECTED_SECONDS = 90
-"""On 2 cores with a near mirror."""
+"""Duration of a build on 2 cores with a near mirror."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def build(storage: Storage, image: str, report: Report) -> None:
-    """Build the base image under a name. An interrupted attempt leaves nothing that a later one would use."""
+    """Build the base image under a name. A later build uses nothing of an interrupted one.
+
+    Raises LocalClusterError, also if this account is not root.
+    """
     if os.geteuid() != 0:
         raise ClusterError(
             "The base image requires root, since debootstrap creates device files",
@@ -38,7 +41,10 @@ def build(storage: Storage, image: str, report: Report) -> None:
 
 
 def rootfs_command(storage: Storage, container: str, mirror: str, apt: Path) -> list[str]:
-    """Return the command that fills a working container with the root file system."""
+    """Return the command that creates the root file system in a working container.
+
+    `mirror` is the URI of an archive; `apt` is a file with apt's settings.
+    """
     return [
         *OWN_MOUNTS,
         "sh",

@@ -1,4 +1,4 @@
-"""Ensure that a registry has the images: build missing ones, and push what it lacks."""
+"""The images that a registry must have: missing ones are built and pushed."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,16 +12,16 @@ from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.runs.images.images import base_reference
 
 COMPRESSION_SECONDS = 10
-"""For an image with PyTorch, on 2 cores."""
+"""Duration for an image with PyTorch, on 2 cores."""
 
 
 def ensure_images(
     recipes: Sequence[Recipe], registry: RegistryAccess, report: Report, storage: Storage | None = None
 ) -> list[str]:
-    """Build missing images and push what the registry lacks; return the images' names, in order.
+    """Build missing images, and push what the registry lacks; return the images' names, in order.
 
-    A second call finds everything and takes well under 2 s. An interrupted call resumes, and a second process waits for
-    the first.
+    If nothing is missing, a call takes less than 2 s. After an interruption, another call continues. A second process
+    waits for the first.
     """
     storage = storage or Storage.shared()
     images = [recipe.image for recipe in recipes]
@@ -52,7 +52,7 @@ def ensure_built(recipes: Sequence[Recipe], report: Report, storage: Storage | N
 
 
 def _ensure_all_built(storage: Storage, images: Sequence[tuple[Recipe, str]], report: Report) -> bool:
-    """Return whether any image was missing."""
+    """Build the missing ones of the images, with their recipes; return whether any was missing."""
     missing = [(recipe, image) for recipe, image in images if not layout.find(storage.layout, image)]
     if missing:
         with storage.locked(report):
@@ -63,7 +63,7 @@ def _ensure_all_built(storage: Storage, images: Sequence[tuple[Recipe, str]], re
 
 
 def _ensure_built(storage: Storage, recipe: Recipe, image: str, report: Report) -> None:
-    """Build an image, and its base, if missing; the caller holds the storage's lock."""
+    """Build an image and its base if they are missing. The caller has locked the storage."""
     if layout.find(storage.layout, image):
         return
     base_image = base_reference()
@@ -76,7 +76,7 @@ def _ensure_built(storage: Storage, recipe: Recipe, image: str, report: Report) 
 
 
 def _timed(report: Report, what: str, expected_seconds: int | None, step: Callable[[], object]) -> None:
-    """Run a step; report how long it will take, if known, and how long it took."""
+    """Run a step, and report its expected duration, if it is known, and its duration."""
     if expected_seconds is not None:
         report(f"{what}: about {expected_seconds} s")
     since = time.monotonic()

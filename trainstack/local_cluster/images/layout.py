@@ -1,4 +1,4 @@
-"""Stored images: an OCI image layout, in which each layer is compressed once for any registry.
+"""Stored images: an OCI image layout, in which a layer is compressed once for all registries.
 
 Source: https://github.com/opencontainers/image-spec/blob/main/image-layout.md
 """
@@ -11,12 +11,16 @@ from trainstack.local_cluster.errors import ClusterError
 from trainstack.local_cluster.images.storage import Storage
 
 COMPRESSION = ("--compression-format=zstd", "--compression-level=3")
-"""Unpacks in half the time of gzip, and is a tenth smaller than gzip's default; containerd reads it since 1.5."""
+"""Zstandard unpacks in half the time of gzip, and is a tenth smaller than gzip's default. containerd supports it
+since 1.5."""
 NAME = "org.opencontainers.image.ref.name"
+"""The annotation of a manifest with its image's name."""
 
 
 @dataclass(frozen=True)
 class Blob:
+    """The descriptor of a file in the layout."""
+
     digest: str
     size: int
     media_type: str
@@ -24,16 +28,20 @@ class Blob:
 
 @dataclass(frozen=True)
 class StoredImage:
+    """The files of an image."""
+
     manifest: Blob
     blobs: tuple[Blob, ...]
+    """Configuration and layers."""
 
 
 def add(storage: Storage, image: str) -> None:
-    """Copy an image from buildah's storage to the layout; its name appears there once it is complete."""
+    """Copy an image from buildah's storage to the layout. The layout lists its name once it is complete."""
     storage.run("push", "--quiet", *COMPRESSION, image, f"oci:{storage.layout}:{image}")
 
 
 def find(layout: Path, image: str) -> StoredImage | None:
+    """Return an image of the layout; None if it has not been built."""
     try:
         index = json.loads((layout / "index.json").read_text())
     except FileNotFoundError:
@@ -47,7 +55,7 @@ def find(layout: Path, image: str) -> StoredImage | None:
 
 
 def require(layout: Path, image: str) -> StoredImage:
-    """Return an image of the layout; raise ClusterError if it has not been built."""
+    """Return an image of the layout. Raises LocalClusterError if it has not been built."""
     found = find(layout, image)
     if found is None:
         raise ClusterError(f"image {image} has not been built on this machine; run `trainstack cluster load`")

@@ -1,4 +1,4 @@
-"""Build an image from a Dockerfile and exactly the files from which its tag was computed."""
+"""The build of an image from a Dockerfile, with exactly the files from which its tag was computed."""
 
 import resource
 import shutil
@@ -23,29 +23,30 @@ class Recipe:
     """The sources of an image, and the names under which it is served."""
 
     name: str
-    """Short name; the image is `registry.local/trainstack/<name>:<content tag>`."""
+    """Short name: the image is `registry.local/trainstack/<name>:<content tag>`."""
     context: Path
     """Folder of the Dockerfile and the files it copies."""
     build_args: Mapping[str, str] = field(default_factory=dict)
     programs: Mapping[str, Path] = field(default_factory=dict)
-    """Additional files of the context, built elsewhere, by the name that the Dockerfile copies."""
+    """Additional files of the context that are built elsewhere, by the name that the Dockerfile copies."""
     serve_as: tuple[str, ...] = ()
-    """Additional names in the registry, in place of public images."""
+    """Additional names in the registry, such as those of public images that it replaces."""
     installs: bool = False
     """Whether its Dockerfile installs Debian packages, with this machine's apt settings in the secret `apt`."""
 
     @property
     def image(self) -> str:
-        """Full name, computed from the current files."""
+        """The full name, computed from the current files."""
         memory = cache_root() / "images" / "tags"
         return reference(self.name, tag_of(self.context, self.build_args, self.programs, memory))
 
 
 def tag_of(context: Path, build_args: Mapping[str, str], programs: Mapping[str, Path], memory: Path) -> str:
-    """Return the `content_tag` of an image, stored: otherwise each command would hash 150 MB of built programs.
+    """Return the `content_tag` of an image, from a cache: without it, each command would hash 150 MB of built programs.
 
-    `memory` is a folder with a file for each image whose programs all have a recorded digest, which `digests.verify`
-    compares before the programs are used. Its name is the tag with the digests in the place of the programs.
+    `tag_cache` is a folder with a file for each image whose programs all have a recorded digest, which
+    `digests.verify` compares before the programs are used. The file's name is the tag with these digests instead of the
+    programs.
     """
     recorded = {name: digests.recorded(path) for name, path in programs.items()}
     if not programs or not all(recorded.values()):
@@ -56,17 +57,17 @@ def tag_of(context: Path, build_args: Mapping[str, str], programs: Mapping[str, 
         return tag
     tag = content_tag(context, build_args, programs=programs)
     if any(digests.sha256(path) != recorded[name] for name, path in programs.items()):
-        return tag  # of a damaged program, which is replaced by one with the recorded digest
-    with suppress(OSError):  # with a cache that cannot be written, the programs are hashed each time
+        return tag  # not cached: a damaged program is replaced by one with the recorded digest
+    with suppress(OSError):  # without a writable cache, each command hashes the programs
         memory.mkdir(parents=True, exist_ok=True)
         write_atomically(file, tag)
     return tag
 
 
 def build(storage: Storage, recipe: Recipe, image: str) -> None:
-    """Build a recipe's image into buildah's storage under a name; its base image must exist.
+    """Build a recipe's image in buildah's storage under a name. Its base image must exist.
 
-    Raises ClusterError if the files have changed since the name was computed.
+    Raises LocalClusterError if the files have changed since the name was computed.
     """
     with tempfile.TemporaryDirectory(prefix=CONTEXT_PREFIX, dir=storage.folder) as folder:
         staged = Path(folder)
@@ -87,7 +88,8 @@ def build_command(
 ) -> list[str]:
     """Return the command that builds a staged context.
 
-    Times are set to 0, so that the same files on the same base give the same digest.
+    Timestamps are 0, so that the same files on the same base result in the same digest.
+    `secrets` has files by secret id.
     """
     arguments = [argument for key in sorted(build_args) for argument in ("--build-arg", f"{key}={build_args[key]}")]
     arguments += [f"--secret=id={name},src={file}" for name, file in sorted((secrets or {}).items())]
@@ -100,9 +102,9 @@ def build_command(
 
 
 def _limits() -> Iterator[str]:
-    """Yield options that keep this process's limits: root in a container may not raise them as buildah would.
+    """Yield options that keep this process's limits, which buildah would raise: root in a container may not raise them.
 
-    buildah itself lowers its number of processes to the kernel's largest process id, and could not raise it again.
+    buildah lowers its maximum number of processes to the kernel's largest pid, and could not raise it again.
     """
     for name, number in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
         _, hard = resource.getrlimit(number)
@@ -113,10 +115,10 @@ def _limits() -> Iterator[str]:
 
 
 def stage(recipe: Recipe, target: Path) -> None:
-    """Copy the files that the content tag covers, with normalized modes: nothing else can get into the image."""
+    """Copy the files that the content tag covers, with normalized modes, so that the image contains no other file."""
     _copy((recipe.context / path, target / path) for path in context_files(recipe.context))
     _copy(((source, target / name) for name, source in recipe.programs.items()))
-    # It has been applied; buildah must not apply it again.
+    # `context_files` has applied it; buildah must not apply it again.
     (target / ".dockerignore").unlink(missing_ok=True)
 
 

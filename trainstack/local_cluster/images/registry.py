@@ -1,4 +1,4 @@
-"""Push images of the layout to a registry: only the blobs that it lacks.
+"""The client that pushes images of the layout to a registry, without the blobs that it has.
 
 Source: https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 """
@@ -18,12 +18,14 @@ from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.runs.images.references import Target, target
 
 TIMEOUT_SECONDS = 120.0
-"""A registry hashes 300 MB in a few seconds; one silent for this long hangs."""
+"""Timeout of a request. A registry hashes 300 MB in a few seconds."""
 _ACCEPTED = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
 
 
 @dataclass(frozen=True)
 class Registry:
+    """A client of an image registry. Its methods raise LocalClusterError."""
+
     access: RegistryAccess
 
     @cached_property
@@ -31,15 +33,16 @@ class Registry:
         return self.access.tls()
 
     def digest(self, place: Target) -> str | None:
+        """Return the digest of a manifest in the registry; None if it does not exist."""
         response = self._request("HEAD", f"/v2/{place.repository}/manifests/{place.tag}", {"Accept": _ACCEPTED})
         return response.headers["Docker-Content-Digest"] if response.status == 200 else None
 
     def has(self, folder: Path, image: str, name: str) -> bool:
-        """Whether the registry has exactly this image of the layout under that name."""
+        """Return whether the registry has exactly this image of the layout under a name."""
         return self.digest(target(name)) == layout.require(folder, image).manifest.digest
 
     def push(self, folder: Path, image: str, name: str) -> bool:
-        """Push an image of the layout under a name; return False if it was there. Safe to repeat."""
+        """Push an image of the layout under a name; return False if the registry had it. Safe to repeat."""
         stored, place = layout.require(folder, image), target(name)
         if self.has(folder, image, name):
             return False
@@ -58,6 +61,7 @@ class Registry:
     def _blob(self, folder: Path, blob: Blob, repository: str, origin: str) -> None:
         if self._request("HEAD", f"/v2/{repository}/blobs/{blob.digest}", {}).status == 200:
             return
+        # The registry links a blob that it has in another repository instead of receiving it again.
         mount = urllib.parse.urlencode({"mount": blob.digest, "from": origin})
         upload = self._request("POST", f"/v2/{repository}/blobs/uploads/?{mount}", {}, expect=(201, 202))
         if upload.status == 201:

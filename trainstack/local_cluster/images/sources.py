@@ -1,4 +1,4 @@
-"""Choose the Debian mirrors for the base image: those that this machine uses, if it is a Debian."""
+"""The apt sources of the base image: the Debian mirrors that this machine uses, if its system is Debian."""
 
 import email
 import os
@@ -11,12 +11,12 @@ from trainstack.local_cluster.errors import ClusterError
 from trainstack.toolchain import distribution
 
 SUITE = "bookworm"
-"""Debian 12, the base image's release on every machine: the image's name depends on the repository alone."""
+"""The release of the base image on every machine, Debian 12: the image's name depends on the repository alone."""
 MIRROR_VARIABLE = "TRAINSTACK_DEBIAN_MIRROR"
-"""URI of a Debian archive, optionally followed by the URI of a security archive."""
+"""Variable with the URI of a Debian archive, optionally followed by the URI of a security archive."""
 DEBOOTSTRAP = Path("usr/sbin/debootstrap")
 _ALIASES = ("oldstable", "stable", "testing", "unstable", "sid")
-"""Suites that name a release of Debian by its age."""
+"""Suite names that refer to a release of Debian by its age."""
 _POCKETS = ("", "-updates", "-security")
 _OPTIONS = re.compile(r"\[([^]]*)\]")
 _MIRROR_FILE = re.compile(r"mirror\+file:/*")
@@ -24,7 +24,7 @@ _MIRROR_FILE = re.compile(r"mirror\+file:/*")
 
 @dataclass(frozen=True, order=True)
 class Source:
-    """An archive and suite; only the component `main` is used."""
+    """An archive and a suite, of which only the component `main` is used."""
 
     suite: str
     uri: str
@@ -37,8 +37,9 @@ class Source:
 def read(root: Path = Path("/"), mirror: str | None = None) -> list[Source]:
     """Return the sources of Debian 12, one for each suite, the release suite first.
 
-    The first that exist of: `mirror`, by default MIRROR_VARIABLE's; this machine's sources of Debian 12; the archives
-    of its sources of another release of Debian, which have Debian 12, too; debootstrap's default archive.
+    They are the first that exist of: `mirror` (default: the value of MIRROR_VARIABLE); this machine's sources of Debian
+    12; the archives of its sources of another Debian release, which have Debian 12, too; debootstrap's default archive.
+    Raises LocalClusterError if there are none.
     """
     mirror = os.environ.get(MIRROR_VARIABLE, "") if mirror is None else mirror
     found = _named(mirror.split()) or _of_machine(root) or _default(root)
@@ -51,23 +52,25 @@ def read(root: Path = Path("/"), mirror: str | None = None) -> list[Source]:
 
 
 def _named(uris: Sequence[str]) -> list[Source]:
+    """Return the sources of a Debian archive and, if there is a second URI, of a security archive."""
     found = [Source(suite, uri.rstrip("/")) for uri in uris[:1] for suite in (SUITE, f"{SUITE}-updates")]
     return sorted([*found, *(Source(f"{SUITE}-security", uri.rstrip("/")) for uri in uris[1:2])])
 
 
 def _of_machine(root: Path) -> list[Source]:
+    """Return the archives of this machine's Debian sources, with the suites of Debian 12."""
     folder = root / "etc/apt"
     files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*.list"))]
     found = [source for file in files if file.is_file() for source in parse_list(file.read_text())]
     for file in sorted((folder / "sources.list.d").glob("*.sources")):
         found += parse_deb822(file.read_text())
-    # debootstrap and the apt in the image have no other way to an archive.
+    # debootstrap and the apt in the image support no other access to an archive.
     reachable = [source for source in (_resolved(source, root) for source in found) if source.uri.startswith("http")]
     here = distribution.read(root)
     stems = (SUITE,) if here.id != "debian" else (SUITE, here.codename, *_ALIASES)
     for stem in stems:
         renamed = {f"{stem}{pocket}": f"{SUITE}{pocket}" for pocket in _POCKETS}
-        # Of two mirrors of a suite the first is used.
+        # The first of several mirrors of a suite is used.
         first = {renamed[source.suite]: source.uri for source in reversed(reachable) if source.suite in renamed}
         if SUITE in first:
             return sorted(Source(suite, uri) for suite, uri in first.items())
@@ -75,7 +78,7 @@ def _of_machine(root: Path) -> list[Source]:
 
 
 def _resolved(source: Source, root: Path) -> Source:
-    """Replace a list of mirrors, as in the images for clouds, with its first mirror."""
+    """Replace the URI of a list of mirrors, as cloud images have it, with the list's first mirror."""
     listed = _MIRROR_FILE.match(source.uri)
     if listed is None:
         return source
@@ -85,7 +88,7 @@ def _resolved(source: Source, root: Path) -> Source:
 
 
 def _default(root: Path) -> list[Source]:
-    """Return the archive of Debian that debootstrap knows, and the security archive next to it."""
+    """Return the sources of debootstrap's default archive, and of the security archive next to it."""
     file = root / DEBOOTSTRAP
     found = re.search(r'(?m)^DEF_MIRROR="([^"]+)"$', file.read_text()) if file.is_file() else None
     return _named([found[1], f"{found[1]}-security"]) if found else []
@@ -117,9 +120,9 @@ def parse_deb822(text: str) -> list[Source]:
 
 
 def _is_debians(signed_by: str) -> bool:
-    """Whether Debian's keys can sign a source. The value is files, fingerprints or a key; often it is omitted.
+    """Return whether Debian's keys can sign a source. The value is files, fingerprints or a key, and often empty.
 
-    Other archives have suites of the same names: Microsoft's, for example, a `bookworm` with the component `main`.
+    Other archives have suites of the same names: Microsoft's archive, for example, has `bookworm` with `main`.
     """
     return not signed_by.strip() or PurePosixPath(signed_by.strip()).name.startswith("debian-archive-")
 

@@ -1,4 +1,4 @@
-"""Run buildah with a storage of its own in the shared cache, and leave no mount behind."""
+"""buildah with a storage of its own in the shared cache, in commands that leave no mount."""
 
 import fcntl
 import os
@@ -17,15 +17,15 @@ from trainstack.toolchain.places import cache_root
 Report = Callable[[str], None]
 
 OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private") if os.geteuid() == 0 else ("buildah", "unshare", "--")
-"""A mount namespace for each command: buildah's mounts end with it, also after SIGKILL.
+"""The prefix of a command that runs in a mount namespace of its own: buildah's mounts end with it, also after SIGKILL.
 
-Users who are not root get a user namespace too, which allows all that buildah needs, but no device files.
+Users who are not root have a user namespace too, in which buildah can do everything but create device files.
 """
 STAGE_MARK = "## "
-"""Marks a stage in a script's output; other lines are only logged."""
+"""The prefix of lines with a stage in a script's output. Other lines are only logged."""
 LOG_TAIL_LINES = 15
 CONTEXT_PREFIX = "context-"
-"""Names of staged build contexts, in the storage's folder, begin with it."""
+"""The prefix of the names of staged build contexts in the storage's folder."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Storage:
 
     @property
     def layout(self) -> Path:
-        """OCI image layout: every image compressed once, ready for any registry."""
+        """The OCI image layout with every image, compressed once for all registries."""
         return self.folder / "layout"
 
     def buildah(self, *arguments: str) -> list[str]:
-        """Return a buildah command; after `OWN_MOUNTS` it leaves no mount."""
+        """Return a buildah command. With the prefix `UNSHARE_COMMAND`, it leaves no mount."""
         return [
             "buildah",
             f"--root={self.folder / 'storage'}",
@@ -61,9 +61,9 @@ class Storage:
         return image in listed.splitlines()
 
     def remove_leftovers(self) -> None:
-        """Remove files and working containers of killed commands; keep those of live processes.
+        """Remove the files and working containers of killed commands, but not those of live processes.
 
-        The caller holds the lock.
+        The caller has locked the storage.
         """
         self._apt_conf.unlink(missing_ok=True)
         for context in self.folder.glob(f"{CONTEXT_PREFIX}*"):
@@ -75,7 +75,7 @@ class Storage:
 
     @contextmanager
     def apt_settings(self) -> Iterator[Path]:
-        """Yield a file with the settings that apt needs in an image, such as a proxy with its password."""
+        """Yield a file with the settings that apt requires in an image, such as a proxy with its password."""
         settings = acquire_settings(execute(["apt-config", "dump"]))
         self._apt_conf.unlink(missing_ok=True)
         with open(self._apt_conf, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -93,7 +93,7 @@ class Storage:
     def locked(self, report: Report) -> Iterator[None]:
         """Lock the storage against other builders of this machine.
 
-        Child processes inherit the lock: if this process is killed, the next one waits for its children.
+        Child processes inherit the lock: if this process is killed, the next builder waits for the children.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -110,17 +110,18 @@ class Storage:
 
 
 def container_name(purpose: str) -> str:
-    """Return the name of a working container, which contains its owner's pid."""
+    """Return a name for a working container, which contains this process's pid."""
     return f"trainstack-{os.getpid()}-{purpose}-{time.monotonic_ns():x}"
 
 
 def _is_alive(container: str) -> bool:
-    """Whether the process in a container's name still runs; other names count as leftovers."""
+    """Return whether the process in a container's name still runs. Containers with other names are leftovers."""
     parts = container.split("-")
     return len(parts) > 2 and parts[0] == "trainstack" and Path(f"/proc/{parts[1]}").is_dir()
 
 
 def execute(argv: Sequence[str]) -> str:
+    """Run a command; return its output. Raises LocalClusterError. The command inherits the storage's lock."""
     try:
         result = subprocess.run(argv, capture_output=True, text=True, check=False, close_fds=False)
     except FileNotFoundError as error:
@@ -132,7 +133,7 @@ def execute(argv: Sequence[str]) -> str:
 
 
 def execute_logged(argv: Sequence[str], log: Path, report: Report) -> None:
-    """Run a long command: report its stages with their durations, and log its output."""
+    """Run a long command, report its stages with their durations, and log its output. Raises LocalClusterError."""
     stage, since = "", time.monotonic()
     with log.open("w") as out:
         try:

@@ -1,4 +1,4 @@
-"""`up`, `down`, `reset` and `status` of a kind cluster, each safe to call at any time. None requires root."""
+"""`up`, `down`, `reset` and `status` of a kind cluster: safe to call at any time, and without root."""
 
 import shutil
 import socket
@@ -19,23 +19,23 @@ from trainstack.local_cluster.state import ComponentStatus, write_atomically
 
 REGISTRY_IMAGE = "docker.io/library/registry:2.8.3"
 START_SECONDS = 300.0
-"""Limit from a started node to a ready cluster, which takes about 30 s on 2 cores."""
+"""Timeout from the start of the node to a ready cluster, which takes about 30 s on 2 cores."""
 STOP_SECONDS = 30
-"""How long a container may take to stop before it is killed."""
+"""Timeout after which the engine kills a stopping container."""
 _DEFAULT = ClusterSpec()
 _NATIVE_ONLY = ("simulated_nodes", "node_folders", "sites", "audit", "registry", "volumes")
-"""Settings that need processes or mounts of the native driver."""
+"""Settings that require processes or mounts of the native driver."""
 
 
 def check_machine(state: Path) -> None:
-    """Raise ClusterError with what this machine lacks for kind. Does not require root."""
+    """Raise LocalClusterError with what this machine lacks for kind."""
     program.check()
     record = Record.read(Layout.of(state).driver)
     engine.find(record.engine if record else "")
 
 
 def status(state: Path) -> Status:
-    """Return the status of the cluster in a state folder; reads only."""
+    """Return the status of the cluster in a state folder. Change nothing."""
     layout = Layout.of(state)
     record, spec = Record.read(layout.driver), saved_spec(layout)
     stopped = Status(
@@ -90,7 +90,8 @@ def up(
 ) -> Cluster:
     """Ensure that the cluster runs and is ready: create it, or start its stopped containers.
 
-    None keeps what the folder remembers. A kind cluster of the same name that this folder did not create is left alone.
+    A setting of None keeps its recorded value. A kind cluster of the same name that this folder did not create stays
+    unchanged. Raises LocalClusterError.
     """
     layout = Layout.of(state)
     with locked(layout, report):
@@ -121,9 +122,9 @@ def _ensure_supported(spec: ClusterSpec) -> None:
 
 
 def _own_node(layout: Layout, kind: Kind, record: Record | None, report: Report) -> Container | None:
-    """Return the node's container if this folder created it, after removing the rest of an interrupted creation.
+    """Return the node's container if this folder created it; remove the leftovers of an interrupted creation.
 
-    Raises ClusterError if the container was created by another folder or by hand.
+    Raises LocalClusterError if another folder or a user created the container.
     """
     if record is None:
         return None
@@ -137,6 +138,7 @@ def _own_node(layout: Layout, kind: Kind, record: Record | None, report: Report)
 
 
 def _ensure_own(record: Record, node: Container | None) -> None:
+    """Raise LocalClusterError if this folder did not create the container."""
     if node is not None and node.id != record.node_id:
         raise ClusterError(
             f"The container {record.node} is not the one that this folder created; nothing was changed",
@@ -147,7 +149,7 @@ def _ensure_own(record: Record, node: Container | None) -> None:
 def _ensure_unchanged(
     layout: Layout, record: Record, spec: ClusterSpec, node_image: str | None, registry_image: str | None
 ) -> None:
-    """Raise ClusterError if the settings need another node."""
+    """Raise LocalClusterError if the settings require another node."""
     saved = saved_spec(layout) or spec
     changes = saved.with_live(spec).differences(spec)
     changes += [
@@ -169,7 +171,7 @@ def _ensure_unchanged(
 def _plan(
     layout: Layout, kind: Kind, record: Record | None, node_image: str | None, registry_image: str | None
 ) -> Record:
-    """Return the record of a cluster to create. Raises ClusterError if its name is taken."""
+    """Return the record of a cluster to create. Raises LocalClusterError if a cluster of its name exists."""
     planned = Record(
         engine=kind.engine.name,
         name=layout.cgroup,
@@ -188,7 +190,7 @@ def _plan(
 
 
 def _kubeconfig(layout: Layout) -> Path:
-    """Return the file that kind writes and edits instead of the user's."""
+    """Return the kubeconfig that kind writes and edits instead of the user's."""
     return layout.config / "kind.kubeconfig"
 
 
@@ -199,7 +201,7 @@ def _free_port() -> int:
 
 
 def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, report: Report) -> Record:
-    # First: the folder remains kind's if a step fails, and containers are found again if this process is killed.
+    # First: if a step fails or this process is killed, the record identifies the driver and the containers.
     record.write(layout.driver)
     write_atomically(layout.spec, spec.to_json())
     for folder in (layout.config, layout.log):
@@ -220,7 +222,7 @@ def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, repor
     files.write_credentials(layout, kubeconfig)
     kubeconfig.unlink()
     created = replace(record, node_id=node.id)
-    # A registry of an earlier node would be in a network namespace that no longer exists.
+    # The registry of an earlier node is in a network namespace that no longer exists.
     _remove_registry(created)
     created.write(layout.driver)
     kind.engine.run(*files.registry_arguments(layout, created))
@@ -235,7 +237,7 @@ def _start(layout: Layout, record: Record, node: Container, report: Report) -> N
     registry = container_engine.container(record.registry)
     if node.running and registry is not None and registry.running:
         return
-    # Created again, not started: it joins the network namespace that the node has now, with new certificates.
+    # Created again, not started: a restarted node has a new network namespace, and the certificates are new.
     _remove_registry(record)
     files.write_registry(layout)
     container_engine.run(*files.registry_arguments(layout, record))
@@ -248,7 +250,10 @@ def _remove_registry(record: Record) -> None:
 
 
 def _ready(layout: Layout, record: Record, spec: ClusterSpec, report: Report, since: float) -> Cluster:
-    """Wait for a node that was started at `since` (Unix seconds; 0: earlier)."""
+    """Wait until the cluster is ready. `since` is the start of its node in Unix seconds; 0 if it ran before.
+
+    Raises LocalClusterError after START_SECONDS.
+    """
     began, problem = time.monotonic(), ""
 
     def ready() -> bool:
@@ -272,10 +277,10 @@ def _ready(layout: Layout, record: Record, spec: ClusterSpec, report: Report, si
 def _reject_stray_requests(record: Record) -> None:
     """Keep requests to services and to addresses of earlier pods on the node.
 
-    After a restart, kube-proxy needs a while for its rules, and pods get other addresses. The engine's network would
-    send such requests to the machine's gateway. If a proxy answers there, the API server keeps its connection, takes an
-    operator's API for broken, and deletes no namespace. kube-proxy's rules precede the rejection, and the routes of
-    single pods the route of all.
+    After a restart, kube-proxy adds its rules only after a while, and pods get other addresses. The engine's network
+    would send such requests to the machine's gateway. If a proxy answers there, the API server keeps its connection,
+    treats an operator's API as broken, and deletes no namespace. kube-proxy's rules precede the rejection, and the
+    routes of single pods precede the route of all pods.
     """
     rule = f"OUTPUT --destination {files.SERVICE_RANGE} --jump REJECT"
     script = (
@@ -286,9 +291,9 @@ def _reject_stray_requests(record: Record) -> None:
 
 
 def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> None:
-    """Stop the containers; with `keep_data` False, delete them and the state folder. The registry's images stay.
+    """Stop the containers. With `keep_data` False, delete them and the state folder. The registry's images remain.
 
-    ClusterError if the folder contains foreign files, or if the node's container is not its own.
+    Raises LocalClusterError if the folder contains foreign files, or did not create the node's container.
     """
     layout = Layout.of(state)
     with locked(layout, report):
@@ -319,7 +324,7 @@ def _delete(layout: Layout, kind: Kind, record: Record) -> None:
 
 
 def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:
-    """Create the cluster again without objects and volumes; the registry's images stay."""
+    """Create the cluster again without its objects and volumes. The registry's images remain."""
     layout = Layout.of(state)
     record = Record.read(layout.driver)
     spec = spec or saved_spec(layout)
@@ -329,7 +334,7 @@ def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent)
 
 
 def logs(state: Path, component: str, *, follow: bool) -> list[str]:
-    """Return the command that prints a component's log. Raises ClusterError for an unknown component."""
+    """Return the command that prints a component's log. Raises LocalClusterError for an unknown component."""
     record = Record.read(Layout.of(state).driver)
     if record is None:
         raise ClusterError(f"{state} has no kind cluster")

@@ -13,11 +13,11 @@ from trainstack.local_cluster.errors import ClusterError
 
 Name = Literal["docker", "nerdctl", "podman"]
 NAMES: tuple[Name, ...] = get_args(Name)
-"""In the order in which kind itself looks for them."""
+"""The supported engines, in the order in which kind searches for them."""
 PROVIDER = "KIND_EXPERIMENTAL_PROVIDER"
-"""kind's variable for the engine; without it, kind uses the first program on PATH, also if its engine is stopped."""
+"""kind's variable for the engine. Without it, kind uses the first program on PATH, even if its engine is stopped."""
 TIMEOUT_SECONDS = 60.0
-"""A command that takes longer hangs: it downloads nothing."""
+"""Timeout of commands that download nothing."""
 _DELEGATION = (
     "delegate the cgroup controllers to your account: put `Delegate=yes` below `[Service]` into "
     "/etc/systemd/system/user@.service.d/delegate.conf, run `sudo systemctl daemon-reload`, and log in again"
@@ -26,16 +26,18 @@ _DELEGATION = (
 
 @dataclass(frozen=True)
 class Container:
+    """A container of an engine."""
+
     id: str
     running: bool
     pid: int
-    """0 unless it runs."""
+    """0 unless the container runs."""
     exit_code: int
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A container engine. Its methods raise ClusterError with the engine's own message."""
+    """A container engine. Its methods raise LocalClusterError with the engine's message."""
 
     name: Name
 
@@ -44,6 +46,7 @@ class Engine:
         return {**os.environ, PROVIDER: self.name}
 
     def run(self, *arguments: str, timeout_seconds: float | None = TIMEOUT_SECONDS) -> str:
+        """Run a command of the engine; return its output. `timeout_seconds` None is no timeout."""
         result = execute([self.name, *arguments], timeout_seconds)
         if result.returncode != 0:
             raise ClusterError(f"`{self.name} {' '.join(arguments)}` failed: {_message(result)}", _remedy(result))
@@ -67,7 +70,7 @@ class Engine:
 
 
 def installed() -> list[Engine]:
-    """Return the engines on PATH, or the one that kind's variable names. Runs nothing."""
+    """Return the engines on PATH, or the one in kind's variable, without a check whether they respond."""
     chosen = os.environ.get(PROVIDER, "")
     if chosen and chosen not in NAMES:
         raise ClusterError(f"{PROVIDER} is {chosen!r}, which is not supported", f"set it to {', '.join(NAMES)}")
@@ -75,9 +78,9 @@ def installed() -> list[Engine]:
 
 
 def find(name: str = "") -> Engine:
-    """Return the first engine that responds and can run kind, or the one of a given name.
+    """Return the first engine that can run kind; with `name`, only the engine of that name qualifies.
 
-    Raises ClusterError with what is wrong with each.
+    Raises LocalClusterError with the problem of each engine.
     """
     found = [engine for engine in installed() if name in ("", engine.name)]
     if not found:
@@ -96,9 +99,10 @@ def find(name: str = "") -> Engine:
 
 
 def _problems(engine: Engine) -> Iterator[str]:
+    """Yield why an engine cannot run kind."""
     version = execute([engine.name, "-v"], TIMEOUT_SECONDS)
     if not version.stdout.lower().startswith(f"{engine.name} version"):
-        # A `docker` that starts podman: kind would not use it either.
+        # For example a `docker` that runs podman, which kind would not use either.
         yield f"{engine.name} on PATH is another program: `{engine.name} -v` prints {version.stdout.strip()!r}"
         return
     info = execute(
@@ -111,7 +115,10 @@ def _problems(engine: Engine) -> Iterator[str]:
 
 
 def rootless_problems(engine: Name, info: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why a rootless engine cannot run kind: it requires cgroup v2, with delegated controllers."""
+    """Yield why a rootless engine cannot run kind, which requires cgroup v2 with delegated controllers.
+
+    `info` is the parsed output of the engine's `info` command.
+    """
     if engine == "podman":
         host = info["host"]
         rootless, version = host.get("security", {}).get("rootless", False), host.get("cgroupVersion", "")
@@ -143,6 +150,6 @@ def _remedy(result: "subprocess.CompletedProcess[str]") -> str:
 
 
 def _message(result: "subprocess.CompletedProcess[str]") -> str:
-    """Return the last line of the output, which has the cause."""
+    """Return the last line of a failed command's output, which has the cause."""
     lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
     return lines[-1] if lines else f"exit code {result.returncode}"

@@ -1,7 +1,7 @@
-"""The files of a kind cluster: kind's configuration, the registry's, and how the node reaches the registry.
+"""The files of a kind cluster: the configuration of kind, of the registry, and of the node's access to the registry.
 
-The registry shares the network namespace of the node: for containerd it is on the node's loopback address, and a port
-of the node is published on this machine's. This needs neither names nor fixed addresses in the engine's network.
+The registry shares the network namespace of the node. containerd reaches it on the node's loopback address, and a port
+of the node is published on this machine's. This requires neither names nor fixed addresses in the engine's network.
 """
 
 import base64
@@ -25,11 +25,11 @@ LOOPBACK = "127.0.0.1"
 SERVICE_RANGE, POD_RANGE = "10.96.0.0/16", "10.244.0.0/16"
 """kind's defaults."""
 REGISTRY_PORT = 5000
-"""On the node."""
+"""The registry's port on the node."""
 NODE_REGISTRIES = "/etc/containerd/certs.d"
-"""Where the node's containerd reads how to reach registries."""
+"""Folder on the node with the registries' configuration for containerd."""
 REGISTRY_FOLDER, REGISTRY_DATA = "/trainstack", "/var/lib/registry"
-"""In the registry's container: its configuration, and the volume of its images."""
+"""Folders in the registry's container: its configuration, and the volume of its images."""
 REGISTRY_CONFIG = f"{REGISTRY_FOLDER}/registry.yaml"
 _CONTAINERD = f"""\
 [plugins."io.containerd.grpc.v1.cri".registry]
@@ -47,7 +47,8 @@ apiVersion: kubeadm.k8s.io/v1beta4
 etcd: {local: {extraArgs: [{name: unsafe-no-fsync, value: "true"}]}}
 """,
 )
-"""As in the native driver: no sync to disk, which is too slow on a busy machine. kind applies the version it uses."""
+"""As in the native driver: no sync to disk, which is too slow on a busy machine. kind applies the patch of the API
+version that it uses."""
 _KUBELET = """\
 kind: KubeletConfiguration
 maxPods: {max_pods}
@@ -71,7 +72,7 @@ def access(layout: Layout, record: Record) -> RegistryAccess:
 
 
 def cluster_config(layout: Layout, record: Record, spec: ClusterSpec) -> str:
-    """Return kind's configuration, in JSON, which is YAML too: one node with the registry's port and its folder."""
+    """Return kind's configuration in JSON, which is also YAML: one node with the registry's port and folder."""
     mount: dict[str, Any] = {
         "hostPath": str(registries(layout)),
         "containerPath": NODE_REGISTRIES,
@@ -103,7 +104,7 @@ def registry_arguments(layout: Layout, record: Record) -> list[str]:
         f"--name={record.registry}",
         f"--network=container:{record.node}",
         f"--volume={registry_folder(layout)}:{REGISTRY_FOLDER}:{options}",
-        # One volume for all clusters of the engine, as the native driver has one folder in the cache.
+        # All clusters of the engine share one volume, as native clusters share a folder in the cache.
         f"--volume=trainstack-registry:{REGISTRY_DATA}",
         record.registry_image,
         "serve",
@@ -112,14 +113,14 @@ def registry_arguments(layout: Layout, record: Record) -> list[str]:
 
 
 def _relabels(engine: Engine) -> bool:
-    """Whether mounts need a label on machines with SELinux."""
+    """Return whether the engine has to relabel mounts on machines with SELinux."""
     return engine.name == "podman"
 
 
 def write_registry(layout: Layout) -> None:
-    """Issue new certificates, and write the registry's and containerd's configuration with them.
+    """Issue new certificates, and write the configuration of the registry and of containerd.
 
-    The files change, but not their folders, which running containers have mounted.
+    The folders are not replaced, because running containers have mounted them.
     """
     issue_registry(layout.certs, LOOPBACK)
     server, node = registry_folder(layout), registries(layout) / "_default"
@@ -137,7 +138,10 @@ def write_registry(layout: Layout) -> None:
 
 
 def write_credentials(layout: Layout, written_by_kind: Path) -> None:
-    """Write the administrator's certificates and the kubeconfig, with the same context as a native cluster's."""
+    """Write the administrator's certificates, and a kubeconfig with the same context as a native cluster's.
+
+    `kind_kubeconfig` is the kubeconfig that kind wrote. Raises LocalClusterError if it cannot be parsed.
+    """
     try:
         content = yaml.safe_load(written_by_kind.read_text(encoding="utf-8"))
         cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]

@@ -1,4 +1,4 @@
-"""What a kind cluster needs beyond kind: our identity, ReadWriteMany volumes, and the node's simulated GPUs."""
+"""The objects that a kind cluster has in addition to kind's: identity, ReadWriteMany volumes, simulated GPUs."""
 
 import json
 
@@ -12,7 +12,7 @@ from trainstack.local_cluster.reconcile import real_node
 from trainstack.local_cluster.spec import ClusterSpec
 
 SHARED_FOLDER = "/var/local-path-provisioner"
-"""On the node, in kind's own folder of volumes."""
+"""Folder of the shared volumes on the node: kind's folder of volumes."""
 _STORAGE = f"/apis/apps/v1/namespaces/{STORAGE_NAMESPACE}/deployments/local-path-provisioner"
 _DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
 _CONFIG_ANNOTATION = "trainstack.dev/storage-config"
@@ -21,12 +21,12 @@ _CONFIG = json.dumps({"sharedFileSystemPath": SHARED_FOLDER})
 
 
 def reconcile(layout: Layout, record: Record, spec: ClusterSpec) -> str:
-    """Apply the objects; safe to repeat. Return why that failed, or an empty string."""
+    """Apply the objects. Return why that failed, or an empty string. Safe to repeat."""
     api = _api(layout)
     try:
         for manifest in _manifests(layout):
             api.apply(manifest)
-        # A new pod, since kubelet and provisioner notice a changed ConfigMap only after a minute.
+        # The annotation causes a new pod, because a running one reads a changed ConfigMap only after a minute.
         api.merge(_STORAGE, {"spec": {"template": {"metadata": {"annotations": {_CONFIG_ANNOTATION: _CONFIG}}}}})
         registered = real_node(api, record.node, spec)
     except ApiError as error:
@@ -37,7 +37,7 @@ def reconcile(layout: Layout, record: Record, spec: ClusterSpec) -> str:
 def problem(layout: Layout, record: Record, spec: ClusterSpec, since: float = 0.0) -> str:
     """Return why the cluster does not accept workloads yet, or an empty string.
 
-    `since` (Unix seconds): earlier reports of the node do not count.
+    Ignore heartbeats of the node before `since` (Unix seconds).
     """
     api = _api(layout)
     try:
@@ -67,7 +67,7 @@ def _manifests(layout: Layout) -> list[Manifest]:
 
 
 def _available(deployment: Manifest | None) -> bool:
-    """Whether the current template of a Deployment serves."""
+    """Return whether a pod of a Deployment's current template is ready."""
     if deployment is None:
         return False
     status = deployment.get("status", {})

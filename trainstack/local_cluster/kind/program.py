@@ -1,4 +1,4 @@
-"""The program `kind`: its version, and the clusters that it creates and deletes."""
+"""The program `kind`: its version, and its commands to create and delete clusters."""
 
 import re
 import shutil
@@ -13,16 +13,16 @@ from trainstack.local_cluster.errors import ClusterError
 from trainstack.local_cluster.kind.engine import TIMEOUT_SECONDS, Engine
 
 OLDEST = (0, 24)
-"""Its nodes have Kubernetes 1.31 by default, and local-path-provisioner with a shared folder."""
+"""The oldest supported version: its nodes have Kubernetes 1.31, and a provisioner that supports a shared folder."""
 _INSTALL = (
     f"install kind v{OLDEST[0]}.{OLDEST[1]} or later: `go install sigs.k8s.io/kind@v0.30.0`, or a release from "
     "https://kind.sigs.k8s.io"
 )
 _VERSION = re.compile(r"kind v(?P<major>\d+)\.(?P<minor>\d+)\.\S*")
 _STEP = re.compile(r"^ ✓ (?P<text>[ -~]+)")
-"""kind's line about a step that is done, without the picture at its end."""
+"""kind's line about a completed step, without the emoji at its end."""
 DELETE_SECONDS = 300.0
-"""Limit of a deletion, in which the engine stops the node with all its pods."""
+"""Timeout of a deletion, in which the engine stops the node with all its pods."""
 _TAIL_LINES = 15
 _REMEDIES = (
     (
@@ -43,12 +43,12 @@ _REMEDIES = (
     ),
     (r"/lib/modules", "the engine mounts /lib/modules into nodes; create the folder: `sudo mkdir -p /lib/modules`"),
 )
-"""Patterns in kind's output, and what users can do about each."""
+"""Patterns in kind's output, with a remedy each."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """kind with one container engine. Its methods raise ClusterError."""
+    """kind with one container engine. Its methods raise LocalClusterError."""
 
     engine: Engine
 
@@ -56,9 +56,9 @@ class Kind:
         return self._run("get", "clusters").split()
 
     def create(self, config: Path, kubeconfig: Path, image: str, log: Path, report: Callable[[str], None]) -> None:
-        """Create a cluster, whose nodes kind itself removes if it fails; report its steps.
+        """Create a cluster, and report the steps. If it fails, kind removes the nodes.
 
-        An empty `image` is kind's own. It may be downloaded, which has no time limit.
+        An empty `image` means kind's default node image. There is no timeout, because kind may download the image.
         """
         arguments = ["create", "cluster", f"--config={config}", f"--kubeconfig={kubeconfig}"]
         command = ["kind", *arguments, *([f"--image={image}"] if image else [])]
@@ -93,7 +93,7 @@ class Kind:
 
 
 def check() -> None:
-    """Raise ClusterError unless a supported kind is on PATH."""
+    """Raise LocalClusterError unless a supported version of kind is on PATH."""
     if shutil.which("kind") is None:
         raise ClusterError("kind is not on PATH", _INSTALL)
     result = execute(["kind", "version"], TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""What a state folder remembers about its kind cluster. Its existence makes the folder a kind cluster's."""
+"""The record of a kind cluster in its state folder. A folder with a record belongs to the kind driver."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -11,15 +11,18 @@ from trainstack.local_cluster.state import write_atomically
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
+    """The content of `driver.json`."""
+
     engine: str
+    """Name of the container engine."""
     name: str
     """kind's name of the cluster, derived from the state folder."""
     node_id: str
-    """Id of the node's container; empty while it is created. A container with another id has another owner."""
+    """Id of the node's container; empty during its creation. This folder did not create a container with another id."""
     registry_port: int
-    """On this machine's loopback address, for as long as the node exists."""
+    """The registry's port on this machine's loopback address, which is fixed while the node exists."""
     node_image: str
-    """Empty: kind's own."""
+    """The node image; empty for kind's default."""
     registry_image: str
 
     @property
@@ -40,7 +43,7 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> "Record | None":
-        """Return the record of a state folder; None if it has none."""
+        """Read a record; return None if the file is missing. Raises LocalClusterError if it is invalid."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:

@@ -1,4 +1,5 @@
-"""The reference systems that the local cluster can simulate, as their users find them.
+"""The reference systems that the local cluster can simulate, in the state in which their users receive them.
 
-One folder each: `site.yaml` defines the node, registry and operators, `objects.yaml` contains Kubernetes objects.
+Each has a folder: `site.yaml` defines the node, images and operators; `objects.yaml` contains Kubernetes objects.
+Read `install.py` before you edit.
 """

@@ -1,4 +1,4 @@
-"""`site.yaml`: what a site has besides its objects."""
+"""The model of `site.yaml`: the settings of a site other than its objects."""
 
 import difflib
 import json
@@ -26,21 +26,24 @@ class SiteImage(_Strict):
     build: str
     """Folder of a Dockerfile in the site's folder, or `base`."""
     names: tuple[str, ...]
+    """The names under which the registry serves the image."""
 
 
 class Site(_Strict):
+    """A reference system. The node, the registry and the operators of a local cluster can be those of a site."""
+
     name: str
     """The folder's name."""
     gpus: int = 0
     """Count of `nvidia.com/gpu` on the real node."""
     gpu_product: str | None = None
-    """Value of the node label `nvidia.com/gpu.product`; None allows any."""
+    """Required value of the node label `nvidia.com/gpu.product`; None accepts any."""
     node_folders: tuple[str, ...] = ()
-    """Absolute paths of the node's folders, for volumes on hosts."""
+    """Absolute paths of the node's folders, for `hostPath` volumes."""
     operators: tuple[Literal["kueue", "training-operator"], ...] = ()
-    """Operators installed by the site's owner."""
+    """Operators that the site's owner installs."""
     operator_kind: Literal["Deployment", "StatefulSet"] = "Deployment"
-    """Owner of the controllers' pods."""
+    """Kind of the owner of the controllers' pods."""
     images: tuple[SiteImage, ...] = ()
 
     @property
@@ -49,7 +52,7 @@ class Site(_Strict):
 
     @property
     def objects(self) -> Path | None:
-        """The file of its objects, if any."""
+        """The file of its objects; None without objects."""
         file = self.folder / "objects.yaml"
         return file if file.is_file() else None
 
@@ -59,7 +62,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Site:
-    """Load a site; ClusterError for an unknown name, with the nearest one, and for faults in its file."""
+    """Load a site. Raises LocalClusterError for an unknown name, with the nearest one, and for an invalid file."""
     if name not in names():
         near = difflib.get_close_matches(name, names(), 1, 0.4)
         hint = f" Did you mean {near[0]}?" if near else ""
@@ -69,14 +72,14 @@ def load(name: str) -> Site:
 
 
 def parse(name: str, text: str, file: str) -> Site:
-    """Parse a site's file. Raises ClusterError with every fault."""
+    """Parse a site's file. Raises LocalClusterError with every fault."""
     try:
-        # JSON's rules convert a list to a tuple, and nothing else.
+        # In JSON mode, strict validation accepts a list for a tuple, and converts nothing else.
         return Site.model_validate_json(json.dumps({**yaml.safe_load(text), "name": name}, default=str))
     except (yaml.YAMLError, TypeError, ValidationError) as error:
         raise ClusterError(f"{file}: {error}") from error
 
 
 def node_folders() -> tuple[str, ...]:
-    """Return the node's folders of every site."""
+    """Return the node folders of all sites."""
     return tuple(folder for name in names() for folder in load(name).node_folders)

@@ -1,4 +1,4 @@
-"""The sites' images: our training program behind the entry points of their own images."""
+"""The sites' images: Trainstack's training program behind the entry points of the original images."""
 
 import hashlib
 import subprocess
@@ -13,9 +13,9 @@ from trainstack.toolchain.places import CHECKOUT, cache_root
 
 PROGRAM = CHECKOUT / "workloads" / "digits"
 EXAMPLE = SITES / "mnist_example.py"
-"""Prints the output of the original images."""
+"""The program that prints the output of the original images."""
 TEST_IMAGES = 197
-"""Leaves 1,600 for training and validation, as vsphere's image requires."""
+"""Number of test images. The remaining 1,600 are for training and validation, as vsphere's image requires."""
 
 
 def recipes(site: Site) -> list[Recipe]:
@@ -41,11 +41,11 @@ def _recipe(site: Site, image: SiteImage) -> Recipe:
 
 
 def _data() -> Path:
-    """Return the folder of the prepared data set, created once for each version of the program that prepares it."""
+    """Return the folder of the prepared data set; create it once for each version of `prepare.py`."""
     prepare = PROGRAM / "prepare.py"
     key = hashlib.sha256(prepare.read_bytes() + bytes([TEST_IMAGES])).hexdigest()[:16]
     folder = cache_root() / "site-data" / key
-    # The manifest is written last: a folder with one is complete.
+    # The manifest is written last, so a folder with a manifest is complete.
     if not (folder / "manifest.json").is_file():
         command = [sys.executable, "-m", "workloads.digits.prepare", str(folder), f"--test-images={TEST_IMAGES}"]
         result = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Set up the local cluster as a site: node, images, operators, objects."""
+"""The setup of a local cluster as one or more sites: node, images, operators, objects."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from trainstack.local_cluster.spec import ClusterSpec
 
 
 def with_sites(spec: ClusterSpec, added: Sequence[str]) -> ClusterSpec:
-    """Return a spec that adds sites: the maximum GPUs of any, the folders of all.
+    """Return a spec with more sites: with the greatest GPU count of a site, and the node folders of all.
 
-    Raises ClusterError for an unknown site, and for sites with different products of the one real node.
+    Raises LocalClusterError for an unknown site, and for sites that require different GPU products of the real node.
     """
     names = tuple(dict.fromkeys((*spec.sites, *added)))
     sites = [load(name) for name in names]
@@ -34,7 +34,7 @@ def with_sites(spec: ClusterSpec, added: Sequence[str]) -> ClusterSpec:
 
 
 def install_sites(running: Cluster, names: Sequence[str], report: Report) -> None:
-    """Serve the sites' images, install their operators and apply their objects. Safe to repeat."""
+    """Push the sites' images, install their operators, and apply their objects. Safe to repeat."""
     sites = [load(name) for name in names]
     recipes = [recipe for site in sites for recipe in images.recipes(site)]
     ensure_images([*operators(), *helpers(), *recipes], running.registry, report)

@@ -1,4 +1,4 @@
-"""kubectl on the local cluster, for objects of any kind."""
+"""kubectl with a local cluster, for objects of any kind."""
 
 import json
 import subprocess
@@ -17,21 +17,24 @@ TIMEOUT_SECONDS = 120.0
 TRANSIENT = (
     "failed calling webhook", "no matches for kind", "no endpoints available", "ensure CRDs are installed first",
 )  # fmt: skip
-"""Errors while an operator starts: its kinds or webhooks are not served yet."""
+"""Parts of messages while an operator starts: the API server does not serve its kinds or webhooks yet."""
 
 
 @dataclass(frozen=True)
 class Kubectl:
+    """kubectl with one kubeconfig. Its methods raise LocalClusterError."""
+
     kubeconfig: Path
 
     def __call__(self, *arguments: str) -> str:
+        """Run a command; return its output."""
         result = self._run(arguments, None)
         if result.returncode:
             raise ClusterError(f"`kubectl {' '.join(arguments)}` failed: {result.stderr.strip()}")
         return result.stdout
 
     def apply(self, objects: Path | Sequence[Manifest]) -> None:
-        """Apply a file or objects server-side, as their only owner; retry while an operator starts."""
+        """Apply a file or objects server-side, as the only owner of their fields. Retry while an operator starts."""
         file, stdin = str(objects), None
         if not isinstance(objects, Path):
             file, stdin = "-", json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})

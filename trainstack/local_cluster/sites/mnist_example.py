@@ -1,6 +1,6 @@
-"""Trains with the program of workloads/digits and prints what PyTorch's MNIST example prints.
+"""Training with the program of workloads/digits and the output of PyTorch's MNIST example.
 
-Part of the images of sites, beside `digits`: imports nothing else of ours.
+The images of sites contain this file beside `digits`, so it imports no other module of Trainstack.
 """
 
 import argparse
@@ -27,35 +27,37 @@ _TEST = re.compile(r"test loss \S+ accuracy \S+")
 
 
 class ExampleOutput(io.TextIOBase):
-    """Rewrites the lines of workloads/digits; every other line, such as an error, stays as it is."""
+    """A stream that rewrites the lines of workloads/digits. Other lines, such as errors, stay unchanged."""
 
     def __init__(
         self, out: TextIO, *, batch_size: int, log_interval: int, progress: str, test: str, distributed: str = ""
     ) -> None:
-        """Print to `out` by these templates."""
+        """Print to `out`. `progress`, `test` and `distributed` are the templates of the lines."""
         self.out, self.batch_size, self.log_interval = out, batch_size, log_interval
         self.progress, self.test, self.distributed = progress, test, distributed
         self.train = self.validation = 0
         self.begun = ""
 
     def write(self, text: str) -> int:
-        """Print the lines that are whole."""
+        """Print the complete lines, and keep the rest for the next call."""
         *lines, self.begun = (self.begun + text).split("\n")
         for line in lines:
             self.out.write(self._rewritten(line))
         return len(text)
 
     def flush(self) -> None:
-        """Let what is printed be seen at once."""
+        """Flush the stream to which the lines are printed."""
         self.out.flush()
 
     def _rewritten(self, line: str) -> str:
+        """Return the text that replaces a line; empty if the example prints nothing."""
         if match := _WORLD.fullmatch(line):
             return self.distributed.format(backend=match["backend"]) if match["size"] != "1" else ""
         if match := _IMAGES.fullmatch(line):
             self.train, self.validation = int(match["train"]), int(match["validation"])
             return ""
         if match := _STEP.fullmatch(line):
+            # The example counts batches from 0, and prints the first one of every interval.
             batch, batches = int(match["step"]) - 1, int(match["steps"])
             if batch % self.log_interval:
                 return ""
@@ -75,12 +77,12 @@ class ExampleOutput(io.TextIOBase):
                 right=round(accuracy * self.validation),
                 total=self.validation,
             )
-        # The examples test after each epoch alone.
+        # The examples test only after epochs, so the final test of workloads/digits is dropped.
         return "" if _TEST.fullmatch(line) else f"{line}\n"
 
 
 def train(arguments: Sequence[str], *, progress: str, test: str, distributed: str = "") -> None:
-    """Run the training with these arguments; it ends by SystemExit."""
+    """Run the training with these arguments and templates. Ends with SystemExit."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--log-interval", type=int, default=10)
@@ -94,6 +96,6 @@ def train(arguments: Sequence[str], *, progress: str, test: str, distributed: st
         distributed=distributed,
     )
     sys.stdout = cast("TextIO", output)
-    # The examples print the first batch of every interval, and workloads/digits the last: take all, and choose.
+    # workloads/digits prints the last batch of every interval, so it has to print all of them.
     sys.argv[1:] = [*arguments, "--log-interval=1"]
     runpy.run_module("digits.train", run_name="__main__", alter_sys=True)

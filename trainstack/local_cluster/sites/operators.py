@@ -1,4 +1,4 @@
-"""Operators as a site's owner installs them: their releases, reduced to the size of this machine."""
+"""The operators of a site, as its owner installs them: releases, adapted to the size of this machine."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +14,8 @@ from trainstack.toolchain import manifests
 
 @dataclass(frozen=True)
 class Operator:
+    """An operator that a site can have."""
+
     name: str
     namespace: str
     controller: str
@@ -25,10 +27,10 @@ OPERATORS = {
     "training-operator": Operator("training-operator", "kubeflow", "training-operator"),
 }
 KINDS = ("Deployment", "StatefulSet")
-"""Possible owners of a controller's pods."""
+"""Possible kinds of the owner of a controller's pods."""
 INIT_CONFIG_MAP = "init-container"
-# The release's own container gives up if one of the search domains has no answer, which is normal. This one searches
-# nslookup's output for an answer, which begins with `Name:`. The operator parses it as an HTML template: no `<` in it.
+# The container of the release fails if a search domain has no answer, which is normal. This one searches nslookup's
+# output for an answer, which begins with `Name:`. The operator parses it as an HTML template: no `<` in it.
 INIT_CONTAINER = """\
 - name: init-pytorch
   image: {{.InitContainerImage}}
@@ -36,13 +38,13 @@ INIT_CONTAINER = """\
   securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, runAsNonRoot: true}
 """
 SUPERVISOR = "trap exit TERM; sleep infinity & wait"
-"""It only runs in the controller's pod: the release's objects replace the charm's actions."""
+"""The command of the charm's container, which does nothing: the release's objects replace the charm's actions."""
 
 
 def install(kubectl: Kubectl, name: str, kind: str = "Deployment") -> None:
-    """Install an operator and wait for its rollout, as a Deployment or as another of KINDS.
+    """Install an operator, and wait for its rollout. `controller_kind` is one of CONTROLLER_KINDS.
 
-    An existing operator is left unchanged, in whichever kind.
+    An existing operator of any of these kinds stays unchanged. Raises LocalClusterError.
     """
     operator = OPERATORS[name]
     existing = [owner for owner in KINDS if kubectl.exists(owner.lower(), operator.controller, operator.namespace)]
@@ -53,7 +55,7 @@ def install(kubectl: Kubectl, name: str, kind: str = "Deployment") -> None:
             objects.append(_init_config_map(operator))
         if kind == "StatefulSet":
             objects = list(as_stateful_set(operator, objects))
-        # The controller is applied last: if it exists, so does everything else.
+        # The controller is applied last, so that everything else exists if it does.
         kubectl.apply([manifest for manifest in objects if manifest["kind"] == "Namespace"])
         kubectl.apply([manifest for manifest in objects if manifest["kind"] not in ("Namespace", *KINDS)])
         kubectl.apply([manifest for manifest in objects if manifest["kind"] in KINDS])
@@ -64,7 +66,7 @@ def install(kubectl: Kubectl, name: str, kind: str = "Deployment") -> None:
 def adapt(operator: Operator, controllers: list[Manifest]) -> None:
     """Adapt a release's controller to this machine: probe readiness every second, and request no cpu.
 
-    Two cores run the whole cluster, and a reference's training requests two.
+    The whole cluster runs on two cores, and the training of a reference system requests two.
     """
     deployment = next((item for item in controllers if item["metadata"]["name"] == operator.controller), None)
     if deployment is None:
@@ -81,9 +83,9 @@ def adapt(operator: Operator, controllers: list[Manifest]) -> None:
 
 
 def as_stateful_set(operator: Operator, objects: Iterable[Manifest]) -> Iterator[Manifest]:
-    """Return a release's objects as Charmed Kubeflow runs them: the controller in a StatefulSet, after a supervisor.
+    """Yield a release's objects as Charmed Kubeflow runs them: the controller in a StatefulSet, after a supervisor.
 
-    The pods have only one of the charm's labels; Services select them by it. Source:
+    The pods have one of the charm's labels, by which Services select them. Source:
     https://github.com/canonical/training-operator, metadata.yaml, and Juju's caas/kubernetes/provider/application.
     """
     labels = {"app.kubernetes.io/name": operator.controller}

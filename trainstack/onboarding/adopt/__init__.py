@@ -1,1 +1,4 @@
-"""Manually created objects as settings with exactly the same values. Pure: from live objects to entries of a file."""
+"""Settings with exactly the values of objects that were created by hand: from live objects to a file's entries. Pure.
+
+Read `plan.py` before you edit.
+"""

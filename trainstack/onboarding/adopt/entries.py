@@ -1,6 +1,6 @@
-"""A live object as an element of a list in an environment's file, and the fields that the element does not have.
+"""Live objects as elements of lists in an environment's file, and the fields that an element cannot express.
 
-`unexpressed` builds the manifest of an element and compares it with the live object, field by field.
+`find_unexpressed_fields` builds the manifest of an element, and compares it with the live object, field by field.
 """
 
 import json
@@ -45,8 +45,9 @@ _DEFAULTED_FIELDS: Mapping[str, Mapping[str, object]] = {
     "LocalQueue": {"spec.stopPolicy": "None"},
     "ProvisioningRequestConfig": {"spec.retryStrategy": _RETRY_STRATEGY},
 }
-"""By kind: fields with the values that the API server or Kueue sets."""
+"""The fields that the API server or Kueue sets, with their values, by kind."""
 _QUANTITIES = ("borrowingLimit", "lendingLimit", "nominalQuota", "weight")
+"""The keys of quantities in custom resources."""
 _TOOLS = {
     "argocd.argoproj.io/instance": "Argo CD",
     "argocd.argoproj.io/tracking-id": "Argo CD",
@@ -54,7 +55,7 @@ _TOOLS = {
     "kustomize.toolkit.fluxcd.io/name": "Flux",
     "meta.helm.sh/release-name": "Helm",
 }
-"""By label or annotation: tools that apply manifests of their own."""
+"""Tools that apply manifests of their own, by a label or annotation that they set."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,12 @@ class KindConversion:
     """The conversion of one kind into settings."""
 
     path: tuple[str, str]
-    """The list in the file."""
+    """The section and the list in the file."""
     element: Callable[[Body], Element]
+    """Returns the element of a live object."""
     model: type[Section]
     build: Callable[[Any, str], Manifest]
+    """Returns the manifest of a section, from the section and the stack."""
 
 
 def find_unexpressed_fields(kind: KindConversion, element: Element, live: Body, stack: str) -> list[str]:
@@ -80,7 +83,7 @@ def find_unexpressed_fields(kind: KindConversion, element: Element, live: Body, 
 
 
 def adoption_obstacle(live: Body, stack: str) -> str | None:
-    """Return why an object cannot be taken over, whatever its fields: it has an owner, or is terminating."""
+    """Return why an object cannot be taken over, whatever its fields: its owner, or its deletion. None if it can."""
     metadata = live["metadata"]
     labels = metadata.get("labels") or {}
     if labels.get(STACK) not in (None, stack):
@@ -96,6 +99,7 @@ def adoption_obstacle(live: Body, stack: str) -> str | None:
 
 
 def spec_of(live: Body) -> Mapping[str, Any]:
+    """Return an object's spec; empty without one."""
     # Kueue accepts objects without a spec.
     return live.get("spec") or {}
 
@@ -114,10 +118,11 @@ def _canonical(key: str, value: object) -> object:
     try:
         return canonical(value) if key in _QUANTITIES else value
     except ValueError:
-        return value  # A label of that name, or nothing.
+        return value  # a label of that name, or None
 
 
 def _differences(live: object, built: object, defaulted_fields: Mapping[str, object], path: str = "") -> Iterator[str]:
+    """Yield the paths of fields in which a live object and a built manifest differ."""
     if path in defaulted_fields and built is None and defaulted_fields[path] in (_ANY, live):
         return
     if isinstance(live, Mapping | None) and isinstance(built, Mapping | None) and (live or built):
@@ -129,7 +134,7 @@ def _differences(live: object, built: object, defaulted_fields: Mapping[str, obj
         for index, (live_value, built_value) in enumerate(zip(live, built, strict=True)):
             yield from _differences(live_value, built_value, defaulted_fields, f"{path}[{index}]")
     elif (live or None) != (built or None) or (live is None and built == {}):
-        # Empty and false values are equal to missing ones, except for a selector: {} selects everything, none nothing.
+        # Empty and false values equal missing ones, except in a selector: {} selects everything, a missing one nothing.
         yield path
 
 
@@ -230,12 +235,14 @@ def _cluster_queue(live: Body) -> Element:
         for key, value in (queue.get("preemption") or {}).items()
         if (key, value) != ("borrowWithinCohort", _BORROWING)
     }
+    # The settings have a list of namespaces; any other selector remains a difference, so the queue is not adopted.
     expressions = (queue.get("namespaceSelector") or {}).get("matchExpressions") or []
     namespaces = [
         expression["values"]
         for expression in expressions
         if (expression["key"], expression["operator"]) == (NAMESPACE_NAME, "In")
     ]
+    # Kueue sets these values itself, so an element with them would have needless lines.
     defaults = {
         "queueingStrategy": "BestEffortFIFO",
         "stopPolicy": "None",
@@ -297,7 +304,7 @@ PARAMETERS = {
     "ProvisioningRequestConfig": PROVISIONING_REQUEST_CONFIG,
     "MultiKueueConfig": MULTI_KUEUE_CONFIG,
 }
-"""By name: the kinds of the parameters of admission checks."""
+"""The kinds of the parameters of admission checks, by name."""
 CLUSTER_QUEUE = KindConversion(("queues", "clusterQueues"), _cluster_queue, ClusterQueue, build_queues.cluster_queue)
 LOCAL_QUEUE = KindConversion(("queues", "localQueues"), _local_queue, LocalQueue, build_queues.local_queue)
 PRIORITY_CLASS = KindConversion(

@@ -10,6 +10,8 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class InstalledOperator:
+    """An operator in the cluster."""
+
     name: str
     namespace: str
     version: str
@@ -18,12 +20,14 @@ class InstalledOperator:
 
 @dataclass(frozen=True, kw_only=True)
 class NamespaceObjects:
+    """The live objects from which `trainstack adopt` derives settings."""
+
     namespace: str
     claims: tuple[Body, ...] = ()
     foreign_claims: tuple[Body, ...] | None = ()
     """The claims of all other namespaces, which may share a storage class; None if unknown."""
     persistent_volumes: tuple[Body, ...] = ()
-    """All PersistentVolumes of the cluster, as of the other cluster-scoped kinds."""
+    """All PersistentVolumes of the cluster. The fields of the other cluster-scoped kinds have all objects, too."""
     classes: tuple[Body, ...] = ()
     local_queues: tuple[Body, ...] = ()
     cluster_queues: tuple[Body, ...] = ()

@@ -1,4 +1,4 @@
-"""The settings that take over a namespace's volumes and queues without changes to them."""
+"""The plan of an adoption: settings that take over a namespace's volumes and queues without changing them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -26,6 +26,8 @@ _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 @dataclass
 class Adoption:
+    """The entries that take over live objects, and the objects that are not taken over."""
+
     entries: list[FileAddition] = field(default_factory=list)
     adopted_objects: list[str] = field(default_factory=list)
     """The objects that the next `up` takes over, as `Kind [namespace/]name`."""
@@ -62,11 +64,12 @@ class _AdoptionPlan(Adoption):
     def __init__(
         self, settings: Settings, namespace_objects: NamespaceObjects, shared_priorities: frozenset[str]
     ) -> None:
-        """`shared_priorities`: the priority classes of defaults.yaml, which the environment's own file may adopt."""
+        """Start without entries. `shared_priorities`: the priority classes of defaults.yaml, which may be adopted."""
         super().__init__(notes=list(namespace_objects.read_failures))
         self._settings, self._objects, self._shared_priorities = settings, namespace_objects, shared_priorities
 
     def add_claims(self) -> None:
+        """Take over the namespace's claims, and refer to their storage classes."""
         adopted_claims = [claim for claim in self._objects.claims if self._adopt(kinds.CLAIM, claim)]
         existing_classes = {
             *self._settings.environment.existing.storage_classes,
@@ -80,7 +83,7 @@ class _AdoptionPlan(Adoption):
             self.entries.append(FileAddition(("environment", "existing", "storageClasses"), name))
 
     def add_storage(self) -> None:
-        """Take over volumes that were created manually for the claims, and classes that only the namespace uses."""
+        """Take over volumes that were created by hand for the claims, and classes that only the namespace uses."""
         used_classes = {live["spec"].get("storageClassName") for live in self._objects.claims}
         for live in self._objects.classes:
             if live["metadata"]["name"] not in used_classes:
@@ -94,12 +97,15 @@ class _AdoptionPlan(Adoption):
                 self._adopt(kinds.PERSISTENT_VOLUME, live)
 
     def add_queues(self) -> None:
-        """Take over the namespace's local queues with their references, unless one cannot be declared."""
+        """Take over the namespace's local queues and the objects to which they refer.
+
+        A queue is not taken over if one of these objects cannot be declared.
+        """
         for live in self._objects.priority_classes:
             self._adopt(kinds.PRIORITY_CLASS, live)
         used_queues = {spec_of(live).get("clusterQueue") for live in self._objects.local_queues}
         queues = [live for live in self._objects.cluster_queues if live["metadata"]["name"] in used_queues]
-        # Flavors and cohorts of queues that cannot be taken over are left too.
+        # The flavors, checks and cohorts of other queues are not taken over either.
         adoptable = [live for live in queues if self._is_adoptable(kinds.CLUSTER_QUEUE, live)]
         self._add_flavors({name for live in adoptable for name in _flavors(live)})
         self._add_checks({name for live in adoptable for name in _checks(live)})
@@ -151,9 +157,10 @@ class _AdoptionPlan(Adoption):
             self._adopt(kinds.ADMISSION_CHECK, live, self._missing_reference(kind, config, [name]) if config else "")
 
     def _add_cohorts(self, used_cohorts: set[str]) -> None:
-        """Take over cohorts and their ancestors. Kueue accepts one without an object, but the settings declare it."""
+        """Take over cohorts and their ancestors. The settings must declare them; Kueue accepts ones without objects."""
         cohorts_by_name = {cohort["metadata"]["name"]: cohort for cohort in self._objects.cohorts}
         ancestors = sorted(used_cohorts)
+        # The loop appends to the list, so that it visits the ancestors of ancestors.
         for name in ancestors:
             parent = spec_of(cohorts_by_name[name]).get("parentName") if name in cohorts_by_name else None
             if parent is not None and parent not in ancestors:
@@ -166,25 +173,25 @@ class _AdoptionPlan(Adoption):
                 self.notes.append(f"cohort {name} has no object; `up` creates an empty one, which has no effect")
 
     def _missing_reference(self, noun: str, kind: KindConversion, used_names: Iterable[str]) -> str:
-        """Return the first of the used objects that the environment would not declare."""
+        """Return the first used name that the environment would not declare, after its noun; empty without one."""
         names = self._available_names(kind)
         return next((f"{noun} {name}" for name in used_names if name not in names), "")
 
     def _available_names(self, kind: KindConversion) -> set[str]:
-        """The names of a kind that the environment declares, or would declare."""
+        """Return the names of a kind that the environment declares, or would declare."""
         added_values = (entry.value for entry in self.entries if entry.path == kind.path)
         return {name for name, _ in self._declared_names(kind)} | {
             value["name"] for value in added_values if isinstance(value, dict)
         }
 
     def _declared_names(self, kind: KindConversion) -> set[tuple[str, str | None]]:
-        """The names and namespaces that the environment declares."""
+        """Return the names and namespaces of a kind that the environment declares."""
         section, list_name = map(to_snake, kind.path)
         elements = getattr(getattr(self._settings, section), list_name)
         return {(element.name, getattr(element, "namespace", None)) for element in elements}
 
     def _adopt(self, kind: KindConversion, live: Body, missing_reference: str = "") -> bool:
-        """Add the object's element, or the reason why it is left. Return whether the environment then declares it."""
+        """Add the object's element, or a reason against it. Return whether the environment then declares it."""
         stack, metadata = self._settings.stack, live["metadata"]
         is_shared = kind is kinds.PRIORITY_CLASS and metadata["name"] in self._shared_priorities
         if (metadata["name"], metadata.get("namespace")) in self._declared_names(kind) and not is_shared:
@@ -252,9 +259,9 @@ def _shared_use(storage_class: Body, namespace_objects: NamespaceObjects) -> str
 
 
 def _is_for_claim(volume: Body, claim: Body) -> bool:
-    """Whether the volume was created for the claim: it is bound to it, or free and selected by the claim's selector.
+    """Return whether the volume was created for the claim: bound to it, or free and selected by the claim's selector.
 
-    Any claim may use a free volume of the same class.
+    The class alone is not enough: any claim of the class may use a free volume.
     """
     if (volume["metadata"].get("annotations") or {}).get(_PROVISIONED_BY):
         return False

@@ -1,7 +1,7 @@
 """The files of a new project, and the renewal of the generated ones. Pure.
 
-The first line of a generated file has a digest of the template's result. The file is unedited if the digest is that of
-the other lines. It is based on the present template if the digest is the one that the template results in now.
+The first line of a generated file has a digest of the other lines at that time. The file is unedited if they still have
+this digest, and up to date if the present template results in it.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from trainstack.settings.values.stack_name import file_of
 WORKLOAD = "hello"
 """The name of the workload and of its run."""
 OWNED_FILES = ("Pulumi.yaml", "__main__.py", ".github/workflows/trainstack.yml", ".gitignore")
-"""The generated files; the others are the user's from the beginning."""
+"""The files that `trainstack init --upgrade` renews. All other files belong to the user from the beginning."""
 _STAMP = re.compile(r"# Written by `trainstack init`; `trainstack init --upgrade` renews it unless edited\. (\w{16})\n")
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _RESERVED = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
@@ -32,18 +32,18 @@ Outcome = Literal["renewed", "unchanged", "edited", "missing"]
 
 @dataclass(frozen=True)
 class OwnedFileUpdate:
-    """What happens to an owned file. An edited one is kept, although the template has changed; so is a deletion."""
+    """The update of an owned file. Edited and deleted files stay as they are, even if the template has changed."""
 
     outcome: Outcome
     text: str
-    """The text that the template results in now."""
+    """The text of the present template."""
 
 
 def build_new_files(request: ProjectRequest, version: str, *, virtualenv: bool) -> dict[str, str]:
     """Return the texts of the files by their paths.
 
-    `version`: of Trainstack, for the workflow. `virtualenv`: whether the engine uses the project's `.venv`. Raises
-    TrainstackError with all faults.
+    `version` is Trainstack's, for the workflow. With `virtualenv`, the engine uses the project's `.venv`. Raises
+    TrainstackError with all faults of the request.
     """
     if violations := list(find_faults(request)):
         raise TrainstackError("\n".join(violations))
@@ -56,6 +56,7 @@ def build_new_files(request: ProjectRequest, version: str, *, virtualenv: bool) 
 
 
 def build_owned_files(name: str, version: str, *, virtualenv: bool) -> dict[str, str]:
+    """Return the texts of the owned files by their paths. The parameters are those of `build_new_files`."""
     values = {"name": name, "version": version, "virtualenv": virtualenv}
     return {path: _with_stamp(_render(path.rpartition("/")[2].lstrip("._"), **values)) for path in OWNED_FILES}
 
@@ -63,7 +64,7 @@ def build_owned_files(name: str, version: str, *, virtualenv: bool) -> dict[str,
 def renew_owned_files(
     existing_texts: Mapping[str, str], generated_texts: Mapping[str, str]
 ) -> dict[str, OwnedFileUpdate]:
-    """Return what happens to each owned file, from the texts of the existing ones."""
+    """Return the update of each owned file. `existing_texts` are the texts of the existing files by path."""
     return {
         path: OwnedFileUpdate(_outcome(existing_texts.get(path), text), text) for path, text in generated_texts.items()
     }
@@ -116,5 +117,5 @@ def _render(template: str, **values: Any) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Write a string as a YAML scalar that every parser reads as a string: `"1e5"`, `"null"`."""
+    """Return a string as a YAML scalar that every parser reads as a string, such as `"1e5"` or `"null"`."""
     return text if _PLAIN_SCALAR.fullmatch(text) and text.lower() not in _RESERVED else json.dumps(text)

@@ -16,19 +16,20 @@ _NAMESPACE = "training"
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectRequest:
-    """What is not derived from the cluster's service."""
+    """The values of a new project that do not follow from the cluster's service."""
 
     name: str
     """The project's name in Pulumi.yaml."""
     environment: str | None = None
-    """The name of the environment; no other state on the cluster may have it. By default, an owner's is `dev`, and a
-    tenant's is that of the namespace."""
+    """The name of the environment, which must be unique among the states on the cluster. The default is `dev` for an
+    owner, and the name of the namespace for a tenant."""
     profile: str
     cluster: str
     """A key of `SERVICES`."""
     namespace: str | None = None
+    """The namespace of the run; by default `training`."""
     queue: str | None = None
-    """The LocalQueue of the run. By default, an owner's is declared under the namespace's name."""
+    """The LocalQueue of the run. By default, an owner's project declares one with the namespace's name."""
 
     @property
     def stack(self) -> str:
@@ -49,6 +50,7 @@ class ProjectRequest:
 
 
 def find_faults(request: ProjectRequest) -> Iterator[str]:
+    """Yield the faults of a request, with remedies."""
     if not _PROJECT.fullmatch(request.name):
         yield (
             f"{request.name!r} is not a valid name for a Pulumi project; use --name with at most 100 letters, digits, "

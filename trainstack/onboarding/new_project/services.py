@@ -1,4 +1,4 @@
-"""What differs between the clusters of Kubernetes services: storage, contexts, registries."""
+"""The differences between Kubernetes services: storage, contexts, registries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
+    """A service that provides clusters."""
+
     title: str
     context: str = ""
     """The kubeconfig context; empty if its name depends on the cluster."""
     context_form: str
-    """What the name of a context looks like, for a comment."""
+    """The form of the context's name, for a comment."""
     storage_class: str = ""
-    """A class with ReadWriteOnce volumes; empty if the service has none that is known."""
+    """A class with ReadWriteOnce volumes; empty if none is known."""
     provisioner: str = ""
     """The provisioner with which an owner declares the class; empty if the service creates the class."""
     parameters: Mapping[str, str] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""Releases of the operators and their configuration."""
+"""Releases of the operators and their configuration. Read install.py before you edit."""

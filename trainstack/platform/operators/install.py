@@ -1,4 +1,4 @@
-"""The common parts of operators' installs: stages, ownership labels, and pods for a `restricted` namespace."""
+"""The common parts of operators' installs: stages, ownership labels, and pods that a `restricted` namespace admits."""
 
 import copy
 import hashlib
@@ -13,11 +13,11 @@ from trainstack.settings.sections.operators import Install
 from trainstack.settings.values.quantities import amount
 
 NON_ROOT = 65532
-"""The user id of controllers: `nonroot` of the distroless images that the releases are built on."""
+"""The user id of controllers: that of `nonroot` in the distroless base images of the releases."""
 _STAGES = {"CustomResourceDefinition": "crds", "Deployment": "deployments", "APIService": "extensions"}
 _RELEASED = ("CustomResourceDefinition", "Deployment")
 _SETUP_ORDER = {"Namespace": 0, "ServiceAccount": 1, "ConfigMap": 2, "Secret": 2}
-"""Objects that others refer to are first."""
+"""Objects that others refer to come first; the default is 3."""
 
 
 class OperatorError(TrainstackError):
@@ -26,12 +26,12 @@ class OperatorError(TrainstackError):
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorManifests:
-    """The objects of one operator by stage: a stage is ready before the next is created."""
+    """The objects of one operator by stage. Each stage must be ready before the next one is created."""
 
     crds: tuple[Manifest, ...]
     setup: tuple[Manifest, ...]
-    """Namespace, rights, configuration, Services and webhook configurations, whose CA bundle the controller writes
-    before it is ready."""
+    """Namespace, rights, configuration, Services and webhook configurations. The controller writes the CA bundles of
+    the latter before it is ready."""
     deployments: tuple[Manifest, ...]
     """The controllers, which are ready when their webhooks answer."""
     extensions: tuple[Manifest, ...]
@@ -39,14 +39,15 @@ class OperatorManifests:
     the deletion of namespaces in the whole cluster."""
 
     def after_crds(self) -> tuple[Manifest, ...]:
-        """All objects except the CRDs, in the order of their installation."""
+        """Return all objects except the CRDs, in the order of their installation."""
         return (*self.setup, *self.deployments, *self.extensions)
 
 
 def in_order(operators: Iterable[OperatorManifests]) -> tuple[Manifest, ...]:
     """Return all objects of several operators in the order of their installation.
 
-    All CRDs are first: Kueue looks for its kinds when it starts, and retries with a backoff of up to two minutes.
+    All CRDs are first: Kueue lists the kinds that it manages when it starts, and retries with a backoff of up to two
+    minutes.
     """
     several = list(operators)
     return (
@@ -60,7 +61,7 @@ def staged(
 ) -> OperatorManifests:
     """Sort an operator's objects by stage, and label them with their owner; CRDs and controllers also with the release.
 
-    `namespaces`: those that the environment declares, which are left out.
+    `declared_namespaces`: the namespaces that the environment itself declares, which are left out.
     """
     stages: defaultdict[str, list[Manifest]] = defaultdict(list)
     for manifest in objects:
@@ -75,7 +76,7 @@ def staged(
             labels[RELEASE] = version
         metadata = {**meta, "labels": labels}
         if kind == "Service":
-            # The provider waits ten seconds for further endpoints, and the probe of the webhooks waits for the first.
+            # The provider would wait ten seconds for more endpoints; the probe of the webhooks waits for the first one.
             metadata["annotations"] = {**meta.get("annotations", {}), SKIP_AWAIT: "true"}
         stages[_STAGES.get(kind, "setup")].append({**_all_scopes(manifest), "metadata": metadata})
     setup = sorted(stages["setup"], key=lambda manifest: _SETUP_ORDER.get(manifest["kind"], 3))
@@ -88,7 +89,7 @@ def staged(
 
 
 def pinned(operator: OperatorManifests, pin: Callable[[str], str]) -> OperatorManifests:
-    """Replace the images of the operator's controllers by `pin`."""
+    """Replace each image of the operator's controllers by the result of `pin`."""
     deployments = copy.deepcopy(operator.deployments)
     for deployment in deployments:
         for container in deployment["spec"]["template"]["spec"]["containers"]:
@@ -110,7 +111,7 @@ def find(objects: Iterable[Manifest], kind: str, name: str) -> Manifest:
 
 
 def with_webhooks(manifest: Manifest, is_needed: Callable[[Manifest], bool]) -> Manifest:
-    """Keep the webhooks of a configuration with a needed rule."""
+    """Keep only the webhooks of a configuration that have a needed rule."""
     kept = [webhook for webhook in manifest["webhooks"] if any(map(is_needed, webhook["rules"]))]
     return {**manifest, "webhooks": kept}
 
@@ -120,14 +121,20 @@ def controller(
 ) -> Manifest:
     """Adapt a controller's Deployment: one replica, hardened, restarted when its configuration changes.
 
-    `declared` has the image, its pull Secrets, and the requests, which raise lower limits; `args` are added. A hash of
-    `config` is an annotation of the pods.
+    Args:
+        deployment: the Deployment of the release.
+        install: the image, its pull Secrets and the requests, which raise lower limits.
+        container_name: the container that runs the controller.
+        args: arguments to add to those of the release.
+        config: the configuration, whose hash becomes an annotation of the pods.
+
     """
     result = copy.deepcopy(deployment)
     result["spec"]["replicas"] = 1
     template = result["spec"]["template"]
     template["metadata"].setdefault("annotations", {})[CONFIG_HASH] = short_hash(config)
     pod = template["spec"]
+    # Pod Security `restricted` requires these fields, and releases do not set all of them.
     pod["securityContext"] = {
         "runAsNonRoot": True,
         "runAsUser": NON_ROOT,
@@ -141,7 +148,7 @@ def controller(
             "capabilities": {"drop": ["ALL"]},
         }
         for variable in item.get("env", ()):
-            # The API server's default, for the reason in `_all_scopes`.
+            # The API server's default, for the reason in `_with_default_scopes`.
             if "fieldRef" in variable.get("valueFrom", {}):
                 variable["valueFrom"]["fieldRef"].setdefault("apiVersion", "v1")
     manager = next((item for item in pod["containers"] if item["name"] == container), None)
@@ -151,7 +158,7 @@ def controller(
             "of a release that has one (section trainstack:operators, manifest)"
         )
     if declared.image is not None:
-        # The release pulls `Always`, for its moving tag; a declared image does not move.
+        # The release pulls `Always`, since its tag may move. A declared image does not move.
         manager["image"], manager["imagePullPolicy"] = declared.image, "IfNotPresent"
     if args:
         manager["args"] = [*manager.get("args", []), *args]

@@ -1,4 +1,4 @@
-"""The install of Kueue: its release with the declared Configuration.
+"""The install of Kueue: the objects of its release with the declared Configuration.
 
 Source: https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
 """
@@ -17,11 +17,14 @@ CONFIG_MAP = "kueue-manager-config"
 CONFIG_KEY = "controller_manager_config.yaml"
 OWN_GROUP = "kueue.x-k8s.io"
 _IMPLYING_PODS = {"deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"}
-"""Frameworks that Kueue manages by their pods: they enable `pod`."""
+"""Frameworks that Kueue manages by their pods, so that they enable `pod` too."""
 
 
 def kueue(release: Sequence[Manifest], declared: Kueue) -> list[Manifest]:
-    """Return the objects of the release with the declared values. Raises OperatorError."""
+    """Return the objects of the release with the declared settings.
+
+    Raises OperatorError if the release lacks the ConfigMap, the Deployment or its container.
+    """
     config_map, deployment = find(release, "ConfigMap", CONFIG_MAP), find(release, "Deployment", CONTROLLER)
     text = configuration(config_map["data"][CONFIG_KEY], declared.configuration)
     frameworks = set(declared.configuration.frameworks)
@@ -41,7 +44,7 @@ def kueue(release: Sequence[Manifest], declared: Kueue) -> list[Manifest]:
 
 
 def manages_pods(declared: KueueConfiguration) -> bool:
-    """Return whether Kueue has webhooks for all pods, and thus for those of the other operators."""
+    """Return whether Kueue has webhooks for all pods, including those of the other operators."""
     return not {"pod", *_IMPLYING_PODS}.isdisjoint(declared.frameworks)
 
 
@@ -87,8 +90,9 @@ def admission_fields(declared: KueueConfiguration) -> Manifest:
 def _webhooks(manifest: Manifest, frameworks: set[str]) -> Manifest:
     """Remove the webhooks of kinds that Kueue does not manage.
 
-    Kueue admits them unconditionally (`setupNoopWebhook` in its pkg/controller/jobframework). But with `failurePolicy:
-    Fail`, every Pod, Deployment and StatefulSet in the cluster would wait for the answer, and fail if Kueue is down.
+    Kueue's answer to them is always yes (`setupNoopWebhook` in its pkg/controller/jobframework). But with
+    `failurePolicy: Fail`, every Pod, Deployment and StatefulSet in the cluster would wait for it, and fail if Kueue is
+    down.
     """
     resources = {f"{framework.rpartition('/')[2]}s" for framework in frameworks}
     return with_webhooks(

@@ -1,4 +1,4 @@
-"""Release manifests: verify the sha256, parse the objects, and remove what is not needed."""
+"""Release manifests of operators: verified by their sha256, parsed, and without fields that nothing needs."""
 
 import hashlib
 import json
@@ -15,34 +15,35 @@ from trainstack.objects.labels import Manifest
 
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions")
 _SCHEMAS = ("allOf", "anyOf", "oneOf", "items", "additionalProperties", "not")
-"""Keys with a schema, or a list of schemas."""
+"""Keys of a schema whose values are a schema or a list of schemas; those of _SCHEMA_MAP_KEYS are maps of schemas."""
 MAX_BYTES = 128 << 20
-"""The limit of a release manifest, whose largest is 3 MiB, and of its parsed form."""
+"""The maximum size of a release manifest and of its parsed form, 128 MiB. The largest manifest has 3 MiB."""
 _REMEDY = "pin a file of Kubernetes objects in YAML"
 
 
 class ReleaseError(TrainstackError):
-    """A release manifest that is missing, has another sha256, or contains no objects."""
+    """A release manifest that is missing, has another sha256 than the pinned one, or contains no objects."""
 
 
 class DownloadError(ReleaseError):
-    """A release manifest could not be downloaded; the same download may succeed later, or on another network."""
+    """A download of a release manifest that failed, and that may succeed later or on another network."""
 
 
 class RefusedDownloadError(DownloadError):
-    """The settings, or the file at their URL, have to change."""
+    """A download that cannot succeed until the settings, or the file at their URL, change."""
 
 
 class WrongBytesError(RefusedDownloadError):
-    """The file at the URL does not have the pinned sha256."""
+    """A downloaded file whose sha256 is not the pinned one."""
 
 
 def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Manifest]:
     """Read the objects of a release.
 
     The result lacks the descriptions in the schemas of CRDs (most of the bytes) and empty `data` of Secrets (the API
-    server removes it, so the engine would always report a diff). `cache`: a folder for the parsed form, since parsing
-    takes seconds; both sha256 are verified all the same. Raises ReleaseError.
+    server removes it, so the engine would always report a diff). Raises ReleaseError.
+
+    `cache`: a folder for the parsed form, since parsing takes seconds. Both files are verified by their sha256.
     """
     try:
         content = read_bytes(path, MAX_BYTES)
@@ -63,7 +64,7 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         )
     if cache is None:
         return parse_release(content)
-    # The parsed form depends on this module.
+    # The parsed form depends on the code of this module too.
     own_digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
     kept = cache / f"{sha256}-{own_digest}.json"
     if kept.is_file():
@@ -78,7 +79,7 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
 
 
 def _kept(file: Path) -> list[Manifest]:
-    """Read the parsed form of a release, which begins with the sha256 of the rest."""
+    """Read the parsed form of a release, whose first line is the sha256 of the following ones. Raises ReleaseError."""
     expected, _, body = read_bytes(file, MAX_BYTES).partition(b"\n")
     found = hashlib.sha256(body).hexdigest()
     if expected != found.encode():
@@ -91,7 +92,7 @@ def _kept(file: Path) -> list[Manifest]:
 
 
 def parse_release(content: bytes) -> list[Manifest]:
-    """Parse the objects of a release, including those in lists."""
+    """Parse the objects of a release, including those in objects of kind List. Raises ReleaseError."""
     objects: list[Manifest] = []
     try:
         for document in yaml.load_all(content, Loader=yaml.CSafeLoader):

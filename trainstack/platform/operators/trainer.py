@@ -1,4 +1,4 @@
-"""The installs of JobSet and of Kubeflow Trainer (v2): their releases, with hardened controllers."""
+"""The installs of JobSet and Kubeflow Trainer (v2): the objects of their releases, with hardened controllers."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ def jobset(release: Sequence[Manifest], declared: Install) -> list[Manifest]:
 
 
 def trainer(release: Sequence[Manifest], declared: Install) -> list[Manifest]:
-    # Every TrainJob has its own runtime.
+    # No runtimes are added: every TrainJob has its own.
     return _adapted(release, declared, "kubeflow-trainer-controller-manager", "kubeflow-trainer-config")
 
 

@@ -1,7 +1,7 @@
 """The install of the Kubeflow training operator (v1): its release with only the kinds in use, and an init container.
 
-The operator adds an init container to each worker of a PyTorchJob, from a template that it reads from a file, once, at
-its first worker; without the file it uses its default (pkg/controller.v1/pytorch/initcontainer.go).
+The operator adds an init container to each worker of a PyTorchJob. It reads the template of that container from a file,
+once, at its first worker; without the file it uses a default (pkg/controller.v1/pytorch/initcontainer.go).
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,13 @@ INIT_CONFIG_MAP = "trainstack-init-container"
 INIT_FOLDER = "/etc/config"
 INIT_KEY = "initContainer.yaml"
 INIT_TRIES = 1800
-"""How often a worker resolves its master's name, every 2 seconds: an hour, enough to pull the largest images. After the
-release's 100 tries, a few minutes, a worker with `restartPolicy: Never` would fail the whole job."""
+"""The number of a worker's attempts to resolve its master's name, one every 2 seconds: an hour, enough to pull the
+largest images. With the release's default of 100, a worker with `restartPolicy: Never` would fail the whole job after a
+few minutes."""
 
-# The operator renders the text with Go's html/template, for which `<` would begin a tag. A master's name resolves once
-# its pod runs. busybox's nslookup fails if any search domain does not resolve, and all but one do not: so the exit code
-# is ignored, and the output is searched for `Name:`, which only an answer contains.
+# The operator renders the text with Go's html/template, where `<` would begin a tag. A master's name resolves once its
+# pod runs. busybox's nslookup fails if any search domain does not resolve, and only one does, so the script ignores the
+# exit code and searches the output for `Name:`, which only an answer contains.
 INIT_TEMPLATE = """\
 - name: init-pytorch
   image: {{.InitContainerImage}}
@@ -63,7 +64,10 @@ INIT_TEMPLATE = """\
 
 
 def training_operator(release: Sequence[Manifest], declared: TrainingOperator) -> list[Manifest]:
-    """Return the objects of the release that the declared kinds need. Raises OperatorError."""
+    """Return the objects of the release that the declared kinds need.
+
+    Raises OperatorError if the release lacks the Deployment or the CRD of a declared kind.
+    """
     deployment = find(release, "Deployment", CONTROLLER)
     for scheme in declared.schemes:
         find(release, "CustomResourceDefinition", f"{scheme}s.{GROUP}")
@@ -77,7 +81,7 @@ def training_operator(release: Sequence[Manifest], declared: TrainingOperator) -
             if manifest["spec"]["names"]["plural"] in kinds:
                 objects.append(manifest)
         elif kind.endswith("WebhookConfiguration"):
-            # Nothing would answer the webhooks of kinds that are not watched.
+            # The operator answers only the webhooks of kinds that it watches.
             objects.append(with_webhooks(manifest, lambda rule: not kinds.isdisjoint(rule["resources"])))
         else:
             objects.append(manifest)

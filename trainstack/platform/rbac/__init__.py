@@ -1,1 +1,1 @@
-"""Roles of the people and programs that use an environment."""
+"""Roles of the people and programs that use an environment. Read rights.py before you edit."""

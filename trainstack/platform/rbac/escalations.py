@@ -1,4 +1,4 @@
-"""Privilege escalations: known ways in which a role's grants exceed their purpose.
+"""Privilege escalations: known patterns in which a role's grants exceed its purpose.
 
 Sources: https://kubernetes.io/docs/concepts/security/rbac-good-practices/,
 https://kubernetes.io/docs/concepts/security/pod-security-standards/
@@ -23,7 +23,7 @@ _POD_MAKERS = {
     *(("apps", kind) for kind in ("daemonsets", "deployments", "replicasets", "statefulsets")),
     ("", "replicationcontrollers"),
     ("batch", "cronjobs"),
-    # What a workload of kind Object may be.
+    # Kinds that a workload of kind Object may have.
     *(("kubeflow.org", f"{kind}jobs") for kind in ("jax", "paddle", "tf", "xgboost")),
     ("leaderworkerset.x-k8s.io", "leaderworkersets"),
     ("ray.io", "rayclusters"),
@@ -40,9 +40,9 @@ class Escalation:
     id: str
     """A key of MEANINGS."""
     namespace: str
-    """"" for the cluster."""
+    """The namespace; "" for the cluster."""
     through: tuple[str, ...]
-    """The resources, with `/<name>` if the role lists names."""
+    """The granted resources, with `/<name>` if the role lists names."""
 
     @property
     def text(self) -> str:
@@ -75,7 +75,7 @@ MEANINGS: Mapping[str, str] = {
     "webhooks": "reads and changes objects of others, Secrets too, by an admission webhook",
     "writes-all-namespaces": "writes objects of any name in all namespaces",
 }
-"""Meanings by id."""
+"""What a user with the escalation can do, by the id of the escalation."""
 
 
 @dataclass(frozen=True)
@@ -126,10 +126,10 @@ def escalations(
     levels: Mapping[str, str],
     held: Collection[tuple[str, str, str]] = (),
 ) -> list[Escalation]:
-    """Find the escalations of a role, sorted.
+    """Return the escalations of a role, sorted.
 
-    `levels`: the known enforced Pod Security levels by namespace. `held`: objects (API group, resource, name) that
-    admission policies restrict.
+    `levels`: the enforced Pod Security levels, as far as they are known, by namespace. `restricted_objects`: the
+    objects (API group, resource, name) that admission policies restrict.
     """
     found: dict[tuple[str, str], set[str]] = {}
     for grant in granted:
@@ -156,7 +156,7 @@ def _found(grant: Grant, levels: Mapping[str, str], held: Collection[tuple[str, 
 
 
 def _by_roles(grant: Grant) -> Iterator[str]:
-    """The escalations of the verbs `escalate` and `bind`, which lift RBAC's limit to one's own rights."""
+    """Yield the escalations of the verbs `escalate` and `bind`, with which users grant rights that they do not have."""
     if grant.verb in ("escalate", "*") or (grant.verb == "bind" and not grant.name):
         yield "namespace-admin" if grant.namespace else "cluster-admin"
     elif grant.verb == "bind":

@@ -1,7 +1,7 @@
 """Admission policies that complement an environment's roles with restrictions that RBAC cannot express.
 
-RBAC restricts objects, not fields: with the right to patch a namespace, a user could lower its Pod Security level; to
-create a volume, mount the node's root folder; to send a dry run, create the object itself.
+RBAC restricts objects, not fields. A user who may patch a namespace could lower its Pod Security level, one who may
+create a volume could mount the node's root folder, and one who may send a dry run could create the object itself.
 Source: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 """
 
@@ -24,7 +24,7 @@ _SAME_LEVEL = (
 def policies(stack: str, declared: Iterable[Manifest], probed: Iterable[tuple[str, str]]) -> list[Manifest]:
     """Build the policies of an environment and their bindings.
 
-    `declared`: the objects of its platform. `probed`: the kinds (API group and plural) of the probes.
+    `platform_manifests`: the objects of its platform. `probed_kinds`: the kinds (API group, plural) of the probes.
     """
     objects = list(declared)
     namespaces = sorted(manifest["metadata"]["name"] for manifest in objects if manifest["kind"] == "Namespace")
@@ -44,7 +44,7 @@ def policies(stack: str, declared: Iterable[Manifest], probed: Iterable[tuple[st
 
 
 def held(policies: Iterable[Manifest]) -> frozenset[tuple[str, str, str]]:
-    """Return the objects that policies restrict: API group, resource and name."""
+    """Return the objects that the policies restrict, as API group, resource and name."""
     return frozenset(
         (group, resource, name)
         for policy in policies
@@ -57,7 +57,7 @@ def held(policies: Iterable[Manifest]) -> frozenset[tuple[str, str, str]]:
 
 
 def _pod_security(stack: str, namespaces: list[str]) -> list[Manifest]:
-    """Deny changes of the namespaces' Pod Security levels, except to users who may patch or update any namespace."""
+    """Return a policy against changes of Pod Security levels by users who may not patch or update any namespace."""
     return _policy(
         f"trainstack-{stack}-pod-security",
         [_rule("", "namespaces", ["UPDATE"], namespaces)],
@@ -69,7 +69,7 @@ def _pod_security(stack: str, namespaces: list[str]) -> list[Manifest]:
 
 
 def _host_paths(stack: str, folders: Mapping[str, str]) -> list[Manifest]:
-    """Deny other host paths of the volumes, except to users who may create or update any volume."""
+    """Return a policy against other host paths of the volumes by users who may not create or update any volume."""
     return _policy(
         f"trainstack-{stack}-host-paths",
         [_rule("", "persistentvolumes", ["CREATE", "UPDATE"], sorted(folders))],
@@ -81,7 +81,7 @@ def _host_paths(stack: str, folders: Mapping[str, str]) -> list[Manifest]:
 
 
 def _probes(stack: str, kinds: Iterable[tuple[str, str]]) -> list[Manifest]:
-    """Deny storing the probes, which are only sent as dry runs."""
+    """Return a policy against storing the probes, which are only sent as dry runs."""
     return _policy(
         f"trainstack-{stack}-probes",
         [_rule(group, resource, ["CREATE", "UPDATE"], [probes.NAME]) for group, resource in kinds],
@@ -113,8 +113,14 @@ def _policy(
 ) -> list[Manifest]:
     """Build a policy and its binding.
 
-    `but_for`: rights (API group, resource, verb) on objects of any name; users with one of them are exempt.
-    `variables`: CEL expressions by the names that `expression`, the condition of valid requests, uses.
+    Args:
+        name: the name of both objects.
+        resource_rules: the objects and operations that the policy applies to.
+        exempt_rights: rights (API group, resource, verb) on objects of any name; users with one of them are exempt.
+        variables: CEL expressions by their names in `expression`.
+        expression: the CEL condition of valid requests.
+        message: the error of other requests.
+
     """
     conditions = [
         {

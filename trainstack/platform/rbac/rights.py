@@ -1,6 +1,6 @@
-"""Least-privilege rights of the training part and the day-two commands, and roles with them.
+"""Least-privilege rights of runs, day-two commands and teams, and the roles that grant them.
 
-The verbs are those in the source of the engine's provider; a test compares them with an API server's audit log.
+The verbs are from the source of the engine's provider; a test compares them with an API server's audit log.
 Source of the rules: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 """
 
@@ -12,15 +12,17 @@ from trainstack.objects.launch_kinds import LAUNCHES, Resource
 
 API = "rbac.authorization.k8s.io"
 RUNTIMES = ("trainer.kubeflow.org", "trainingruntimes")
-"""The kind that a TrainJob refers to."""
+"""The kind of the runtimes that TrainJobs refer to."""
 NOT_AWAITED = (LAUNCHES["Job"], LAUNCHES["Pod"])
-"""Kinds of launches with `pulumi.com/skipAwait`, which the provider also applies to their deletion."""
+"""Kinds of launches with `pulumi.com/skipAwait`, for which the provider does not wait for the deletion either."""
 DECLARE = ("get", "create", "patch")
-"""A server-side apply of a new object, also as a dry run, needs `create` and `patch`; a refresh needs `get`."""
+"""The verbs to declare objects. A server-side apply of a new object, also as a dry run, needs `create` and `patch`; a
+refresh needs `get`."""
 WATCH = ("list", "watch")
-"""The provider waits by listing and watching a kind in a namespace, which RBAC cannot restrict by name."""
+"""The verbs to wait for objects: the provider lists and watches a kind in a namespace, which RBAC cannot restrict by
+name."""
 _VERBS = ("get", *WATCH, "create", "update", "patch", "delete", "bind", "escalate")
-"""All granted verbs, in the order of roles."""
+"""All granted verbs, in their order in the rules of roles."""
 
 
 @dataclass(frozen=True, order=True)
@@ -28,14 +30,14 @@ class Grant:
     """The right to one verb on one kind."""
 
     group: str
-    """API group; "" for the core."""
+    """The API group; "" for the core group."""
     resource: str
     """The kind's plural, optionally with a subresource after a slash."""
     verb: str
     namespace: str = ""
-    """"" for all namespaces and cluster-scoped objects."""
+    """The namespace; "" for all namespaces and cluster-scoped objects."""
     name: str = ""
-    """"" for any object."""
+    """The name of the object; "" for any object."""
 
     def covers(self, other: "Grant") -> bool:
         same = (self.group, self.resource, self.verb) == (other.group, other.resource, other.verb)
@@ -50,9 +52,9 @@ def grants(
 
 
 def found(everywhere: str, optional: Iterable[Resource] = ()) -> set[Grant]:
-    """The rights to find a stack's launches and ledgers, for every change and every command.
+    """Return the rights to find a stack's launches and ledgers, which every change and every command needs.
 
-    `optional`: the kinds of launches that the stack has beyond LAUNCHES.
+    `namespace`: "" for all. `optional_kinds`: the kinds of launches that the stack has beyond STANDARD_LAUNCH_KINDS.
     """
     return {
         *grants("", "configmaps", ("list",), everywhere),
@@ -61,10 +63,10 @@ def found(everywhere: str, optional: Iterable[Resource] = ()) -> set[Grant]:
 
 
 def guarded(namespace: str) -> set[Grant]:
-    """The rights of the guards before a change in a tenant's namespace.
+    """Return the rights that the guards need before a change in a tenant's namespace.
 
     The namespace's UID identifies the cluster, and labels identify volumes with data. In a Role, the right to get
-    namespaces is the right to get the Role's own.
+    namespaces applies only to the Role's own namespace.
     """
     return {
         *grants("", "namespaces", ("get",), namespace),
@@ -73,7 +75,7 @@ def guarded(namespace: str) -> set[Grant]:
 
 
 def deleted(group: str, resource: str, namespace: str, names: Iterable[str] = ("",)) -> set[Grant]:
-    """The rights to delete an object and to wait for its deletion, with its events."""
+    """Return the rights to delete objects, to wait for their deletion and to read their events."""
     return {
         *grants(group, resource, ("delete",), namespace, names),
         *grants(group, resource, WATCH, namespace),
@@ -82,10 +84,10 @@ def deleted(group: str, resource: str, namespace: str, names: Iterable[str] = ("
 
 
 def training(namespace: str, kinds: Collection[Resource], claims: Mapping[str, bool]) -> set[Grant]:
-    """The rights to declare and delete volumes and runs in a namespace, "" for all.
+    """Return the rights to declare and delete volumes and runs in a namespace, "" for all.
 
-    `kinds`: those of its launches. `claims`: by name of a volume claim, "" for any, whether it is deleted with the
-    stack.
+    `kinds`: the kinds of its launches. `claims`: whether a volume claim is deleted with the stack, by its name, "" for
+    any.
     """
     owned = [("", "configmaps"), *kinds]
     owned += [RUNTIMES] if LAUNCHES["TrainJob"] in kinds else []
@@ -99,9 +101,9 @@ def training(namespace: str, kinds: Collection[Resource], claims: Mapping[str, b
 
 
 def day_two(namespace: str, kinds: Collection[Resource]) -> set[Grant]:
-    """The rights of `status`, `wait`, `logs`, `events`, `upload`, `ls`, `fetch` and `check --cluster` in a namespace.
+    """Return the rights of `status`, `wait`, `logs`, `events`, `upload`, `ls`, `fetch`, `check --cluster`.
 
-    A temporary Job transfers files. `check --cluster` sends the runs as a dry run, which requires `create`.
+    A temporary Job transfers files. `check --cluster` sends the runs as dry runs, which require `create`.
     """
     runtimes = [RUNTIMES] if LAUNCHES["TrainJob"] in kinds else []
     return {
@@ -123,9 +125,9 @@ def day_two(namespace: str, kinds: Collection[Resource]) -> set[Grant]:
 
 
 def for_a_team(namespace: str, optional: Collection[Resource] = ()) -> set[Grant]:
-    """The rights of a team's members to deploy and use its stack, with any kinds, volumes and runs.
+    """Return the rights of a team's members to deploy and use its stack, with any kinds, volumes and runs.
 
-    `optional`: the kinds of launches beyond LAUNCHES that the platform serves.
+    `optional_kinds`: the kinds of launches beyond STANDARD_LAUNCH_KINDS that the platform serves.
     """
     kinds = [*LAUNCHES.values(), *optional]
     declared = training(namespace, kinds, {"": True})
@@ -133,13 +135,13 @@ def for_a_team(namespace: str, optional: Collection[Resource] = ()) -> set[Grant
 
 
 def rules(granted: Iterable[Grant]) -> list[Manifest]:
-    """Convert the rights of one role to rules, grouped by verbs."""
+    """Return the rules of a role with these rights, as few as possible: resources with the same verbs share one."""
     verbs: dict[tuple[str, str, str], set[str]] = {}
     for grant in granted:
         verbs.setdefault((grant.group, grant.resource, grant.name), set()).add(grant.verb)
     names: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
     for (group, resource, name), held in verbs.items():
-        # The rights on any object include those on named ones.
+        # A named object needs only the verbs that are not granted on any object of its kind.
         if own := held - verbs.get((group, resource, ""), set()) if name else held:
             names.setdefault((group, resource, tuple(sorted(own, key=_VERBS.index))), set()).add(name)
     resources: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
@@ -158,7 +160,7 @@ def rules(granted: Iterable[Grant]) -> list[Manifest]:
 
 
 def as_roles(name: str, granted: Collection[Grant]) -> Iterator[Manifest]:
-    """Yield a ClusterRole with the rights in all namespaces, and a Role in each other namespace, all of one name."""
+    """Yield a ClusterRole with the rights in all namespaces, and a Role with the others in each namespace."""
     everywhere = {grant for grant in granted if not grant.namespace}
     for namespace in sorted({grant.namespace for grant in granted}):
         own = {grant for grant in granted if grant.namespace == namespace}

@@ -1,1 +1,4 @@
-"""The rules that hold an environment against a cluster, a file for each group."""
+"""Rules that compare an environment with its cluster, one module per topic.
+
+Read `live_context.py` of the parent package before you edit.
+"""

@@ -1,4 +1,4 @@
-"""LimitRanges of the cluster's namespaces, against the pods of the runs."""
+"""Rules about the pods of runs and the LimitRanges of their namespaces."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from trainstack.preflight.rules.pod_resources import booked_otherwise, booking_d
 
 @booking_differs.rule
 def booking_of_limit_ranges(context: LiveContext) -> Iterator[Violation]:
-    """Find what LimitRanges change, except for what the files show."""
+    """Yield differences that the cluster's LimitRanges cause, without those that the files already show."""
     reported = {*booked_otherwise(context, context.model_of_files)}
     yield from (found for found in booked_otherwise(context, context.snapshot.model) if found not in reported)
 
@@ -34,6 +34,7 @@ def limit_range_refused(context: LiveContext) -> Iterator[Violation]:
             continue
         found: dict[Violation, None] = {}
         for pods, spec in launched_specs(context, path, run):
+            # Kueue checks a queued run, and never-fits reports what it refuses. A run without a queue is checked here.
             _, of_kueue = requests_and_faults(spec, limits, context.snapshot.model.overheads or {})
             known = of_kueue if run.queue is not None else ()
             texts = (text for text in refusals(spec, limits) if text not in known)

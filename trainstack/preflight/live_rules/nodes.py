@@ -1,4 +1,4 @@
-"""Nodes for the flavors, the pods and the declared quota."""
+"""Rules about nodes: for the flavors, the pods and the declared quotas."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -66,7 +66,7 @@ def node_resources(context: LiveContext) -> Iterator[Violation]:
             if run.node_selector or run.affinity or special:
                 yield unknown(path, "a node has what its pods request", "nodes")
         return
-    # Pods need the resources that they request, whatever Kueue counts instead.
+    # Nodes must have the resources that pods request, even where Kueue excludes or transforms them.
     plain = replace(model, excluded_prefixes=(), transformations={})
     for workload in (
         *run_workloads(context.declared, plain),
@@ -80,7 +80,11 @@ def node_resources(context: LiveContext) -> Iterator[Violation]:
 
 
 def _oversized(workload: Workload, verdict: Verdict | None, model: Model) -> list[Reason]:
-    """Compare with the nodes of the assigned flavors; if a run waits, with those of the flavor that suits it best."""
+    """Return why no node could hold a pod of the workload; empty if its pods can be placed.
+
+    The nodes are those of the assigned flavors. For a run that waits, they are those of its queue's flavor with the
+    fewest reasons.
+    """
     queue = (model.cluster_queues or {}).get(verdict.cluster_queue) if verdict else None
     if verdict is None or queue is None:
         return unplaceable_pods(workload, (), model)
@@ -106,7 +110,7 @@ def _oversized(workload: Workload, verdict: Verdict | None, model: Model) -> lis
 def quota_over_nodes(context: LiveContext) -> Iterator[Violation]:
     model = _local(context.snapshot.model)
     capacities, queues = _capacities(model), model.cluster_queues or {}
-    # Kueue counts these resources in place of others; no node has them.
+    # Transformations put out these resources for Kueue to count; no node has them.
     virtual = {name for transformation in model.transformations.values() for name in transformation.outputs}
     for path, holder, flavor, quota in context.quotas():
         known: Mapping[str, ClusterQueue | Cohort] = model.cohorts if isinstance(holder, DeclaredCohort) else queues
@@ -139,6 +143,7 @@ def flavor_overpromised(context: LiveContext) -> Iterator[Violation]:
             shares = {
                 holder: quotas[flavor.name, name].nominal for holder, quotas in holders if (flavor.name, name) in quotas
             }
+            # quota-over-nodes reports a share that alone exceeds the nodes.
             if sum(shares.values()) > most >= max(shares.values()):
                 listed = [f"{holder} has {format_readable(name, share)}" for holder, share in shares.items() if share]
                 message = (
@@ -148,13 +153,13 @@ def flavor_overpromised(context: LiveContext) -> Iterator[Violation]:
 
 
 def _dispatching(model: Model) -> frozenset[str]:
-    """Return the cluster queues whose workloads MultiKueue dispatches, to the nodes of other clusters."""
+    """Return the cluster queues whose workloads MultiKueue dispatches to other clusters."""
     queues = (model.cluster_queues or {}).items()
     return frozenset(name for name, queue in queues if model.dispatches(queue))
 
 
 def _local(model: Model) -> Model:
-    """Return the model without dispatching cluster queues, and without cohorts and flavors that only those use."""
+    """Return the model without dispatching cluster queues, and without cohorts and flavors that only they use."""
     queues, sent = model.cluster_queues or {}, _dispatching(model)
     if not sent:
         return model
@@ -167,7 +172,7 @@ def _local(model: Model) -> Model:
 
 
 def _cohorts(model: Model, queues: Iterable[ClusterQueue]) -> set[str]:
-    """Return the cohorts from which queues may borrow."""
+    """Return the cohorts of these queues and all ancestors, from which the queues may borrow."""
     found: set[str] = set()
     for queue in queues:
         name = queue.cohort
@@ -182,14 +187,14 @@ def _flavors(holders: Iterable[ClusterQueue | Cohort]) -> set[str]:
 
 
 def _labels(model: Model) -> dict[str, Mapping[str, str]]:
-    """Return the node labels of each flavor; nothing if the nodes are unknown, or an autoscaler adds nodes."""
+    """Return the node labels of each flavor; empty if the nodes are unknown or an autoscaler adds nodes."""
     if model.nodes is None or model.has_autoscaler:
         return {}
     return {name: flavor.labels for name, flavor in (model.flavors or {}).items()}
 
 
 def _capacities(model: Model) -> dict[str, dict[str, int]]:
-    """Return the resources of each flavor's nodes; `flavor-nodes` reports a flavor without nodes."""
+    """Return the total resources of each flavor's nodes; `flavor-nodes` reports flavors without nodes."""
     of_flavor = {name: nodes_with_labels(labels, model.nodes or ()) for name, labels in _labels(model).items()}
     return {name: capacity(nodes) for name, nodes in of_flavor.items() if nodes}
 

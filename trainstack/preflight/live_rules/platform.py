@@ -1,4 +1,4 @@
-"""The API server, the kinds that it serves, and their operators."""
+"""Rules about the API server, the kinds that it serves, and their operators."""
 
 from collections.abc import Iterator
 
@@ -14,9 +14,10 @@ from trainstack.settings.sections.workloads import with_article
 
 _CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
 _FINE = (404, 409)
-"""Without the kind or namespace, which another rule reports; the launch exists already."""
+"""Statuses of a dry run that are no refusal. 404: the kind or the namespace is missing, which another rule reports;
+409: the launch already exists."""
 _KUEUE_NEEDS = (1, 29, 0)
-"""Kubernetes, for the Kueue that serves our API version. Source: Kueue v0.15's README."""
+"""Oldest Kubernetes version for the Kueue that serves our API version. Source: README of Kueue v0.15."""
 
 
 @Rule(
@@ -94,7 +95,7 @@ def operator_unready(context: LiveContext) -> Iterator[Violation]:
 
 
 def _not_found(context: LiveContext, name: str, path: str) -> Violation:
-    """Return the finding for an operator that is not recognized; it may run anyway if the cluster serves its kinds."""
+    """Return the violation for an operator that was not recognized; it may run if the cluster serves its kinds."""
     facts, own = OPERATORS[name], declared(context.settings, name)
     message = f"no Deployment or pod of {facts.title} was found"
     remedy = facts.remedy("it")
@@ -105,7 +106,7 @@ def _not_found(context: LiveContext, name: str, path: str) -> Violation:
 
 
 def _served(context: LiveContext, name: str) -> str | None:
-    """Return a kind of the operator that a run needs and the cluster serves."""
+    """Return a kind of the operator that a run needs and the cluster serves; None if there is none."""
     runs = [run for _, run in context.runs()]
     kinds = {kind for run in runs if kind_of_launch(kind := launched_as(run)).operator == name}
     if name == "kueue" and any(run.queue is not None for run in runs):
@@ -143,7 +144,7 @@ def operator_version(context: LiveContext) -> Iterator[Violation]:
     paths, installs, releases = needed(context.settings), context.settings.operators.installs, _releases(context)
     for name, found in _running(context).items():
         if found.kind == "Pod":
-            continue  # `up` would not replace it: operator_duplicate.
+            continue  # `up` would not replace it; operator_duplicate reports it.
         if name in installs and downgrades.older(releases.get(name, ""), installs[name].manifest.version):
             message = (
                 f"{OPERATORS[name].title} {releases[name]} runs, but the older {installs[name].manifest.version} is "
@@ -162,19 +163,19 @@ def version_clash_on_cluster(context: LiveContext) -> Iterator[Violation]:
     releases = _releases(context) | {name: install.manifest.version for name, install in installs.items()}
     versions = {name: numbers for name, text in releases.items() if (numbers := version(text))}
     for clash in clashes(versions, [run for _, run in context.runs()]):
-        # The files show a clash of declared operators.
+        # version_clash over the files reports a clash of declared operators alone.
         if first := next((name for name in clash.operators if not declared(context.settings, name)), None):
             yield Violation(needed(context.settings)[first], clash.message, clash.remedy, clash.severity)
 
 
 def _running(context: LiveContext) -> dict[str, Operator]:
-    """Return the controllers that were found among those that the environment depends on."""
+    """Return the operators that the environment depends on and that were found on the cluster."""
     names = needed(context.settings)
     return {name: found for name, found in (context.live.operators or {}).items() if found and name in names}
 
 
 def _releases(context: LiveContext) -> dict[str, str]:
-    """Return their releases, by label or else by the image's tag, if these are releases."""
+    """Return the releases of running operators, without operators of unknown release."""
     return {name: found.version for name, found in _running(context).items() if found.version}
 
 

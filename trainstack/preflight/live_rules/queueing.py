@@ -1,4 +1,4 @@
-"""Queues and priority classes of the cluster, and whether a queue could ever admit a run."""
+"""Rules about the cluster's queues and priority classes, and about runs that a queue could never admit."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -33,7 +33,7 @@ _NEVER_FITS: tuple[Cause, ...] = (
     "pod-sets",
     "namespace-unmanaged",
 )
-"""Causes that no other rule reports: other rules find what is missing, or a queue that admits nothing."""
+"""Causes of `never-fits` on a cluster. Other rules report missing objects and queues that admit nothing."""
 
 Body = Mapping[str, Any]
 _MISSING = ("FlavorNotFound", "TopologyNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive")
@@ -78,7 +78,7 @@ def queue_inactive(context: LiveContext) -> Iterator[Violation]:
 
 
 def _is_completed(context: LiveContext, name: str, body: Body | None) -> bool:
-    """Whether a cluster queue is inactive only because of objects that the environment declares, and `up` creates."""
+    """Return whether a cluster queue is inactive only because it lacks objects that `up` creates."""
     model = context.snapshot.model
     queue = (model.cluster_queues or {}).get(name)
     if queue is None or body is None or queue.inactive_message or missing_objects(model, queue):
@@ -120,7 +120,7 @@ def never_admitted(context: LiveContext) -> Iterator[Violation]:
 
 @requests_nothing.rule
 def nothing_counted(context: LiveContext) -> Iterator[Violation]:
-    """Find what the cluster's Kueue does not count, except for pods of which the files show it."""
+    """Yield pods of which the cluster's Kueue counts nothing, without those that the files already show."""
     model, reported = context.model_of_files, context.submissions_of_files
     known = {pods.resources_path for workload in reported for pods, _ in pods_without_booking(model, workload)}
     for workload in context.submissions:
@@ -153,7 +153,7 @@ def closed_on_cluster(context: LiveContext) -> Iterator[Violation]:
 
 
 def _refused(context: LiveContext, causes: tuple[Cause, ...]) -> Iterator[Violation]:
-    """Yield runs that the cluster could never admit, for these causes, except for reasons that the files show."""
+    """Yield violations of runs that the cluster could never admit, without reasons that the files show."""
     refused = [verdict for verdict in context.verdicts if verdict.outcome == "never fits"]
     reported = {key for verdict in context.verdicts_of_files for key, _ in _reasons(verdict)} if refused else set()
     for verdict in refused:
@@ -163,6 +163,6 @@ def _refused(context: LiveContext, causes: tuple[Cause, ...]) -> Iterator[Violat
 
 
 def _reasons(verdict: Verdict) -> Iterator[tuple[tuple[str, ...], Reason]]:
-    """Yield the reasons of a verdict, each with a key that does not depend on amounts."""
+    """Yield the reasons of a verdict, with keys that do not depend on amounts, which differ on the cluster."""
     for reason in verdict.reasons:
         yield (verdict.path, reason.cause, reason.pod_set, reason.resource), reason

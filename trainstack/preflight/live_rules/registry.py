@@ -1,4 +1,4 @@
-"""Images of runs in their registries."""
+"""Rules about the images of runs and of the data loader in their registries."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""RuntimeClasses of the cluster, against the pods of the runs."""
+"""The rule about the pods of runs and the cluster's RuntimeClasses."""
 
 from collections.abc import Iterator, Mapping
 
@@ -22,7 +22,7 @@ def runtime_class_refused(context: LiveContext) -> Iterator[Violation]:
         dispatches = context.settings.queues.dispatches(run.namespace, run.queue)
         if run.pod_patch is None or overheads is None or dispatches:
             continue
-        # All pods of a run have the same patch.
+        # The patch applies to all pods of a run, so the first spec suffices.
         for _, spec in [*launched_specs(context, path, run)][:1]:
             name = spec.get("runtimeClassName") or ""
             if name and name not in overheads:

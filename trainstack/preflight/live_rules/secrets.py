@@ -1,4 +1,4 @@
-"""Secrets that pods of runs refer to."""
+"""The rule about Secrets to which pods of runs and data loaders refer."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def secret_missing(context: LiveContext) -> Iterator[Violation]:
 
 
 def secret_references(settings: Settings) -> Iterator[tuple[str, str, str]]:
-    """Yield each Secret that pods of runs and of data loaders refer to: path, namespace and name."""
+    """Yield the path, namespace and name of each reference to a Secret, by runs and by data loaders."""
     for path, run in settings.trained():
         for index, name in enumerate(run.image_pull_secrets):
             yield f"{path}.imagePullSecrets[{index}]", run.namespace, name

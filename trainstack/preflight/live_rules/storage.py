@@ -1,4 +1,4 @@
-"""Namespaces, with their Pod Security levels, and storage classes of the cluster."""
+"""Rules about the cluster's namespaces and storage classes, and about immutable fields of its objects."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ def namespace_missing(context: LiveContext) -> Iterator[Violation]:
     users += [(path, run.namespace) for path, run in context.runs()]
     namespaces = context.live.namespaces
     own = {namespace.name for namespace in context.settings.environment.namespaces}
-    # One for each namespace that may not be read, at its first user.
+    # Report an unreadable namespace once, at its first user.
     for name, path in {name: path for path, name in reversed(users)}.items():
         if namespaces[name] is None:
             yield unknown(f"{path}.namespace", f"the cluster has namespace {name!r}", "it")
@@ -98,11 +98,15 @@ def field_immutable(context: LiveContext) -> Iterator[Violation]:
 def immutable_edits(
     context: LiveContext, kinds: Collection[str]
 ) -> Iterator[tuple[str, Manifest, Difference, Severity | None]]:
-    """Yield each immutable field that differs: the object's path and manifest, and `warning` if it is replaced."""
+    """Yield the immutable fields in which a live object differs from its manifest.
+
+    The elements are the object's path, its manifest, the difference, and `warning` if `up` replaces the object, or else
+    None.
+    """
     for path, manifest in with_immutable_fields(context.declared):
         kind, namespace, name = identity(manifest)
         live = (context.live.all(kind, namespace) or {}).get(name)
-        # Another guard decides whether claims may be discarded.
+        # The guard of volumes decides about claims in `storage.discard`.
         if kind not in kinds or live is None or f"{namespace}/{name}" in context.settings.storage.discard:
             continue
         is_own = (live["metadata"].get("labels") or {}).get(STACK) == context.settings.stack
@@ -113,7 +117,7 @@ def immutable_edits(
 @volume_access_mode.rule
 def class_access_mode(context: LiveContext) -> Iterator[Violation]:
     storage = context.settings.storage
-    # The files show the findings of declared classes.
+    # volume_access_mode over the files reports declared classes.
     own = {storage_class.name for storage_class in storage.classes}
     classes = context.live.all("StorageClass") or {}
     provisioners = {name: str(body.get("provisioner", "")) for name, body in classes.items() if name not in own}

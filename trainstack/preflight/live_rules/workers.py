@@ -1,4 +1,4 @@
-"""Worker clusters of MultiKueue, read with the user's own kubeconfig."""
+"""The rule about MultiKueue's worker clusters, which are read with the user's own kubeconfig."""
 
 from collections.abc import Iterator, Sequence
 
@@ -40,7 +40,7 @@ def _lacks(
     reported |= {(cluster, need) for need in new}
     missing = [need for need in new if need in worker.missing]
     if missing:
-        # Without the namespace, the others are missing too.
+        # A missing namespace implies that all namespaced objects are missing; it is the first need.
         shown = missing[:1] if missing[0].kind == "Namespace" else missing
         yield Violation(path, f"worker cluster {cluster} does not have {', '.join(map(str, shown))}")
     elif unreadable := [need for need in new if need in worker.unreadable]:

@@ -1,1 +1,4 @@
-"""The preflight rules, a file for each group."""
+"""Rules over the files of an environment, one module per topic.
+
+Read `rule_context.py` of the parent package before you edit.
+"""

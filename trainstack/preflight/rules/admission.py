@@ -1,4 +1,4 @@
-"""Whether a run's queue could ever admit it: quota and flavors, on an idle cluster."""
+"""Rules about runs that their queue could never admit, or would admit wrongly, even on an idle cluster."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,7 +20,7 @@ _OF_QUOTA: tuple[Cause, ...] = (
     "pod-sets",
     "namespace-unmanaged",
 )
-"""Causes that no other rule reports: other rules find what is missing, closed, on hold or refused by the API server."""
+"""Causes of `never-fits`. Other rules report what is missing, closed, on hold or refused by the API server."""
 _OTHERWISE: Mapping[Cause, str] = {
     "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",
     "namespace-unmanaged": "use another namespace, or have the selector changed",
@@ -32,7 +32,7 @@ _OTHERWISE: Mapping[Cause, str] = {
     "topology": "use a queue whose flavors have a topology if and only if the pods request one",
     "topology-level": "request a level of the topology, or use a queue whose flavors have the level",
 }
-"""The remedy where no change that was tried helps."""
+"""Remedies by cause, for a verdict for which no tried change helps."""
 
 
 @Rule(

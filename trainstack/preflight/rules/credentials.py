@@ -1,4 +1,4 @@
-"""Credentials in plain text."""
+"""The rule about credentials in plain text."""
 
 import re
 from collections.abc import Iterator

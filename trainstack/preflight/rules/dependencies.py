@@ -1,4 +1,4 @@
-"""Runs that depend on other runs."""
+"""Rules about runs that depend on other runs."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -37,6 +37,7 @@ def dependency_cycle(context: RuleContext) -> Iterator[Violation]:
     dependencies = {(run.namespace, run.name): run.depends_on for _, run in context.runs()}
     reported: set[tuple[str, str]] = set()
     for path, run in context.runs():
+        # The list grows during the loop, until it has all direct and indirect dependencies.
         reached = list(run.depends_on)
         for name in reached:
             reached += [other for other in dependencies.get((run.namespace, name), ()) if other not in reached]

@@ -1,4 +1,4 @@
-"""Files of the repository: those that runs name, and the environment's own."""
+"""Rules about files of the repository that runs name, and about the environment's own file."""
 
 from collections.abc import Iterator
 

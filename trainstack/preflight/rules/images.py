@@ -1,4 +1,4 @@
-"""Digests of the images of an environment."""
+"""Rules about digests of the images of an environment."""
 
 from collections.abc import Iterator
 
@@ -59,7 +59,7 @@ def pins_missing(context: RuleContext) -> Iterator[Violation]:
 
 
 def _images_of_patch(run: Workload) -> list[str]:
-    """Return the images of containers, and of image volumes, that a run's `podPatch` sets."""
+    """Return the images that a run's `podPatch` sets, of containers and of image volumes."""
     spec = (run.pod_patch or {}).get("spec", {})
     containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
     volumes = [volume.get("image", {}).get("reference") for volume in spec.get("volumes", ())]
@@ -67,7 +67,10 @@ def _images_of_patch(run: Workload) -> list[str]:
 
 
 def _used(context: RuleContext) -> Iterator[UsedImage | Violation]:
-    """Yield the images, and why others are unknown. Images of runs are known without an operator's release."""
+    """Yield the images, and a violation for images that are unknown.
+
+    If an operator's release is missing, the images of runs are still known.
+    """
     declared, settings = context.declared, context.settings
     try:
         yield from used_images(declared if declared.has_inputs else Declared.from_files(settings, context.root))

@@ -19,10 +19,10 @@ from trainstack.settings.values.paths import child
 
 _RUN_ID = re.compile(r"(?P<name>[a-z0-9]([-a-z0-9]*[a-z0-9])?)-[0-9a-f]{10}")
 _SHORTEST_CIPHERTEXT = 16
-"""Bytes: the tag by which AES-GCM authenticates a value, which every secrets provider of the engine appends."""
+"""Bytes of the AES-GCM authentication tag, which every secrets provider of the engine appends to a value."""
 _SYSTEM_FOLDERS = ("/bin", "/dev", "/etc", "/lib", "/proc", "/sbin", "/sys", "/usr")
 _ALIKE = 0.8
-"""The similarity, from 0 to 1, from which one name is taken for a misspelling of another."""
+"""Similarity, from 0 to 1, from which a name counts as a misspelling of another one."""
 
 
 @Rule(
@@ -188,7 +188,7 @@ def parallelism_unused(context: RuleContext) -> Iterator[Violation]:
 
 
 def _paths(context: RuleContext) -> Iterator[tuple[str, str]]:
-    """Yield the paths of files and folders in the settings."""
+    """Yield the settings that are paths of files or folders, with their values."""
     for path, run in context.runs():
         fields = {"workingDir": run.working_dir, "image.build": run.image.build}
         fields |= {"code.mountPath": run.code.mount_path} if run.code else {}
@@ -203,7 +203,7 @@ def _paths(context: RuleContext) -> Iterator[tuple[str, str]]:
 
 
 def _is_ciphertext(text: str) -> bool:
-    """Return whether it has the engine's form: `v1:<nonce>:<ciphertext>`, or base64 alone from the Pulumi service."""
+    """Return whether a text has the engine's form: `v1:<nonce>:<ciphertext>`, or base64 from the Pulumi service."""
     try:
         return len(b64decode(text.removeprefix("v1:").rpartition(":")[2], validate=True)) >= _SHORTEST_CIPHERTEXT
     except ValueError:
@@ -211,9 +211,9 @@ def _is_ciphertext(text: str) -> bool:
 
 
 def _misspelled(word: str, known: set[str]) -> str | None:
-    """Return the name that the word probably misspells; None for a known name.
+    """Return the known name that the word probably misspells; None for a known name, or if none is similar.
 
-    Names that differ in their digits (`digits`, `digits-2`) differ on purpose.
+    Names that differ in their digits (`digits`, `digits-2`) are meant to differ.
     """
     similar = get_close_matches(word, sorted(known), 1, _ALIKE) if word not in known else []
     return next((name for name in similar if re.sub(r"\D", "", name) == re.sub(r"\D", "", word)), None)

@@ -1,4 +1,4 @@
-"""Loaders of data that cannot start while the pods that wait for the data hold the quota."""
+"""The rule about data loaders that cannot start while the pods that wait for their data occupy the quota."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,6 +38,7 @@ def loader_shut_out(context: RuleContext) -> Iterator[Violation]:
         loader = _loader(context, model, workload.namespace, volume)
         admitted = _admitted(workload, model, count)
         verdict = simulate(loader, model, admitted=admitted)
+        # The first copy that is not admitted blocks a StrictFIFO queue, and the loader with it.
         behind = verdict.cluster_queue in strict and len(admitted) < count
         if admitted and (verdict.outcome == "waits" or behind):
             holders = "the run itself, which waits" if count == 1 else f"{len(admitted)} of {count} trials, which wait"
@@ -49,7 +50,7 @@ def loader_shut_out(context: RuleContext) -> Iterator[Violation]:
 
 
 def _waiting(context: RuleContext) -> Iterator[tuple[str, str, int]]:
-    """Yield what waits for data in its pods: its path, the data's volume, and how many of it may run at once."""
+    """Yield the runs whose pods wait for data: path, volume of the data, and how many copies may run at once."""
     trials = {
         sweep.name: min(len(sweep.expansion.sets), sweep.parallelism or len(sweep.expansion.sets))
         for sweep in context.settings.sweeps.sweeps
@@ -66,7 +67,7 @@ def _loader(context: RuleContext, model: Model, namespace: str, volume: str) -> 
 
 
 def _admitted(workload: Workload, model: Model, count: int) -> list[AdmittedWorkload]:
-    """Return as many copies of a workload, at most `count`, as an idle cluster admits."""
+    """Return the copies of a workload, `count` at most, that an idle cluster admits together."""
     admitted: list[AdmittedWorkload] = []
     while len(admitted) < count:
         verdict = simulate(workload, model, admitted=admitted)

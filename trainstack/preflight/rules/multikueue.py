@@ -1,4 +1,4 @@
-"""Restrictions of MultiKueue, and what it does not copy to worker clusters.
+"""Rules about MultiKueue: its restrictions, and objects that it does not copy to worker clusters.
 
 Sources: updateWithAdmissionChecks in Kueue's pkg/cache/scheduler/clusterqueue.go, ConfigFromRef in
 pkg/util/admissioncheck, and the adapters of pkg/controller/jobs.
@@ -22,7 +22,7 @@ _INSTEAD = {
     "TrainJob": "set kind to PyTorchJob or JobSet, which need no TrainingRuntime, or use another queue",
     "Pod": "set kind to Job, or use another queue",
 }
-"""Remedies for kinds that another kind can replace."""
+"""Remedies by kind, for kinds that another kind can replace."""
 
 
 @Rule(
@@ -43,6 +43,7 @@ def multikueue_checks(context: RuleContext) -> Iterator[Violation]:
         if len(names) > 1:
             message = f"cluster queue {queue.name} has {len(names)} checks of MultiKueue: {', '.join(names)}"
             yield Violation(f"{path}.admissionChecks", message)
+        # An unknown release has no minor: v0.16 and later keep such a queue inactive, so it is a warning.
         both = sorted(provisioning.intersection(check.name for check in queue.admission_checks))
         if names and both and (release.dispatches_or_provisions or not release.minor):
             message = (

@@ -1,4 +1,4 @@
-"""Names that are duplicates, reserved, or too long for the names and labels derived from them."""
+"""Rules about names that are duplicate or reserved, or too long for the names and labels derived from them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 
 _ANY_DIGEST = "0" * 64
-"""Names have the same length for all digests."""
+"""Placeholder. Derived names have the same length for all digests."""
 
 
 @Rule(
@@ -101,7 +101,7 @@ def _lists(settings: Settings) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def _fixed_names(settings: Settings) -> Iterator[str]:
-    """Yield the objects of trials with fixed names, and of runs with the same names."""
+    """Yield the objects of trials with fixed names, and those of runs that have the same name as one of them."""
     trials = [
         _object(sweep.run, f"{sweep.name}-{trial.number}")
         for sweep in settings.sweeps.sweeps

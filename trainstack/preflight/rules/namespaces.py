@@ -1,4 +1,4 @@
-"""Pods that a namespace would refuse, or whose connections it blocks."""
+"""Rules about pods that a namespace would refuse, or whose connections it blocks."""
 
 from collections.abc import Iterator, Mapping
 
@@ -46,7 +46,10 @@ def pods_forbidden(context: RuleContext) -> Iterator[Violation]:
 
 
 def forbidden(context: Context, levels: Mapping[str, str]) -> Iterator[Violation]:
-    """Yield what namespaces forbid of runs. `levels`: the Pod Security levels that they enforce, as far as known."""
+    """Yield the settings of runs that their namespace forbids.
+
+    `levels`: the enforced Pod Security level of each namespace, as far as it is known.
+    """
     for path, run in context.runs():
         level = levels.get(run.namespace, "")
         if run.security == "baseline" and level == "restricted":
@@ -70,7 +73,7 @@ def _refusals(context: Context, run: Workload, level: str) -> list[Refusal]:
 
 
 def _setting(run: Workload, path: str) -> str:
-    """Return the setting of a run that a path in its pod template depends on."""
+    """Return the setting of a run from which a path in its pod template gets its value."""
     if path == "spec.hostNetwork":
         return "hostNetwork"
     capabilities = run.capabilities is not None and path.endswith(".securityContext.capabilities")

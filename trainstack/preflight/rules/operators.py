@@ -1,4 +1,4 @@
-"""Installed operators against the needs of the runs, and against the files of their releases."""
+"""Rules about declared operators: the needs of the runs, their configuration, and the files of their releases."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -39,9 +39,9 @@ _FRAMEWORKS = (
     "trainer.kubeflow.org/trainjob",
     "workload.codeflare.dev/appwrapper",
 )
-"""The integrations of Kueue v0.15.2. Source: FrameworkName in its pkg/controller/jobs."""
+"""Integrations of Kueue v0.15.2. Source: FrameworkName in its pkg/controller/jobs."""
 _SCHEMES = frozenset({"jaxjob", "paddlejob", "pytorchjob", "tfjob", "xgboostjob"})
-"""The training operator's schemes of kinds that no other operator serves."""
+"""Schemes of the training operator whose kinds no other operator serves."""
 
 
 @Rule(
@@ -145,6 +145,7 @@ def transformation_unapplied(context: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{path}.input", message, f"write the outputs for {' and '.join(makers)} directly")
         elif not transformation.outputs and transformation.strategy == "Retain":
             yield Violation(path, f"{name} is retained, and nothing is put out for it", "add outputs, or remove it")
+        # Faults of outputs do not depend on faults of the input.
         for output in transformation.outputs:
             if output == name and transformation.strategy == "Retain":
                 message = f"{name} is retained, which replaces what is put out under this name"

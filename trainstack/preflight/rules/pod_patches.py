@@ -1,4 +1,4 @@
-"""Patches of pod templates that change what depends on the template."""
+"""The rule about pod patches that change fields on which Trainstack or Kueue depends."""
 
 from collections.abc import Iterator
 

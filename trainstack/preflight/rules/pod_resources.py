@@ -1,4 +1,4 @@
-"""Resources in a `podPatch` that the API server refuses, of whole pods and of their containers.
+"""Rules about resources in a `podPatch`, of whole pods and of their containers.
 
 Source: validatePodResources and validateResourceRequirements in k8s.io/kubernetes/pkg/apis/core/validation, and the
 defaults of SetDefaults_Pod in k8s.io/kubernetes/pkg/apis/core/v1.
@@ -71,9 +71,9 @@ def booking_differs(context: RuleContext) -> Iterator[Violation]:
 
 
 def booked_otherwise(context: Context, model: Model) -> Iterator[Violation]:
-    """Yield the findings about queued runs, each once for a path."""
+    """Yield the differences between what Kueue books for queued runs and what their pods request, once per path."""
     for path, run in context.runs():
-        # Nothing else makes a difference.
+        # Without a patch or a LimitRange, Kueue books what the pods request.
         if run.queue is not None and (run.pod_patch is not None or run.namespace in model.limit_ranges):
             found = [
                 Violation(pods.resources_path, message)
@@ -84,7 +84,7 @@ def booked_otherwise(context: Context, model: Model) -> Iterator[Violation]:
 
 
 def launched_specs(context: Context, path: str, run: Workload) -> Iterator[tuple[PodSet, Body]]:
-    """Yield the pods of a run with their specs; none of a run whose manifest cannot be built."""
+    """Yield the pod sets of a run with their specs; none if its manifest cannot be built."""
     try:
         launch, companions = context.declared.queued(run)
     except WorkloadError:
@@ -129,12 +129,12 @@ def _against_containers(
             message = f"{requests[name]} of {name} is less than the {readable(total)} that the containers request"
             yield Violation(place, message, remedy)
         elif name in limits and name not in requests and total > amount(limits[name]):
-            # The request of the pod is then by default what the containers request.
+            # The pod's request is then by default the sum of its containers' requests.
             message = (
                 f"the limit of {limits[name]} of {name} is less than the {readable(total)} that the containers request"
             )
             yield Violation(child(f"{path}.limits", name), message, remedy)
-    # The containers' limits of huge pages are their requests.
+    # A container's limit may not exceed the pod's. For huge pages, limits are also requests.
     for container in spec.get("containers") or ():
         for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
             if name in limits and amount(limit) > amount(limits[name]):
@@ -143,7 +143,7 @@ def _against_containers(
 
 
 def _of_containers(path: str, patch: Body, spec: Body) -> Iterator[Violation]:
-    """Check the containers whose resources the patch sets."""
+    """Yield the faults of containers whose resources the patch sets."""
     for field in ("containers", "initContainers"):
         patched = {one.get("name") for one in patch.get(field) or () if "resources" in one}
         for container in spec.get(field) or ():

@@ -1,4 +1,4 @@
-"""Quota that no run can use or no cohort can lend, and flavors that conflict with each other or with selectors."""
+"""Rules about quota that no run can use or no cohort can lend, and about conflicting flavors and selectors."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -161,7 +161,7 @@ def selector_ignored(context: RuleContext) -> Iterator[Violation]:
 
 
 def _selected(run: Workload) -> Iterator[tuple[str, str]]:
-    """Yield the labels by which a run selects nodes, with the setting."""
+    """Yield the label keys by which a run selects nodes, with the setting that selects."""
     nodes = run.affinity.node_affinity if run.affinity else None
     required = nodes.required_during_scheduling_ignored_during_execution if nodes else None
     terms = required.node_selector_terms if required else ()
@@ -170,7 +170,7 @@ def _selected(run: Workload) -> Iterator[tuple[str, str]]:
 
 
 def _acyclic(context: RuleContext) -> Iterator[tuple[str, ClusterQueue]]:
-    """Yield the cluster queues outside cycles of cohorts, which another rule reports."""
+    """Yield the cluster queues, without those in cycles of cohorts, which another rule reports."""
     for path, queue in context.cluster_queues():
         if queue.name in context.tree.queues and not (queue.cohort and context.tree.is_cyclic(queue.cohort)):
             yield path, queue
@@ -184,5 +184,5 @@ def _lends(queue: ClusterQueue) -> bool:
 
 
 def _differing(one: ResourceFlavor, other: ResourceFlavor) -> list[str]:
-    """Return the labels that both have with different values."""
+    """Return the node labels to which the two flavors give different values."""
     return [key for key, value in one.node_labels.items() if other.node_labels.get(key, value) != value]

@@ -1,4 +1,4 @@
-"""Programs of runs: what the wrapper refuses, and variables that nothing would expand."""
+"""Rules about the programs of runs: what the wrapper refuses, and variables that nothing would expand."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _REFERENCE = re.compile(
     r"|\{[#!]?(?P<operator>[A-Za-z_]\w*)(?!\w)(?P<default>:?[-=+?])?)",
     re.ASCII,
 )
-"""A variable as a shell (`$NAME`, `${NAME}`, `${NAME%x}`) or Kubernetes (`$(NAME)`) spells it."""
+"""Reference to a variable in the notation of a shell (`$NAME`, `${NAME}`, `${NAME%x}`) or Kubernetes (`$(NAME)`)."""
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z|k|mk|c|tc|fi)?sh|(?:.*/)?(?:busybox|envsubst|eval)")
 _SET_BY_OPERATORS: Mapping[str, tuple[str, ...]] = {
     "PyTorchJob": ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "PET_NNODES", "PET_NODE_RANK"),
@@ -42,12 +42,12 @@ class Reference:
     """A reference to a variable in a text."""
 
     text: str
-    """Its spelling; of an operator without what follows it."""
+    """Spelling in the text; for `operator` only the part up to the operator."""
     name: str
     spelling: str
-    """`shell`, `kubernetes`, or `operator`, which only a shell knows."""
+    """`shell` (`$NAME`), `kubernetes` (`$(NAME)`), or `operator` (`${NAME%x}`), which only a shell expands."""
     has_default: bool
-    """Whether the shell has a value for it where it is not set."""
+    """Whether the reference has a default for an unset variable, as `${NAME:-x}` has."""
 
 
 def references(text: str) -> Iterator[Reference]:
@@ -86,7 +86,7 @@ def program_refused(context: RuleContext) -> Iterator[Violation]:
 def _refusals(context: RuleContext, path: str, run: Workload) -> Iterator[Violation]:
     for container in _main_containers(context, run):
         variables = environment(container)
-        # The stack's other variables are valid, and so is what the pod gets from elsewhere.
+        # Values from Secrets and fields are unknown here. Trainstack sets its other variables itself.
         known = {name: value for name, value in variables.items() if value is not None}
         own = {name: value for name, value in known.items() if name in _READ or not name.startswith(_OURS)}
         arguments = program(container)[2:]
@@ -103,7 +103,7 @@ def _refusals(context: RuleContext, path: str, run: Workload) -> Iterator[Violat
 
 
 def _place(path: str, run: Workload, names: Sequence[str]) -> str:
-    """Return the path of the texts that refer to any of the names."""
+    """Return the path of the command or arguments that refer to any of the names."""
     for own_path, texts, _ in _programs(path, run):
         if any(reference.name in names for text in texts for reference in references(text)):
             return own_path
@@ -146,6 +146,7 @@ def _unexpanded(context: RuleContext, path: str, run: Workload, sweep: Sweep | N
                 yield from variables.in_program(own_path, text, reference, shell=shell)
     for container in containers:
         yield from _in_environment(path, variables, container)
+    # No variable counts as set before those of a sweep's space.
     for name, text in (sweep.space.env if sweep is not None else {}).items():
         own_path = child(f"{path.removesuffix('.run')}.space.env", name)
         for reference in references(text):
@@ -173,15 +174,18 @@ class _Variables:
 
     run: Workload
     own: frozenset[str]
-    """Those that its settings set."""
+    """Names that the settings set."""
     provided: frozenset[str]
-    """Those that its kind, its sweep or its operator set, as far as `$(NAME)` can refer to them."""
+    """Names that the kind, the sweep or the operator sets, as far as `$(NAME)` can refer to them."""
     by_wrapper: frozenset[str]
-    """Those that only the wrapper sets, in the pod."""
+    """Names that only the wrapper sets, in the running pod."""
 
     @classmethod
     def of(cls, run: Workload, names: Sequence[str], form: str | None) -> "_Variables":
-        """`names`: those in the manifest; `form`: of the sweep whose trial it is."""
+        """Return the variables of a run.
+
+        `names`: the variables in its manifest. `form`: the form of the sweep if the run is a trial.
+        """
         overrides = (*run.roles.values(), *run.replicated_jobs)
         own = frozenset({*run.env, *run.secret_env}.union(*(each.env or () for each in overrides)))
         provided = {*names, *_SET_BY_OPERATORS.get(run.kind, ())} - own
@@ -190,7 +194,10 @@ class _Variables:
         return cls(run, own, frozenset(provided), frozenset({NUMBER} if form == "indexed" else ()))
 
     def in_program(self, path: str, text: str, reference: Reference, *, shell: bool) -> Iterator[Violation]:
-        """Yield the fault of a reference in a command or in arguments."""
+        """Yield a violation if a reference in a command or in arguments is not expanded.
+
+        `has_shell`: whether the program starts a shell, which may expand it.
+        """
         name, shown = reference.name, f"{concealed(text)[:60]!r} refers to {reference.text}"
         if name.startswith(_OURS) and self.run.managed:
             if reference.spelling == "operator" and not shell:
@@ -209,7 +216,10 @@ class _Variables:
             yield Violation(path, f"{shown}, which no shell expands", remedy, "warning")
 
     def in_environment(self, path: str, variable: str, reference: Reference, before: set[str]) -> Iterator[Violation]:
-        """Yield the fault of a reference in a variable's value, in which only Kubernetes expands any."""
+        """Yield a violation if a reference in a variable's value is not expanded; only Kubernetes expands there.
+
+        `earlier_names`: the variables before it in the container, the only ones to which it can refer.
+        """
         name, shown = reference.name, f"variable {variable} refers to {reference.text}"
         if reference.spelling == "kubernetes" and name in before:
             return
@@ -228,13 +238,13 @@ _IN_A_SHELL = "have the program read it from its environment, or have a shell ex
 
 
 def _main_containers(context: RuleContext, run: Workload) -> Iterator[Mapping[str, Any]]:
-    """Yield the main container of each role; none if other rules report why it cannot be built."""
+    """Yield the main container of each role; none if the manifest cannot be built, which other rules report."""
     for pods in _pods(context, run):
         yield pods["containers"][0]
 
 
 def _in_other_containers(context: RuleContext, run: Workload) -> Iterator[tuple[str, Reference]]:
-    """Yield the references in the containers that a patch adds, by the container's name."""
+    """Yield the unset references in containers that a patch adds, with the name of the container."""
     added = (run.pod_patch or {}).get("spec", {})
     names = {item.get("name") for field in ("containers", "initContainers") for item in added.get(field) or ()}
     for pods in _pods(context, run) if names else ():
@@ -255,7 +265,7 @@ def _pods(context: RuleContext, run: Workload) -> Iterator[Mapping[str, Any]]:
 
 
 def _programs(path: str, run: Workload) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
-    """Yield the texts of commands and arguments, with their paths and the program that they are part of."""
+    """Yield the path of each command and list of arguments, its texts, and the whole program of which it is a part."""
     started = _started(run.command, run.args)
     yield f"{path}.command", run.command, started
     yield f"{path}.args", run.args, started

@@ -1,4 +1,4 @@
-"""What Kueue's webhooks refuse in a queue, reported before anything is sent.
+"""Rules about queues that Kueue's webhooks would refuse, or whose quotas overflow.
 
 Source: validateResourceGroups in Kueue's pkg/webhooks/clusterqueue_webhook.go.
 """
@@ -175,6 +175,7 @@ def _overflowing_quota(context: RuleContext) -> Iterator[Violation]:
         place = (root, (flavor.name, quota.name))
         largest[place] = max(largest.get(place, (-1, "")), (amounts["nominalQuota"], path), key=lambda pair: pair[0])
         holders[place].append(node)
+    # Kueue adds up a whole tree of cohorts, so its largest quota gets one finding for the sum.
     for (root, fr), (_, path) in largest.items():
         own = root.exact_subtree_quota(fr)
         total = max(own, *(node.largest_sum(fr) for node in holders[root, fr]))

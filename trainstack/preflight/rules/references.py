@@ -1,4 +1,4 @@
-"""Names that refer to objects which are not declared."""
+"""Rules about names of objects that are not declared."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,14 +8,14 @@ from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.settings.errors import nearest
 
 ALWAYS_PRESENT = ("default", "kube-node-lease", "kube-public", "kube-system")
-"""The namespaces of every cluster."""
+"""Namespaces that every cluster has."""
 _INSTALLED = {
     "kueue": "kueue-system",
     "training-operator": "kubeflow",
     "jobset": "jobset-system",
     "trainer": "kubeflow-system",
 }
-"""The namespace that each operator's release creates."""
+"""Namespace that each operator's release creates."""
 
 
 @Rule(
@@ -234,7 +234,7 @@ def namespace_unknown(context: RuleContext) -> Iterator[Violation]:
     early = {namespace.name for namespace in settings.environment.namespaces}
     early |= {*settings.environment.existing.namespaces, *ALWAYS_PRESENT}
     known = early | {_INSTALLED[operator] for operator in settings.operators.installs}
-    # Secrets are created before the operators, which may need them.
+    # Operators may need Secrets, so these are created first, when the operators' namespaces do not exist yet.
     secrets = with_paths("secrets.secrets", settings.secrets.secrets)
     named = ((f"{path}.namespace", secret.namespace) for path, secret in secrets)
     yield from _refer(context, named, "namespace", early, section)
@@ -257,9 +257,9 @@ def _refer(
     section: str,
     scope: str = "",
 ) -> Iterator[Violation]:
-    """Yield a violation for each unknown name; in a stack without the platform the object may exist anyway.
+    """Yield a violation for each unknown name, of severity `unknown` if another stack may declare the object.
 
-    `named`: the path and the value of each setting.
+    `references`: the path and the value of each setting. `scope`: an addition to the message.
     """
     known = set(known)
     for path, name in named:
@@ -274,7 +274,7 @@ def _refer(
 
 
 def or_declare(name: str, known: Iterable[str], section: str) -> str:
-    """Return the remedy for an unknown name: the nearest known one, or a declaration."""
+    """Return the remedy for an unknown name: the nearest known name, or a declaration."""
     known = sorted(known)
     declaration = f"declare it under {section}"
     return f"{nearest(name, known)} (or {declaration})" if known else declaration

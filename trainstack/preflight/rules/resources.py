@@ -1,4 +1,4 @@
-"""Amounts of resources that the API server refuses, or that have an apparent mistake in the unit.
+"""Rules about amounts of resources that the API server refuses, or whose unit is probably wrong.
 
 Source: ValidateContainerResourceRequirements in k8s.io/kubernetes/pkg/apis/core/validation.
 """
@@ -17,9 +17,9 @@ from trainstack.settings.values.quantities import amount, readable
 
 _OF_BYTES = ("memory", "ephemeral-storage", "storage")
 _LEAST_BYTES = 2**20
-"""No program, volume or quota needs less than 1Mi: a smaller amount lacks its unit, or has `m` for `Mi`."""
+"""Smallest plausible amount (1Mi). A smaller one lacks its unit, or has `m` instead of `Mi`."""
 _MOST_CORES = 1024
-"""More than a node has."""
+"""Largest plausible number of cores of a container; no node has more."""
 
 
 @Rule(
@@ -39,7 +39,7 @@ def resources_refused(context: RuleContext) -> Iterator[Violation]:
 
 
 def resource_faults(path: str, requests: Mapping[str, str], limits: Mapping[str, str]) -> Iterator[Violation]:
-    """Yield what the API server would refuse in the requests and limits of a container or a whole pod."""
+    """Yield violations for requests and limits of a container or a whole pod that the API server would refuse."""
     for name, quantity in requests.items():
         fault = _against_limit(name, quantity, limits.get(name))
         if fault is not None:
@@ -106,7 +106,7 @@ def _fractional(path: str, name: str, quantity: str) -> Violation:
 
 
 def _against_limit(name: str, request: str, limit: str | None) -> tuple[str, str] | None:
-    """Return why the API server would refuse a request, and the remedy; None if it accepts it."""
+    """Return the message and the remedy if the API server would refuse a request; None if it accepts the request."""
     exact = is_extended(name) or name.startswith(HUGE_PAGES)
     if exact and limit is None:
         return f"{name} is requested without a limit, which must be equal to the request", f"add {name} to the limits"
@@ -118,7 +118,7 @@ def _against_limit(name: str, request: str, limit: str | None) -> tuple[str, str
 
 
 def _resources(context: RuleContext) -> Iterator[tuple[str, Resources]]:
-    """Yield what each container requests, with its path."""
+    """Yield the path and the resources of each pod set, and those of the data loader."""
     for _, _, pods in context.pod_sets():
         yield pods.resources_path, pods.resources
     yield "cluster.loader.resources", context.settings.cluster.loader.resources
@@ -132,7 +132,8 @@ def _listed(path: str, requests: Mapping[str, str], limits: Mapping[str, str]) -
 
 
 def _amounts(context: RuleContext) -> Iterator[tuple[str, str, str]]:
-    """Yield the path, the resource and the amount of everything except devices of containers."""
+    """Yield the path, the resource and the amount of all settings, except devices of containers, which
+    `resources-refused` checks."""
     for path, resources in _resources(context):
         yield from (
             listed for listed in _listed(path, resources.requests, resources.limits) if not is_extended(listed[1])

@@ -1,4 +1,4 @@
-"""Sizes of programs and objects that Linux or the API server refuses. The rules build each launch."""
+"""Rules about programs and objects that are too large for Linux or the API server. The rules build all launches."""
 
 import json
 from base64 import b64decode
@@ -31,18 +31,18 @@ from trainstack.settings.sections.workloads import Workload
 from trainstack.sweeps.launches import PlannedSweep
 
 _MOST_BYTES_OF_A_PROGRAM = 2 << 20
-"""Arguments and variables together: a quarter of the usual limit of the stack (8 MiB)."""
+"""Limit of arguments and variables together: a quarter of the usual limit of the stack (8 MiB)."""
 _OF_THE_IMAGE = 16 << 10
-"""Bytes that are left to the variables of the image and the operators."""
+"""Bytes that are reserved for variables of the image and of operators."""
 _OF_OTHERS = 8 << 10
-"""Bytes of an object that are left to what the files do not have: hashes, digests, and what others add."""
+"""Bytes of an object that are reserved for hashes, digests, and fields that controllers add."""
 _MOST_BYTES_OF_ANNOTATIONS = MOST_BYTES_OF_ANNOTATIONS - (4 << 10)
-"""The rest is left to Kueue and to the controllers that create the pods."""
+"""Limit of our annotations of a pod. 4 KiB are reserved for Kueue and the controllers that create the pods."""
 _SMALL = 250_000
-"""Characters of JSON that exceed no limit, whatever they are."""
+"""Characters of JSON that exceed no limit, whatever their encoding. Smaller objects are not measured."""
 _LONGEST_NAME = "x" * 63
 _AUTHENTICATION = 16
-"""Bytes of a ciphertext that its value does not have."""
+"""Bytes by which a ciphertext is longer than its value: the authentication tag."""
 
 
 @Rule(
@@ -59,7 +59,7 @@ def argument_too_long(context: RuleContext) -> Iterator[Violation]:
     for path, ledger in _launches(context):
         messages: dict[str, None] = {}
         entrypoint = str(ledger.launch["spec"].get("entrypoint") or "")
-        # Ray starts it by a shell, after a command of its own.
+        # Ray passes the entrypoint to a shell as one argument, after a command of its own.
         if message := over("the entrypoint", len(entrypoint.encode()), MOST_BYTES_OF_A_VARIABLE - _OF_OTHERS):
             messages[message] = None
         for pods in launched_pods(ledger.launch, ledger.companions):
@@ -79,14 +79,14 @@ def _too_long(container: Mapping[str, Any]) -> Iterator[str]:
     for subject, text in listed:
         if message := over(subject, len(text.encode()), MOST_BYTES_OF_A_VARIABLE):
             yield message
-    # Each has a zero at its end, and a pointer of eight bytes.
+    # Linux stores each text with a final zero byte and a pointer of eight bytes.
     total = sum(len(text.encode()) + 9 for _, text in listed)
     if message := over("arguments and variables", total, _MOST_BYTES_OF_A_PROGRAM - _OF_THE_IMAGE):
         yield message
 
 
 def _is_short(container: Mapping[str, Any]) -> bool:
-    """Return whether no text can be too long, even if each reference were replaced by all texts."""
+    """Return whether no text can be too long, even if all texts replaced each reference. It avoids the exact sum."""
     texts: list[str] = [*(container.get("command") or ()), *(container.get("args") or ())]
     texts += [variable.get("value") or "" for variable in container.get("env") or ()]
     size = sum(map(len, texts))
@@ -98,7 +98,7 @@ def _shown(text: str) -> str:
 
 
 def _by_wrapper(text: str, variables: Mapping[str, str | None]) -> str:
-    """Return an argument as the wrapper makes it, with the longest values that its variables may have."""
+    """Return an argument as the wrapper expands it, with the longest values that its variables may have."""
     record = variables.get("TRAINSTACK_RECORD")
     if record is None or "TRAINSTACK_" not in text:
         return text
@@ -150,7 +150,7 @@ def _too_much(subject: str, body: Mapping[str, Any]) -> str:
 
 
 def _platform(context: RuleContext) -> Iterator[tuple[str, Component]]:
-    """Yield the objects of the platform that need no release of an operator."""
+    """Yield the platform's components that need no release of an operator, with the path of their settings."""
     declared = context.declared
     yield "environment.namespaces", declared.namespaces
     yield "tenants.teams", declared.tenants
@@ -159,7 +159,7 @@ def _platform(context: RuleContext) -> Iterator[tuple[str, Component]]:
 
 
 def _plain_bytes(ciphertext: str) -> int:
-    """Return the size of a value of which the file has the ciphertext; 0 for an invalid one."""
+    """Return the bytes of the value of a ciphertext; 0 for an invalid ciphertext."""
     try:
         return len(b64decode(ciphertext.rpartition(":")[2])) - _AUTHENTICATION
     except ValueError:
@@ -167,7 +167,10 @@ def _plain_bytes(ciphertext: str) -> int:
 
 
 def _launches(context: RuleContext) -> Iterator[tuple[str, Ledger]]:
-    """Yield the launch of each run, and the largest of each sweep; none that cannot be built, as other rules report."""
+    """Yield the ledgers of each run's launch and of each sweep's largest launches, with the path of the setting.
+
+    Other rules report a launch that cannot be built.
+    """
     for path, run in context.runs():
         try:
             body, others = context.declared.queued(run)
@@ -194,12 +197,12 @@ def _ledger(run: Workload, body: Mapping[str, Any], others: Sequence[Mapping[str
 
 
 def _of_sweep(context: RuleContext, sweep: Sweep) -> Iterator[Ledger]:
-    """Yield the launches of the trials with the longest and the most texts, and the Indexed Job of all trials."""
+    """Yield the ledgers of the trials with the longest text and with the most text, and that of the Indexed Job."""
     dispatches = context.settings.queues.dispatches(sweep.run.namespace, sweep.run.queue)
     if dispatches and _is_uncarriable(sweep):
         return
     run_ids = [run_id(sweep.name, f"{each.number:0{RUN_DIGITS}}") for each in sweep.sets]
-    # Only the file of a dispatched Indexed Job needs all trials, in the annotations of its pods.
+    # Only a dispatched Indexed Job has the parameters of all trials in its manifest, as annotations of its pods.
     chosen = range(len(run_ids)) if dispatches and sweep.form == "indexed" else _longest(sweep)
     built = {run_ids[index]: trial_of(sweep, sweep.sets[index]) for index in chosen}
     planned = PlannedSweep(sweep, context.settings.stack, UNKNOWN_FACTS, built, dispatches=dispatches)
@@ -209,7 +212,7 @@ def _of_sweep(context: RuleContext, sweep: Sweep) -> Iterator[Ledger]:
 
 
 def _is_uncarriable(sweep: Sweep) -> bool:
-    """Return whether the files of a dispatched sweep alone exceed a limit, which other rules report."""
+    """Return whether the parameter file of a dispatched sweep exceeds a limit, which other rules report."""
     try:
         check_size(sweep)
         check_carried(sweep)

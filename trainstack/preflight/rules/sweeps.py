@@ -1,4 +1,4 @@
-"""Sweeps: their committed sets match their space, and cost no more than allowed."""
+"""Rules about sweeps: the committed parameter sets match the space, and cost at most the limit."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -96,13 +96,13 @@ def sweep_cost(context: RuleContext) -> Iterator[Violation]:
 
 
 def gpu_hours(sweep: Sweep) -> Fraction:
-    """Return the maximum cost of all sets, finished ones included, in GPU hours; 0 without a deadline."""
+    """Return the maximum cost of all sets in GPU hours, including finished ones; 0 without a deadline."""
     sets = len(sweep.expansion.sets) if sweep.expansion else 0
     return sets * gpus(sweep) * attempts(sweep) * Fraction(sweep.run.active_deadline_seconds or 0, _HOUR)
 
 
 def gpus(sweep: Sweep) -> Fraction:
-    """Return the GPUs of one trial: all resources named `…/gpu`, and slices of GPUs."""
+    """Return the GPUs of one trial: all resources named `…/gpu`, and MIG slices, which count as whole GPUs."""
     launch = Launch(run_id=sweep.name, name=sweep.name, facts=UNKNOWN_FACTS)
     try:
         body, others = manifest(sweep.run, "", launch), companions(sweep.run, "", launch)
@@ -120,5 +120,5 @@ def gpus(sweep: Sweep) -> Fraction:
 
 
 def attempts(sweep: Sweep) -> int:
-    """Return how often a trial's deadline may start: once per pod in form `indexed`, otherwise once for all pods."""
+    """Return how often a trial's deadline may start: once per pod in form `indexed`, otherwise once."""
     return sweep.run.backoff_limit + 1 if sweep.form == "indexed" else 1

@@ -1,4 +1,4 @@
-"""What a tenant's stack must not declare."""
+"""The rule about objects that a tenant's stack must not declare."""
 
 from collections.abc import Iterator, Sequence
 

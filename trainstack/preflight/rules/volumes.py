@@ -1,4 +1,4 @@
-"""Volumes that runs mount, read and record on."""
+"""Rules about volumes that runs mount, read and record on."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _BLOCK = {
     "kubernetes.io/azure-disk",
     "kubernetes.io/gce-pd",
 }
-"""Provisioners of block devices, whose file systems one node mounts for writing. Rook puts a namespace before the name.
+"""Provisioners of block devices. Only one node can mount their file systems for writing. Rook adds a prefix.
 Source: the access modes that each driver documents."""
 
 
@@ -92,7 +92,7 @@ def volume_read_only(context: RuleContext) -> Iterator[Violation]:
 )
 def volume_unbindable(context: RuleContext) -> Iterator[Violation]:
     storage, environment = context.settings.storage, context.settings.environment
-    # An existing class may have volumes that are not declared.
+    # A class that this stack does not declare may have volumes of which the files show nothing.
     provided = {*environment.existing.storage_classes}
     provided |= {storage_class.name for storage_class in storage.classes if storage_class.provisioner != NO_PROVISIONER}
     for path, claim in context.volumes():
@@ -155,7 +155,10 @@ def data_unmounted(context: RuleContext) -> Iterator[Violation]:
 
 
 def on_block_devices(volumes: Sequence[Volume], provisioners: Mapping[str, str]) -> Iterator[Violation]:
-    """Yield ReadWriteMany volumes of classes that cannot serve them. `provisioners`: by name of the class."""
+    """Yield a violation for each ReadWriteMany volume of a class that creates block devices.
+
+    `provisioners`: by name of the class.
+    """
     for path, volume in with_paths("storage.volumes", volumes):
         provisioner = provisioners.get(volume.storage_class, "")
         if "ReadWriteMany" in volume.access_modes and _creates_block_devices(provisioner):
@@ -168,7 +171,7 @@ def _creates_block_devices(provisioner: str) -> bool:
 
 
 def _misfit(claim: Volume, volume: PersistentVolume) -> str:
-    """Return why a claim cannot bind to a volume; empty if it can."""
+    """Return the reason why a claim cannot bind to a volume; empty if it can."""
     lacking = [mode for mode in claim.access_modes if mode not in volume.access_modes]
     if lacking:
         return f"{volume.name} is not {' and '.join(lacking)}"
@@ -184,7 +187,7 @@ def _mount(volume: str) -> str:
 
 
 def _shared(context: RuleContext) -> Iterator[tuple[str, Volume, int]]:
-    """Yield volumes that several pods of a run mount, with the path of the first mount and the number of pods."""
+    """Yield the volumes that several pods of a run mount, with the path of the first mount and the number of pods."""
     volumes = {(volume.namespace, volume.name): volume for volume in context.settings.storage.volumes}
     for path, run in context.runs():
         mounting: dict[str, tuple[str, int]] = {}

@@ -1,1 +1,1 @@
-"""Images of runs: references, tags and build contexts."""
+"""Images of runs: references, tags and build contexts. Read images.py before you edit."""

@@ -1,7 +1,7 @@
 """Names of the images that are built from this repository: pure functions of the input files.
 
-An image is called `registry.local/trainstack/<name>:<tag>`; the tag is a digest of the Dockerfile, the files of its
-context and the build arguments. So settings can name an image before it is built, and an edit yields a new name.
+An image's name is `registry.local/trainstack/<name>:<tag>`. The tag is a digest of the Dockerfile, the files of the
+build context and the build arguments, so settings can name an image before it is built, and an edit yields a new name.
 """
 
 import hashlib
@@ -14,30 +14,33 @@ from pathlib import Path, PurePosixPath
 from trainstack.files.regular import FileError, open_regular, read_bytes, read_text
 
 REGISTRY = "registry.local"
-"""No such host exists: the local cluster pulls every image from its own registry, whatever the host in the name."""
+"""A placeholder host: the local cluster pulls every image from its own registry, whatever the host in its name is."""
 PROJECT = "trainstack"
 BASE_RECIPE = Path(__file__).resolve().parents[3] / "trainstack" / "local_cluster" / "containerfiles" / "base"
 """The build context of the base image: Debian with CPU PyTorch."""
 
 MAX_CONTEXT_BYTES = 64 << 30
-"""The limit of the files of a build context together, which takes a minute to read."""
+"""The maximum total size of a build context. Reading that much takes about a minute."""
 _MAX_DATA_MANIFEST_BYTES = 256 << 20
 _BLOCK_BYTES = 1 << 20
 _TAG_DIGITS = 16
 _HEAD_BYTES = 1024
 _ALWAYS_IGNORED = ("**/__pycache__", "**/*.pyc")
-"""Files that running the program creates."""
+"""Patterns of files that Python creates when a program runs."""
 _SETTINGS = PurePosixPath("workload.yaml")
-"""The workload's settings; those that affect the result are part of a run's identity already."""
+"""The workload's settings, which images exclude: a run's identity contains those that affect its result."""
 
 
 def base_reference() -> str:
-    """The name of the base image, the value of `ARG BASE` in a workload's Dockerfile."""
+    """Return the name of the base image, the value of `ARG BASE` in a workload's Dockerfile."""
     return reference("base", content_tag(BASE_RECIPE))
 
 
 def workload_reference(folder: Path, registry: str = REGISTRY) -> str:
-    """The name of the image that is built from a workload's folder. Raises FileNotFoundError without a Dockerfile."""
+    """Return the name of the image that is built from a workload's folder.
+
+    Raises FileNotFoundError if the folder has no Dockerfile.
+    """
     dockerfile = folder / "Dockerfile"
     if not dockerfile.is_file():
         raise FileNotFoundError(f"{dockerfile}: no such file; the folder of an image must contain a Dockerfile")
@@ -54,10 +57,10 @@ def content_tag(
     *,
     programs: Mapping[str, Path] | None = None,
 ) -> str:
-    """The tag of an image that is built from these inputs: 16 hexadecimal digits.
+    """Return the tag of an image that is built from these inputs: 16 hexadecimal digits.
 
-    `programs` are additional files of the context by their name in it. Times, owners and modes are ignored, except for
-    the executable bit.
+    `programs` are additional files by their names in the context. Times, owners and modes are ignored, except for the
+    executable bit. Raises FileError if the context exceeds MAX_CONTEXT_BYTES.
     """
     digest = hashlib.sha256()
     inputs = {path.as_posix(): context / path for path in context_files(context)}
@@ -72,11 +75,11 @@ def content_tag(
 
 
 def context_files(context: Path) -> list[PurePosixPath]:
-    """The files of a build context, relative to it and sorted, without ignored files.
+    """Return the files of a build context, relative to it and sorted, without ignored files.
 
     Symbolic links are not followed. The Dockerfile is always included. The folder's `workload.yaml` and data manifests
-    are never included, whatever `.dockerignore` includes: the digest of the data is already part of a run's identity,
-    and a change of memory or of the data must not yield a new image.
+    are always excluded, even if `.dockerignore` includes them. A run's identity already contains the digest of the
+    data, and an edit of the memory or of the data must not yield a new image.
     """
     ignored = _rules(context)
     found = (
@@ -93,10 +96,10 @@ def context_files(context: Path) -> list[PurePosixPath]:
 
 
 def _is_data_manifest(path: Path) -> bool:
-    """Whether a file is a data manifest: JSON whose `files` map each name to a `sha256` and a `size`.
+    """Return whether a file is a data manifest: JSON whose `files` map names to entries with `sha256` and `size`.
 
-    The content decides instead of the name: environments name manifests too, and the same folder must yield the same
-    image in all of them.
+    A manifest is identified by content, not by name. Each environment can name its own manifest, and the same folder
+    must yield the same image in all environments.
     """
     if path.is_symlink():
         return False
@@ -127,7 +130,7 @@ def _mode(path: Path) -> str:
 
 
 def _add(digest: "hashlib._Hash", *parts: str | bytes) -> None:
-    """Add parts with their lengths, so that different inputs never yield the same bytes."""
+    """Add parts to a digest, with their lengths so that different inputs never yield the same bytes."""
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
         digest.update(f"{len(data)}:".encode())
@@ -152,14 +155,14 @@ def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
 
 
 def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]]]) -> bool:
-    """Whether a path is ignored, by the last rule that matches it or one of its parent folders."""
+    """Return whether the last rule that matches a path or one of its parent folders ignores it."""
     names = [path.as_posix(), *(parent.as_posix() for parent in path.parents if parent != PurePosixPath())]
     matching = (ignores for ignores, pattern in reversed(rules) if any(map(pattern.fullmatch, names)))
     return next(matching, False)
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
-    """Translate a pattern of `.dockerignore`: a shell pattern in which `**` matches any number of folders.
+    """Translate a pattern of `.dockerignore` to a regex. `**` matches any number of folders.
 
     Source: https://docs.docker.com/build/concepts/context/#dockerignore-files
     """

@@ -16,10 +16,10 @@ class Target:
 
 
 def target(name: str) -> Target:
-    """Return an image name's place in a registry that mirrors all hosts.
+    """Return the repository and tag of an image in a registry that mirrors all hosts.
 
-    `busybox` is `library/busybox:latest`, `registry.k8s.io/kueue/kueue:v0.15.2` is `kueue/kueue:v0.15.2`. Raises
-    WorkloadError for a name with a digest: a pushed image has a digest of its own.
+    `busybox` becomes `library/busybox:latest`, and `registry.k8s.io/kueue/kueue:v0.15.2` becomes `kueue/kueue:v0.15.2`.
+    Raises WorkloadError for a name with a digest, because the pushed image has another digest.
     """
     if "@" in name:
         raise WorkloadError(f"{name}: an image cannot be served under another image's digest; use a tag")
@@ -31,6 +31,6 @@ def target(name: str) -> Target:
 
 
 def host(name: str) -> str:
-    """Return an image name's host, with port; DEFAULT_HOST if it has none."""
+    """Return the host in an image's name, with its port, or DEFAULT_HOST if the name has none."""
     first, slash, _ = name.partition("/")
     return first if slash and ("." in first or ":" in first or first == "localhost") else DEFAULT_HOST

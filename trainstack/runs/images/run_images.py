@@ -19,18 +19,18 @@ _DECLARED_BASE = re.compile(r"^\s*ARG\s+BASE\s*(?P<default>=.*)?$", re.IGNORECAS
 
 @dataclass(frozen=True)
 class RunImage:
-    """An image, the runs that use it, and its build folders."""
+    """An image, the runs that use it, and the folders that it is built from."""
 
     reference: str
-    """As in the runs' pods, without a pinned digest."""
+    """The image's name as in the runs' pods, without a pinned digest."""
     workloads: tuple[str, ...]
-    """The runs and sweeps that use it, in the order of the settings."""
+    """The names of the runs and sweeps that use it, in the order of the settings."""
     paths: tuple[str, ...]
     """The settings paths of `workloads`, in the notation of `settings.values.paths`."""
     folders: tuple[str, ...] = ()
     """Folders with a Dockerfile for it, relative to the project; empty if the image is built elsewhere."""
     by_content: bool = False
-    """True for `image.build`: the tag is a digest of the folder, so an edit yields a new image."""
+    """Whether the tag is a digest of the folder (`image.build`), so that an edit yields a new image."""
 
     @property
     def local(self) -> bool:
@@ -55,10 +55,10 @@ class RunImage:
 
 
 def run_images(settings: Settings, root: Path, places: Mapping[str, Place]) -> list[RunImage]:
-    """The images of all runs and sweeps, in the order of the settings, once each.
+    """Return the distinct images of all runs and sweeps, in the order of the settings.
 
-    A run with `image.build` names its folder. The folder for `image.name` is `workloads/<name>`, with the name of the
-    run or of the workload that it is based on, if that folder contains a Dockerfile.
+    A run with `image.build` names its folder. The folder for `image.name` is `workloads/<name>` if it contains a
+    Dockerfile; `<name>` is the run or the workload that the run is based on.
 
     Raises WorkloadError if `image.build` names a folder without a Dockerfile.
     """
@@ -77,7 +77,10 @@ def run_images(settings: Settings, root: Path, places: Mapping[str, Place]) -> l
 
 
 def base_argument(dockerfile: str) -> str | None:
-    """How a Dockerfile declares BASE: "required" for `ARG BASE`, "optional" for `ARG BASE=…`, None if it does not."""
+    """Return how a Dockerfile declares the build argument BASE.
+
+    The result is "required" for `ARG BASE`, "optional" for `ARG BASE=…`, and None without a declaration.
+    """
     declared = _DECLARED_BASE.search(dockerfile)
     if declared is None:
         return None
@@ -99,7 +102,7 @@ def _of_run(path: str, run: Workload, registry: str, root: Path, places: Mapping
 
 
 def _bases(path: str, places: Mapping[str, Place]) -> Iterator[str]:
-    """The folders whose workload.yaml sets a value of the run."""
+    """Yield the folders of the workload.yaml files that set a value of the run."""
     for set_path, place in places.items():
         if set_path.startswith(f"{path}.") and (base := _BASE.fullmatch(place.file)):
             yield base[1]

@@ -1,1 +1,1 @@
-"""Training logs: their lines, figures and progress."""
+"""Training logs: their lines, figures and progress. Read training_log.py before you edit."""

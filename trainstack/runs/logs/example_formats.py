@@ -1,4 +1,4 @@
-"""The lines that the MNIST examples of PyTorch and Kubeflow and PyTorch's quickstart print."""
+"""The lines of the MNIST examples of PyTorch and Kubeflow, and of PyTorch's quickstart."""
 
 import re
 from dataclasses import dataclass
@@ -23,11 +23,12 @@ class Rows:
     """A progress line within an epoch, which counts the rows of the data set."""
 
     epoch: int | None
-    """None where a line before has named it."""
+    """The epoch; None if an earlier line contains it."""
     rows: int
     of: int
     percent: float = 0.0
-    """In a distributed run the example relates one replica's rows to the rows of all; its percentage is correct."""
+    """The printed percentage. It is correct even in a distributed run, in which the example prints the rows of one
+    replica but the total of all."""
     loss: Figure | None
 
     @property
@@ -41,7 +42,7 @@ class Evaluation:
 
     loss: Figure | None
     accuracy: Figure | None
-    """From 0 to 1."""
+    """The accuracy, from 0 to 1."""
 
     @property
     def figures(self) -> dict[str, Figure]:
@@ -50,7 +51,7 @@ class Evaluation:
 
 
 def heading(text: str) -> int | None:
-    """Return the epoch that a heading of the quickstart names."""
+    """Return the epoch in a heading of the quickstart."""
     match = _QUICKSTART_EPOCH.search(text)
     return int(match["epoch"]) if match else None
 

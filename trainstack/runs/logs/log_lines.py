@@ -12,9 +12,9 @@ class LogLine:
     """A line of a container's log with its timestamp."""
 
     nanoseconds: int
-    """Since 1970, in UTC. Timestamps of logs are finer than a microsecond."""
+    """The timestamp since 1970 in UTC. A datetime would round it: timestamps of logs are finer than a microsecond."""
     text: str
-    """As shown by a terminal: only the last state of a progress bar that overwrites itself."""
+    """The text as a terminal shows it: only the last state of a progress bar that overwrites itself."""
 
     @property
     def at(self) -> datetime:
@@ -23,8 +23,8 @@ class LogLine:
 
 
 def log_lines(text: str) -> list[LogLine]:
-    """The lines of a log that was requested with timestamps; lines without a timestamp are left out."""
-    # Not splitlines, which also splits at characters other than line feeds: the rest has no timestamp.
+    """Return the lines of a log that was requested with timestamps, without the lines that have none."""
+    # splitlines would also split at characters other than line feeds, after which no timestamp follows.
     return [line for line in map(log_line, text.split("\n")) if line is not None]
 
 

@@ -1,4 +1,4 @@
-"""Collect the metrics of a trial from its log, like Katib's metrics collector."""
+"""The metrics of a trial, collected from its log like by Katib's metrics collector."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,11 +11,11 @@ from trainstack.settings.values.metrics_format import matches
 
 
 def collect(log: str, objective: Objective) -> tuple[Mapping[str, Figure], ...]:
-    """The lines of the metrics.jsonl that the program could have written. A value that could not be read is a text.
+    """Return the lines of a metrics.jsonl with the metrics in a log. A value that cannot be read is a text.
 
-    Only matches of `objective.metricsFormat` count if it is set. Otherwise the lines are read in the formats of
-    runs.logs.training_log. If none has the metric, its values are read as `<metric>=<number>` or `<metric>: <number>`
-    from all lines but those of PyTorch's examples.
+    If `objective.metricsFormat` is set, only its matches count. Otherwise the lines are read in the formats of
+    runs.logs.training_log. If no line has the metric, its values are read as `<metric>=<number>` or
+    `<metric>: <number>` from all lines except those of PyTorch's examples.
     """
     reader, printed, expression = Reader(), list[Mapping[str, Figure]](), objective.metrics_format
     named = re.compile(rf"""(?:^|[^\w-])["']?{re.escape(objective.metric)}["']?\s*[=:]\s*""")
@@ -48,5 +48,5 @@ def _of_expression(expression: str, text: str) -> Iterator[tuple[Figure, Figure 
 
 
 def _line(metric: str, value: Figure, epoch: Figure | None) -> Mapping[str, Figure]:
-    # An epoch that cannot be read is not that of the lines before.
+    # A line whose epoch cannot be read does not belong to the epoch of the previous lines.
     return {"epoch": epoch, metric: value} if isinstance(epoch, int | float) else {metric: value}

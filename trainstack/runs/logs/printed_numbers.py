@@ -1,4 +1,4 @@
-"""Numbers in the output of programs. A number counts only as a whole: `1,234.5` is not 1, and `12:30` is not 12."""
+"""Numbers in the output of programs. Parts of a number do not count: `1,234.5` is not 1, and `12:30` is not 12."""
 
 import re
 from collections.abc import Mapping
@@ -10,26 +10,26 @@ Span = tuple[int, int]
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?:nan|inf|infinity)", re.IGNORECASE)
 _LOOKS_LIKE_ONE = re.compile("[-+\N{MINUS SIGN}]*[.,]?[\\d½¼¾]")
 _SCALAR = re.compile(r"(?:tensor|(?:np|numpy|torch|jnp)\.float\d+|Array|Decimal)\(")
-"""How a scalar of a framework is printed: `tensor(0.25, device='cuda:0')`, `np.float64(0.25)`."""
+"""The beginning of a printed scalar of a framework: `tensor(0.25, device='cuda:0')`, `np.float64(0.25)`."""
 _LONGEST = 200
-"""Characters of a value. A longer one is unread."""
+"""The maximum length of a value. A longer one counts as unread."""
 _TOKEN = re.compile(rf"(?:[^ \t\n\v\f\r\"'|(){{}}\[\];=<>]|'(?=\d)){{0,{_LONGEST}}}")
 """A value ends at an ASCII space, but not at a space or apostrophe that separates the digits of a number."""
 _MARK = re.compile(r"[,:](?!\d)")
 _WITH_SPACES = re.compile(r"[-+]?[0-9]{1,3}(?: [0-9]{3})+(?:[.,][0-9]+)?(?![0-9/:%])")
 _WITH_POINTS = re.compile(r"[-+]?[0-9]{1,3}(?:\.[0-9]{3})+")
-"""Whole where the decimal mark is a comma: `1.234,5`."""
+"""A whole number in the notation whose decimal mark is a comma: `1.234,5`."""
 _GROUP = re.compile(r"[0-9]{3}(?:[.,][0-9]+)?")
 _SEPARATORS = "._'\N{RIGHT SINGLE QUOTATION MARK}\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 _CONTINUATION = re.compile(rf"[{_SEPARATORS}]?\d|[eE][-+]?\d|[xX][0-9a-fA-F]")
 _UNIT = re.compile(r"[^\W\d]|/")
 _WORD_BEFORE = re.compile(r"[^\s=|\"'(){}\[\];<>,:]*$")
 _MOST_CHARACTERS = 48
-"""Of the text of a value that is reported."""
+"""The maximum length of an unread value in a report."""
 
 
 def figure(text: str) -> Figure | None:
-    """Read a value, with or without the mark behind it; None for a text that does not look like a number."""
+    """Read a value with or without a punctuation mark after it; None for a text that does not look like a number."""
     value = text.strip().rstrip(",;:!?%")
     # `0.5.` ends a sentence, `5.` is a number.
     for candidate in (value, value.rstrip(".%")):
@@ -67,15 +67,17 @@ def figure_at(text: str, start: int) -> Figure | None:
 
 
 def figure_in(text: str, span: Span, whole: Span) -> Figure:
-    """Read the value that an expression has found at `span`; its whole match is at `whole`.
+    """Read the value that an expression has matched at `span`; the whole match is at `match_span`.
 
-    What the expression names around the value, such as a unit, is not part of it.
+    Parts of the match around the value, such as a unit, are not part of the value. If the value is part of a longer
+    number, the text of that number is returned.
     """
     (start, end), (first, last) = span, whole
     captured = text[start:end].strip(" \"'")
     value = figure(captured)
     if not isinstance(value, float):
         return value or _reported(captured)
+    # The characters around the match decide whether the expression has matched a whole number or a part of one.
     before = text[max(0, start - _MOST_CHARACTERS) : start]
     if first == start and _begins_before(before, captured):
         return _reported(f"{_word_before(before)}{_token(text, start)}")
@@ -89,7 +91,7 @@ def figure_in(text: str, span: Span, whole: Span) -> Figure:
 
 
 def _begins_before(before: str, value: str) -> bool:
-    """Return whether a value is the rest of a number that begins before it."""
+    """Return whether a value is the end of a number that begins before it."""
     if re.search(rf"\d[{_SEPARATORS}]?$", before):
         return True
     if re.search(r"(?<!\d)\d{1,3} $", before):

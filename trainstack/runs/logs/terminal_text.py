@@ -10,15 +10,15 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]*[0-~]"
     r"|\x1b"
 )
-"""Control sequences, commands of the operating system (links, titles), strings, and other escapes."""
+"""Control sequences, operating system commands (links, titles), strings, and other escapes of terminals."""
 _MOVES = "ABEFGHf"
-"""The last characters of sequences after which a text is printed elsewhere."""
+"""The last characters of the sequences that move the cursor, so that the following text is printed elsewhere."""
 _MOST_CHARACTERS = 10_000
-"""Of a text; the rest is not read."""
+"""The maximum length of a text; the remainder is not read."""
 
 
 def pieces(line: str) -> Iterator[str]:
-    """Yield the texts of a line without colors, split where a terminal would overwrite: such a text was printed too."""
+    """Yield the texts of a line without colors, split where a terminal overwrites: overwritten texts count, too."""
     if "\x1b" in line or "\x9b" in line:
         line = _SEQUENCE.sub(_replacement, line)
     if "\b" in line:

@@ -1,6 +1,6 @@
-"""The lines by which common trainers report: Transformers, Lightning, Keras, torchtune, and bars of tqdm.
+"""The progress lines of common trainers: Transformers, Lightning, Keras, torchtune, and progress bars of tqdm.
 
-docs/runs.md lists them:
+docs/runs.md lists these formats:
 
     {'eval_loss': 0.25, 'eval_accuracy': 0.9, 'epoch': 1.0}              Transformers' Trainer, and lines of JSON
     Epoch 0: 100%|███| 938/938 [00:08<00:00, 110it/s, v_num=0, val_loss=0.25]     Lightning, which counts from 0
@@ -31,7 +31,7 @@ _KERAS_TIME = re.compile(r"(?:^|\s)(?:ETA: )?\d+[mu]?s(?:/\w+)?(?:\s|$)")
 _KERAS_FIGURE = re.compile(r"(?P<name>[^\s:]{1,100}): (?P<value>\S+)")
 _NUMBER_OF_EPOCHS = re.compile(r"\bNum [Ee]pochs = (?P<epochs>\d{1,18})$")
 _OF_LIGHTNING = "v_num"
-"""The version of its logger, in each of its bars."""
+"""The version of Lightning's logger, which every progress bar of Lightning contains."""
 _TABLE = re.compile(r"^[┃|\s]*(?P<kind>Validate|Test) metric[┃|\s]+DataLoader 0[┃|\s]*$")
 _ROW = re.compile(r"^[│|\s]*(?P<name>[A-Za-z_][^\s│|]*)[│|\s]+(?P<value>[^\s│|]+)[│|\s]*$")
 _RULE = re.compile(r"^[\s─━┏┓┡┩╇┳┴└┘┃│+-]*$")
@@ -39,30 +39,32 @@ _RULE = re.compile(r"^[\s─━┏┓┡┩╇┳┴└┘┃│+-]*$")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerLine:
-    """What a line of a trainer reports."""
+    """The position and figures in a line of a trainer."""
 
     epoch: int | None = None
-    """From 1; None: that of the lines before."""
+    """The epoch, from 1; None if it is that of the previous lines."""
     epochs: int | None = None
     step: int | None = None
     steps: int | None = None
     fraction: float
-    """Of the epoch, from 0 to 1."""
+    """The finished fraction of the epoch, from 0 to 1."""
     figures: Mapping[str, Figure] = field(default_factory=dict)
-    """Under the names that are printed."""
+    """The figures by the names that the trainer prints."""
     logged_epoch: float | None = None
-    """The epoch in a dictionary, which may be a fraction; each dictionary is an evaluation of its own."""
+    """The epoch in a dictionary, which may be a fraction. Every dictionary is a separate evaluation."""
 
 
 class TrainerReader:
-    """Reads lines in their order: some trainers count epochs from 0, and tables have several lines."""
+    """A reader of lines in their order. It has state because some trainers count epochs from 0, and tables have several
+    lines.
+    """
 
     def __init__(self) -> None:
         self.epochs: int | None = None
-        """As Transformers prints it at the start."""
+        """The number of epochs, which Transformers prints at the start."""
         self._from_zero = False
         self._table = ""
-        """The kind of the table whose rows are read; empty outside of tables."""
+        """The kind of the table that is being read; empty outside of tables."""
 
     def read(self, text: str) -> TrainerLine | None:
         if match := _NUMBER_OF_EPOCHS.search(text):
@@ -70,7 +72,7 @@ class TrainerReader:
         return self._bar(text) or _torchtune(text) or _keras(text) or self._dictionary(text)
 
     def row(self, text: str) -> tuple[str, str, Figure] | None:
-        """Read a row of a table of Lightning: the kind of the table, the metric's name and its value."""
+        """Read a row of a Lightning table: the kind of the table, the metric's name and its value."""
         if header := _TABLE.match(text):
             self._table = header["kind"]
         elif self._table and not _RULE.match(text):
@@ -127,7 +129,7 @@ def _keras(text: str) -> TrainerLine | None:
     parts = [_KERAS_FIGURE.fullmatch(part.strip()) for part in text.split(" - ")[1:]]
     figures = {entry["name"]: value for entry in parts if entry and (value := figure(entry["value"])) is not None}
     step, steps = int(match["step"]), int(match["steps"])
-    # Those of an unfinished epoch are means so far.
+    # Keras prints running means until the epoch is finished.
     final = figures if step >= steps else {}
     return TrainerLine(step=step, steps=steps, fraction=min(1.0, step / steps), figures=final) if figures else None
 

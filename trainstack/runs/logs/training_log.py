@@ -1,7 +1,7 @@
-"""The one reader of training logs: position, steps, losses and accuracies from the lines that programs print.
+"""The reader of training logs: positions, steps, losses and accuracies in the lines that programs print.
 
-These formats are known, also after the prefix of a logger, except for `accuracy=` and `Epoch 1`; docs/runs.md lists
-them too:
+These formats are known. All except `accuracy=` and `Epoch 1` may follow the prefix of a logger. docs/runs.md also
+lists them:
 
     world size 3 rank 0                                                  workloads/digits
     epoch 3/12 step 20/45 loss 0.1234    and  epoch 3/12
@@ -32,7 +32,7 @@ from trainstack.runs.logs.terminal_text import pieces
 from trainstack.runs.logs.trainer_formats import TrainerLine, TrainerReader
 
 _END = r"(?![.,:_']?\d)(?![^\W\d]|/)"
-"""Of a whole number: no digit, letter or fraction follows."""
+"""The end of a whole number: no digit, letter or fraction follows."""
 _WORLD = re.compile(rf"\bworld size (?P<size>\d{{1,18}}){_END}")
 _NUMBERED = re.compile(
     r"(?P<begins>\b(?:[Ss]tart|[Bb]egin)\w*:? )?"
@@ -46,7 +46,7 @@ _TESTED = re.compile(r"\btest loss (?P<loss>\S+) accuracy (?P<accuracy>\S+)")
 _FIGURE = re.compile(r"(?<!\S)(?P<name>[^\s=:\d][^\s=:]*) (?P<value>[-+]?[\d.]\S*|nan|[-+]?inf)(?!\S)")
 """A name and a number after `done`."""
 _OF_A_TRAINING = "train_runtime"
-"""In the last dictionary of Transformers, whose figures are of all epochs."""
+"""A key in the last dictionary of Transformers, whose figures are those of all epochs."""
 _MOST_UNREAD = 10
 
 
@@ -55,35 +55,35 @@ class Position:
     """The position of a training according to one line of its log."""
 
     epoch: int | None
-    """From 1; None if no line so far has named it."""
+    """The epoch, from 1; None if no line so far contains one."""
     epochs: int | None = None
-    """None if the log does not give the total."""
+    """The number of epochs; None if the log does not contain it."""
     step: int | None = None
     steps: int | None = None
-    """Of the epoch; None if the log does not number its steps."""
+    """The number of steps in the epoch; None if the log does not number steps."""
     rows: int | None = None
     rows_of_epoch: int | None = None
-    """Rows of the data set; None if the log counts steps or epochs only."""
+    """The number of rows in the data set; None if the log counts only steps or epochs."""
     epoch_fraction: float
-    """From 0 to 1, of the epoch."""
+    """The finished fraction of the epoch, from 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """The figures of an epoch, None if unknown. A loss is NaN if the training diverged."""
+    """The figures of an epoch; None if unknown. A loss is NaN if the training diverged."""
 
     steps: int | None = None
-    """Taken by this replica."""
+    """The number of steps of this replica."""
     seconds: float | None = None
-    """Including the evaluation at the end of the epoch."""
+    """The duration, including the evaluation at the end of the epoch."""
     train_loss: float | None = None
     loss: float | None = None
-    """On data that is not used for training."""
+    """The loss on data that is not used for training."""
     accuracy: float | None = None
-    """On the same data, from 0 to 1."""
+    """The accuracy on the same data, from 0 to 1."""
 
     def with_(self, other: "Epoch") -> "Epoch":
-        """A copy updated with the known figures of another epoch."""
+        """Return a copy updated with the known figures of another epoch."""
         return replace(self, **{name: value for name, value in asdict(other).items() if value is not None})
 
 
@@ -93,22 +93,22 @@ class Log:
 
     world_size: int | None = None
     epochs: Mapping[int, Epoch]
-    """By number, from 1."""
+    """The epochs by number, from 1."""
     counted: Literal["steps", "progress lines"] = "steps"
-    """PyTorch's examples do not number their steps; each progress line counts as one."""
+    """The unit of `Epoch.steps`. PyTorch's examples do not number their steps, so each progress line counts as one."""
     images_per_line: int | None = None
-    """Images between two progress lines, if progress lines are counted."""
+    """The number of images between two progress lines, if progress lines are counted."""
     test_loss: float | None = None
     test_accuracy: float | None = None
     unread: tuple[str, ...] = ()
-    """Values that look like numbers but were not read, with their names: `val_loss '1,234.5'`."""
+    """Names and texts of values that look like numbers but were not read: `val_loss '1,234.5'`."""
 
 
 def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
-    """Read the log, split at line feeds only, of one attempt or of several: a step that two attempts print counts once.
+    """Read the log of one attempt or of several; a step that two attempts print counts once.
 
-    `timestamps`: whether each line begins with its timestamp, as the API server adds them on request. The duration of
-    an epoch is computed from them if the log does not contain it.
+    `lines`: the log, split at line feeds only. `timestamps`: whether each line begins with the timestamp that the API
+    server adds on request. The durations of epochs are computed from them if the log does not contain durations.
     """
     reader = Reader()
     for line in lines:
@@ -119,37 +119,36 @@ def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
 
 
 class Reader:
-    """The figures of the lines read so far."""
+    """A reader of lines in their order, with the figures of the lines read so far."""
 
     def __init__(self) -> None:
         self.epoch: int | None = None
-        """The last epoch that a line has named."""
+        """The epoch of the last line that contains one."""
         self.is_of_example = False
-        """Whether the last line was in a format of PyTorch's or Kubeflow's examples."""
+        """Whether the last line has a format of PyTorch's or Kubeflow's examples."""
         self.values: dict[int, dict[str, Figure]] = {}
-        """The figures by epoch, under the names that the program prints; `loss` and `accuracy` if it prints no
-        names."""
+        """The figures by epoch and by the names that the program prints; `loss` and `accuracy` if it prints none."""
         self.evaluations: list[dict[str, Figure]] = []
-        """Evaluations before the first line that names an epoch."""
+        """The evaluations before the first line with an epoch."""
         self.logged: list[dict[str, Figure]] = []
-        """Evaluations that trainers log one by one, several in an epoch."""
+        """The evaluations that trainers log separately, possibly several in an epoch."""
         self.test: dict[str, Figure] = {}
         self._evaluated: tuple[float | None, float | None] = None, None
-        """Loss and accuracy of the last evaluation."""
+        """The loss and accuracy of the last evaluation."""
         self._world: int | None = None
         self._losses: dict[int, dict[int, float]] = {}
-        """For PyTorch's examples, the loss by number of rows, by epoch."""
+        """The losses of PyTorch's examples by epoch and by number of rows."""
         self._times: dict[int, list[int]] = {}
-        """The first and the last timestamp by epoch, in nanoseconds since 1970."""
+        """The first and the last timestamp of each epoch, in nanoseconds since 1970."""
         self._trainer = TrainerReader()
         self._reports: dict[int, dict[str, Figure]] = {}
-        """The figures that a trainer has printed of each epoch."""
+        """The figures of trainers by epoch, which have other names than those of programs without a trainer."""
         self._epochs: int | None = None
-        """The number of epochs, if the heading of an epoch has named it."""
+        """The number of epochs, if the heading of an epoch contains it."""
         self._unread: dict[str, None] = {}
 
     def read(self, text: str, time: int | None = None) -> Position | None:
-        """Read one piece of a line (see `terminal_text.pieces`) and return its position if it has one."""
+        """Read one text of a line (see `terminal_texts`) and return its position if it has one."""
         line = self._trainer.read(text)
         position = self._of_trainer(line) if line is not None else self._numbered(text)
         self.is_of_example = False
@@ -167,7 +166,7 @@ class Reader:
             world_size=self._world,
             epochs={number: self._epoch(number) for number in sorted(self.values.keys() | self._reports.keys())},
             counted="progress lines" if self._losses else "steps",
-            # The last line of an epoch may cover fewer.
+            # The last line of an epoch may cover fewer images than the others.
             images_per_line=max(strides, default=None),
             test_loss=self._evaluated[0],
             test_accuracy=self._evaluated[1],
@@ -175,7 +174,7 @@ class Reader:
         )
 
     def metrics(self) -> list[dict[str, Figure]]:
-        """The figures as lines of a metrics.jsonl: one for each epoch or logged evaluation, and one for the test."""
+        """Return the figures as lines of a metrics.jsonl: one per epoch or logged evaluation, and one for the test."""
         lines: list[dict[str, Figure]] = [
             {"epoch": epoch, **self._train_loss(epoch), **{key: values[key] for key in values if key != "steps"}}
             for epoch, values in sorted(self.values.items())
@@ -184,7 +183,7 @@ class Reader:
         return [*self.evaluations, *of_epochs, *self.logged, *([self.test] if self.test else [])]
 
     def _numbered(self, text: str) -> Position | None:
-        """`epoch 3/12`, alone or with steps or figures."""
+        """Read `epoch 3/12`, alone or with steps or figures."""
         match = _NUMBERED.search(text)
         if match is None:
             return None
@@ -204,7 +203,7 @@ class Reader:
         return Position(epoch=epoch, epochs=epochs, epoch_fraction=0.0 if begins else 1.0)
 
     def _of_trainer(self, line: TrainerLine) -> Position:
-        """A line of a common trainer. Most print figures of the epoch, some a line for each evaluation."""
+        """Read a line of a common trainer: the figures of an epoch, or those of one evaluation."""
         figures = self._figures(line.figures)
         epoch = self.epoch if line.epoch is None else line.epoch
         if line.logged_epoch is not None:
@@ -224,7 +223,7 @@ class Reader:
         )
 
     def _rows(self, text: str) -> Position | None:
-        """The progress lines of PyTorch's examples."""
+        """Read a progress line of PyTorch's examples."""
         if (epoch := example_formats.heading(text)) is not None:
             self._enter(epoch)
             return Position(epoch=epoch, epoch_fraction=0.0)
@@ -239,7 +238,7 @@ class Reader:
         return Position(epoch=self.epoch, rows=line.rows, rows_of_epoch=line.of, epoch_fraction=line.fraction)
 
     def _evaluation(self, text: str) -> Position | None:
-        """The evaluation that PyTorch's examples print after each epoch; the last one is the result."""
+        """Read the evaluation that PyTorch's examples print after each epoch. The last one is the result."""
         line = example_formats.evaluation(text)
         if line is None:
             return None
@@ -252,7 +251,7 @@ class Reader:
         return Position(epoch=self.epoch, epoch_fraction=1.0)
 
     def _other(self, text: str) -> None:
-        """Lines without a position, or with more than the position."""
+        """Read what a line contains besides a position: test results, the world size, rows of tables."""
         if match := _TESTED.search(text):
             self.test = self._figures({f"test_{name}": figure(value) for name, value in match.groupdict().items()})
             self._evaluated = number_in(self.test, "test_loss"), number_in(self.test, "test_accuracy")
@@ -268,7 +267,7 @@ class Reader:
                 self.logged.append(figures)
 
     def _figures(self, figures: Mapping[str, Figure | None]) -> dict[str, Figure]:
-        """Return the values among these, and note those that were not read."""
+        """Return the figures that have values, and record those that were not read."""
         values = {name: value for name, value in figures.items() if value is not None}
         for name, value in values.items():
             if isinstance(value, str) and len(self._unread) < _MOST_UNREAD:
@@ -298,7 +297,7 @@ class Reader:
         return {"train_loss": fmean(losses.values())} if losses else {}
 
     def _duration(self, epoch: int) -> float | None:
-        """In seconds, until the first line of the next epoch; for the last epoch, until its own last line."""
+        """Return the seconds until the first line of the next epoch; for the last epoch, until its own last line."""
         if epoch not in self._times:
             return None
         begin, end = self._times[epoch][0], self._times.get(epoch + 1, self._times[epoch][-1:])[0]
@@ -316,7 +315,7 @@ def epoch_of(values: Mapping[str, float]) -> Epoch:
 
 
 def _epoch_of_trainer(figures: Mapping[str, Figure]) -> Epoch:
-    """Build an epoch from the figures of a trainer, which calls those of the training `loss` and `accuracy`."""
+    """Build an epoch from the figures of a trainer, in which `loss` is the loss of the training."""
     return Epoch(
         train_loss=number_in(figures, "train_loss", "loss", "Loss"),
         loss=number_in(figures, "val_loss", "eval_loss"),

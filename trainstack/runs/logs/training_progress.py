@@ -1,4 +1,4 @@
-"""Estimate a training's progress and remaining time from the end of its log."""
+"""The progress and remaining time of a training, estimated from the end of its log."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,16 +14,16 @@ class Progress(Position):
     """The position of the last line that has one."""
 
     fraction: float | None
-    """From 0 to 1, of all epochs; None where their number is unknown."""
+    """The finished fraction of all epochs, from 0 to 1; None if their number is unknown."""
     seconds_left: float | None
-    """None if the lines do not allow an estimate."""
+    """The estimated remaining seconds; None if the lines do not allow an estimate."""
 
 
 def progress(lines: Sequence[LogLine], started: datetime | None, now: datetime) -> Progress | None:
-    """Read the progress from the end of a log; None where no line has a position.
+    """Return the progress according to the end of a log; None if no line has a position.
 
     The rate is measured between the first and the last line with a position, so that a run that resumed halfway does
-    not appear twice as fast; with only one such line, since `started`, when the container started, if that is known.
+    not appear twice as fast. With only one such line, it is measured from `container_start`, if known.
     """
     reader = Reader()
     found = [(line.at, position) for line in lines for piece in pieces(line.text) if (position := reader.read(piece))]
@@ -48,5 +48,5 @@ def _seconds_left(found: Sequence[tuple[datetime, Position]], started: datetime 
     if since is None or last <= first or at <= since:
         return None
     rate = (last - first) / (at - since).total_seconds()
-    # The time since the last line has passed already.
+    # Part of the remaining time has passed since the last line.
     return max(0.0, (1 - last) / rate - max(0.0, (now - at).total_seconds()))

@@ -1,1 +1,1 @@
-"""Manifests of runs, one module for each kind."""
+"""Manifests of runs, one module for each kind. Read kind.py before you edit."""

@@ -1,4 +1,4 @@
-"""From a workload to the manifest of its launch."""
+"""The name and the manifest of a workload's launch."""
 
 import re
 from collections.abc import Mapping
@@ -21,15 +21,16 @@ _STARTS_WITH_LETTER = re.compile(r"^[a-z]")
 
 
 def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The object that executes the run. Raises WorkloadError."""
+    """Return the object that executes a run. Raises WorkloadError."""
     return WORKLOAD_KINDS[workload.kind].build(workload, stack, launch)
 
 
 def dispatched(workload: Workload, launch: Manifest, files: Mapping[str, str] | None = None) -> Manifest:
-    """Return a copy of the launch's object that MultiKueue's controller manages: no pod starts in this cluster.
+    """Return a copy of the launch's object that MultiKueue's controller manages, so that no pod starts in this cluster.
 
-    Kueue's webhook sets the field too, but only once its cache has the queue's check. The launch's name does not depend
-    on it: a check that is added to a queue later changes no run. `files`: those of its sweep, which its pods carry.
+    Kueue's webhook sets the field, too, but only when its cache contains the queue's admission check. The launch's name
+    does not depend on the field, so adding the check to a queue later changes no run. `files`: the files of the
+    launch's sweep, which its pods receive as annotations.
     """
     kind = WORKLOAD_KINDS[workload.kind]
     if kind.managed_by is None:
@@ -40,13 +41,13 @@ def dispatched(workload: Workload, launch: Manifest, files: Mapping[str, str] | 
         section = section.setdefault(key, {})
     section[kind.managed_by[-1]] = MULTI_KUEUE
     for pods in kind.launched_pods(result, ()) if files else ():
-        # The templates are parts of `result`.
+        # The templates are parts of `result`, so this changes `result`.
         carry_files(cast("Manifest", pods.template), files or {})
     return result
 
 
 def is_dispatched(launch: Body) -> bool:
-    """Whether MultiKueue manages a launch, read from its object."""
+    """Return whether MultiKueue manages a launch, read from its object."""
     path = WORKLOAD_KINDS[launch["kind"]].managed_by if launch["kind"] in WORKLOAD_KINDS else None
     value: Any = launch
     for key in path or ("",):
@@ -55,21 +56,22 @@ def is_dispatched(launch: Body) -> bool:
 
 
 def companions(workload: Workload, stack: str, launch: Launch) -> tuple[Manifest, ...]:
-    """The objects that the launch refers to, for this launch alone; none for most kinds. Raises WorkloadError."""
+    """Return the objects that only this launch refers to; () for most kinds. Raises WorkloadError."""
     build = WORKLOAD_KINDS[workload.kind].companion
     return () if build is None else (build(workload, stack, launch),)
 
 
 def plan(workload: Workload, stack: str, facts: Facts, sweep: InSweep | None = None) -> Launch:
-    """The launch of a workload as currently declared, with its name.
+    """Return the launch of a workload as currently declared, with its name.
 
-    The name is a hash of the whole object except for the name itself, its copies in labels and environment, and the
-    commit: an object with immutable fields never needs an edit under the same name. The number of a trial and its
-    sweep's file are excluded too.
+    The name contains a hash of the whole object except for the name, its copies in labels and environment, and the
+    commit, so an object with immutable fields is never edited under the same name. The number of a trial and the file
+    of its sweep are excluded, too.
 
-    Raises WorkloadError when it cannot be built or a name derived from it would be too long.
+    Raises WorkloadError if the object cannot be built or a name derived from its name is too long.
     """
     run = run_id(workload, facts)
+    # The draft has no name, commit, trial number and file, so the hash does not depend on them.
     draft = Launch(run_id=run, name="", facts=replace(facts, commit=""), sweep=sweep and sweep.unnumbered)
     launched, others = manifest(workload, stack, draft), companions(workload, stack, draft)
     name = names.launch_name(run, digest([launched, *others] if others else launched))
@@ -79,14 +81,14 @@ def plan(workload: Workload, stack: str, facts: Facts, sweep: InSweep | None = N
 
 
 def longest_child(workload: Workload, launch: str, number: int | None = None) -> str:
-    """The longest name that is derived from a launch's: the last pod's of its largest role or index, or its own."""
+    """Return the longest name that is derived from a launch's name, or the launch's name if it is longer."""
     name = names.object_name(workload, launch, number)
-    # A label holds the launch's name, whatever its object is called.
+    # A label contains the launch's name, even if the object has another name.
     return max([*WORKLOAD_KINDS[workload.kind].derived_names(workload, name), launch], key=len)
 
 
 def check_names(workload: Workload, launch: str, number: int | None = None) -> None:
-    """Refuse a launch whose name, or a name derived from it, the cluster would refuse. Raises WorkloadError."""
+    """Raise WorkloadError if the cluster would refuse a launch's name or a name derived from it."""
     child = longest_child(workload, launch, number)
     if len(child) > LIMIT:
         raise WorkloadError(

@@ -1,4 +1,4 @@
-"""A Job that only waits, with the volumes mounted, so that files can be copied through it."""
+"""A Job that waits with volumes mounted, so that files can be copied through its pod."""
 
 from dataclasses import replace
 
@@ -17,7 +17,10 @@ WAIT = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; don
 
 
 def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path: str) -> Workload:
-    """The loader of the command line, as the user of the runs that mount the volume: they may write to the files."""
+    """Return the loader of the command line, which mounts one volume.
+
+    It has the user of the runs that mount the volume, so that the runs can write to the files.
+    """
     chosen = settings.cluster.loader
     users = [
         run
@@ -46,7 +49,7 @@ def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path
 
 
 def data_loader(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The Job. Without a command it waits until it is deleted or its deadline passes."""
+    """Return the Job of a data loader. Without a command, it waits until it is deleted or its deadline has passed."""
     waiting = workload if workload.command else workload.model_copy(update={"command": WAIT})
     return job(waiting, stack, launch, container=CONTAINER)
 

@@ -13,15 +13,15 @@ from trainstack.settings.sections.workloads import Resources
 CONTAINER = "checkout"
 """The init container's name."""
 DEADLINE_SECONDS = 300
-"""How long the checkout is retried while the server does not answer or the Secret does not exist."""
+"""The time during which the checkout is retried if the server does not answer or the Secret does not exist."""
 
 _VOLUME = "trainstack-code"
 _SECRET_VOLUME = "trainstack-code-secret"  # noqa: S105 (a name)
 _WORK = "/checkout"
 _PUBLISHED = "code"
-"""The folder of the volume that holds the finished checkout; git's working files are outside of it."""
+"""The folder of the volume with the finished checkout. git's working files are outside of it."""
 _NOBODY = 65534
-"""ssh refuses a user that the image's /etc/passwd does not have, and every image has this one."""
+"""The user `nobody`. ssh requires a user in the image's /etc/passwd, and every image has this one."""
 _SHARED_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _CREDENTIALS = "/credentials"
 
@@ -147,10 +147,10 @@ _SUBSTITUTIONS = {
 
 
 def checkout_container(code: Code, launch: Launch, resources: Resources) -> Manifest:
-    """The init container. Raises WorkloadError if no image with git is known.
+    """Return the init container of the checkout. Raises WorkloadError if no image with git is known.
 
     It has the program's cpu, memory and ephemeral storage. Kueue and the scheduler count the larger of the two
-    containers, so the pod does not request more than without it.
+    containers, so the pod does not request more than without a checkout.
     """
     if launch.facts.git_image is None:
         raise WorkloadError("cannot check out `code`: no image with git is known")
@@ -162,6 +162,7 @@ def checkout_container(code: Code, launch: Launch, resources: Resources) -> Mani
         "image": launch.facts.git_image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", script(), CONTAINER, code.git, code.revision, code.secret or ""],
+        # These settings also satisfy namespaces that enforce the Pod Security Standard `restricted`.
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -172,6 +173,7 @@ def checkout_container(code: Code, launch: Launch, resources: Resources) -> Mani
         },
         "volumeMounts": mounts,
     }
+    # The checkout needs no devices, such as GPUs.
     shared = {
         kind: {name: text for name, text in named.items() if name in _SHARED_RESOURCES}
         for kind, named in resources.model_dump(exclude_defaults=True).items()
@@ -182,7 +184,7 @@ def checkout_container(code: Code, launch: Launch, resources: Resources) -> Mani
 
 
 def checkout_volumes(code: Code) -> list[Manifest]:
-    """The pod's volumes for the checkout. The script waits for a missing Secret and reports it."""
+    """Return the volumes for the checkout. The Secret is optional, because the script waits for it and reports it."""
     volumes: list[Manifest] = [{"name": _VOLUME, "emptyDir": {}}]
     if code.secret is not None:
         volumes.append({"name": _SECRET_VOLUME, "secret": {"secretName": code.secret, "optional": True}})
@@ -190,12 +192,12 @@ def checkout_volumes(code: Code) -> list[Manifest]:
 
 
 def checkout_mount(code: Code) -> Manifest:
-    """The writable mount of the checkout in the program's container."""
+    """Return the writable mount of the checkout in the program's container."""
     return {"name": _VOLUME, "mountPath": code.mount_path, "subPath": _PUBLISHED}
 
 
 def script() -> str:
-    """The script that the init container runs."""
+    """Return the script that the init container runs."""
     text = _SCRIPT
     for word, value in _SUBSTITUTIONS.items():
         text = text.replace(word, value)

@@ -1,4 +1,4 @@
-"""Many trials of a sweep as one Indexed Job: each completion index is a run.
+"""Many trials of a sweep as one Indexed Job, in which each completion index is a run.
 
 Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/ (backoff limit per index, pod failure policy,
 success policy)
@@ -15,16 +15,16 @@ from trainstack.runs.pods import pods
 from trainstack.settings.sections.sweeps import Sweep
 
 NOT_REACHED = 79
-"""The wrapper's exit code for a trial that is finished and has not reached the sweep's target."""
+"""The wrapper's exit code for a finished trial that has missed the sweep's target."""
 _EVICTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-"""A disrupted pod does not count as an attempt of its trial."""
+"""The rule by which a disrupted pod does not count as an attempt of its trial."""
 _AIMLESS = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [NOT_REACHED]}}
 
 
 def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
-    """The Job of `count` trials, without `suspend`, which Kueue sets. Raises WorkloadError.
+    """Return the Job of `count` trials, without `suspend`, which Kueue sets. Raises WorkloadError.
 
-    The file that the launch names lists the trials; nothing here depends on them.
+    The launch's parameter file lists the trials; the Job itself does not depend on them.
     """
     run = sweep.run
     (pod,) = pods(run)
@@ -52,5 +52,5 @@ def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
 
 
 def batch_id(sweep: str, run_ids: tuple[str, ...]) -> str:
-    """The id of a batch, in place of a run id."""
+    """Return the id of a batch, which takes the place of a run id."""
     return names.run_id(sweep, digest(list(run_ids)))

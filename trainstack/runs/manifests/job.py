@@ -25,7 +25,7 @@ from trainstack.settings.sections.workloads import Workload
 
 
 def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONTAINER) -> Manifest:
-    """The Job, without `suspend`, which Kueue sets."""
+    """Return the Job, without `suspend`, which Kueue sets."""
     (pod,) = pods(workload)
     spec = set_fields(workload, "backoff_limit", "completions", "parallelism", *LIMITS)
     spec["template"] = pod_template(workload, pod, launch, container=container, restart_policy=workload.restart_policy)
@@ -42,17 +42,17 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
 
 
 def job_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    """The pods of a Job, or of a Job in a JobSet."""
+    """Yield the pods of a Job or of a Job in a JobSet."""
     spec = launch["spec"]
     at_once, to_succeed = _pods_of(spec)
     yield LaunchedPods(ONLY, min(at_once, to_succeed), spec["template"])
 
 
 def _pods_of(spec: Body) -> tuple[int, int]:
-    """How many pods of a Job run at once, and how many must succeed. The API server sets both if both are unset."""
+    """Return how many pods of a Job run at once, and how many must succeed."""
     at_once, to_succeed = spec.get("parallelism"), spec.get("completions")
-    # With `completions` alone its pods run one after another. With `parallelism` alone the Job is a work queue, of
-    # which Kueue counts `parallelism` pods.
+    # The API server sets both fields to 1 if both are unset. With `completions` alone, the pods run one after another.
+    # With `parallelism` alone, the Job is a work queue, of which Kueue counts `parallelism` pods.
     at_once = 1 if at_once is None else at_once
     return at_once, at_once if to_succeed is None else to_succeed
 

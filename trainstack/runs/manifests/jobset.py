@@ -31,7 +31,7 @@ API_VERSION = "jobset.x-k8s.io/v1alpha2"
 
 
 def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The JobSet, without `suspend`, which Kueue sets."""
+    """Return the JobSet, without `suspend`, which Kueue sets."""
     spec: Manifest = {
         "replicatedJobs": [
             _replicated_job(workload, job, pod, launch)
@@ -81,7 +81,7 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
 
 
 def jobset_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    """The pods of a JobSet, or of a TrainingRuntime."""
+    """Yield the pods of a JobSet or of a TrainingRuntime."""
     for jobs in launch["spec"]["replicatedJobs"]:
         for pods_of_job in job_pods(jobs["template"]):
             yield LaunchedPods(jobs["name"], pods_of_job.count * jobs.get("replicas", 1), pods_of_job.template)

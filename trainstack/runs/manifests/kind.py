@@ -1,4 +1,4 @@
-"""What differs between the kinds of workloads: each kind's module has one `WorkloadKind`, and `registry` lists them."""
+"""The differences between kinds of workloads. Each kind's module has one `WorkloadKind`; `registry` lists them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ Body = Mapping[str, Any]
 """A manifest, or a live object."""
 
 ONLY_ROLE = "pod"
-"""The role of pods that have none."""
+"""The role in the views of pods that have no role."""
 ONLY = "main"
-"""Kueue's name of the pod set of a kind that has one."""
+"""Kueue's name of the only pod set of a kind without roles."""
 JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
 INDEX = "batch.kubernetes.io/job-completion-index"
 SUCCEEDED, FAILED = frozenset({"Complete", "Completed", "Succeeded"}), frozenset({"Failed"})
-"""The conditions by which a launch has ended."""
+"""The types of the conditions of a launch that has ended."""
 LIMITS = ("active_deadline_seconds", "ttl_seconds_after_finished")
 
 
 @dataclass(frozen=True)
 class Replicas:
-    """The pods of one role, counted by the launch's controller; of a JobSet and of a TrainJob the Jobs."""
+    """The pods of one role as counted by the launch's controller; for a JobSet and a TrainJob, the Jobs."""
 
     role: str
     of: int
-    """How many there are to be: the role's replicas, or the pods of a Job that must succeed."""
+    """The expected number: the role's replicas, or the pods of a Job that must succeed."""
     active: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -38,12 +38,14 @@ class Replicas:
 
 @dataclass(frozen=True)
 class LaunchedPods:
+    """The pods of one role in a launch's object."""
+
     name: str
-    """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue uses the same names."""
+    """The role in lower case, or the Job of a JobSet; `main` if there is only one. Kueue uses the same names."""
     count: int
-    """How many run at once."""
+    """The number of pods that run at once."""
     template: Body
-    """The template of each. A TrainJob without its runtime has only the fields that it sets for the one container."""
+    """The pod template. Without its runtime, a TrainJob has only the fields that it sets for the one container."""
 
     @property
     def spec(self) -> Body:
@@ -53,26 +55,26 @@ class LaunchedPods:
 
 @dataclass(frozen=True)
 class Controller:
-    """How the controller of an operator is recognized, wherever it is installed."""
+    """The features by which an operator's controller is recognized, wherever it is installed."""
 
     title: str
     names: tuple[str, ...]
-    """Of its Deployment, in its releases and charts; a container may have the same name."""
+    """The names of its Deployment in releases and charts; a container may have the same name."""
     labels: Mapping[str, str]
-    """Of its Deployment, and usually of its pods."""
+    """The labels of its Deployment, and usually of its pods."""
     images: tuple[str, ...]
-    """The last part of its image's repository."""
+    """The last parts of its images' repositories."""
 
 
 @dataclass(frozen=True)
 class PodSet:
-    """Pods of a run with one template."""
+    """The pods of a run that share one template, with the paths of their settings."""
 
     path: str
     name: str
     """The role, or the kind of a run without roles."""
     count: int
-    """How many run at once."""
+    """The number of pods that run at once."""
     resources: Resources
     resources_path: str
     mounts: tuple[Mount, ...]
@@ -85,64 +87,65 @@ def status_conditions(launch: Body) -> Sequence[Body]:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadKind:
-    """A kind: how a launch of it is built, named, read back and followed on a cluster."""
+    """A kind of workloads: how its launches are built, named, read back and followed on a cluster."""
 
     api_version: str
     framework: str
-    """Kueue's name of the integration that manages it."""
+    """Kueue's name of the integration that manages the kind."""
     build: Callable[[Workload, str, Launch], Manifest]
-    """The launch's object, for a stack. Raises WorkloadError."""
+    """A function that builds the launch's object for a stack. It raises WorkloadError."""
     companion: Callable[[Workload, str, Launch], Manifest] | None = None
-    """The object that the launch refers to, of a kind that needs a second one. Raises WorkloadError."""
+    """A function that builds the second object, to which the launch refers; None if the kind has none. It raises
+    WorkloadError."""
     companion_of: Callable[[Body], Body | None] = lambda _: None
-    """What is needed to read the companion of a launch: its identity, as far as the launch names it."""
+    """A function that returns the apiVersion, kind and metadata of the companion of a launch's object."""
     derived_names: Callable[[Workload, str], list[str]]
-    """The longest names that its controller derives from the name of the launch's object."""
+    """A function that returns the longest names that the controller derives from the name of the launch's object."""
     service: str = ""
-    """Who creates a Service of the object's name, which must begin with a letter then; empty: no controller does."""
+    """Why the object's name must start with a letter, such as `JobSet gives it a Service`; empty if it need not."""
     launched_pods: Callable[[Body, tuple[Body, ...]], Iterator[LaunchedPods]]
-    """The pods of a launch, read back from its object and its companions."""
+    """A function that reads the pods of a launch back from its object and its companions."""
     pod_sets: Callable[[str, Workload], Iterator[PodSet]]
-    """The pod sets of a run at a path of the settings, the leading one (of rank 0) first."""
+    """A function that yields the pod sets of a run at a path of the settings, that of rank 0 first."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
-    """The state of a live launch by role."""
+    """A function that returns the replicas of a live launch by role."""
     conditions: Callable[[Body], Sequence[Body]] = status_conditions
-    """The conditions of a live launch. With `Complete`, `Completed` or `Succeeded` it has succeeded, with `Failed` it
-    has failed. A kind whose status has no conditions derives them from other fields."""
+    """A function that returns the conditions of a live launch. `Complete`, `Completed` and `Succeeded` mean success,
+    `Failed` failure. A kind whose status has no conditions derives them from other fields."""
     definition: str | None = None
-    """The CustomResourceDefinition; None for a kind that every cluster has."""
+    """The name of the CustomResourceDefinition; None for a kind that every cluster has."""
     operator: str | None = None
-    """The controller, by the key of `preflight.operator_facts.OPERATORS`; None for the cluster itself."""
+    """The key of the controller in `preflight.operator_facts.OPERATORS`; None for a kind of Kubernetes itself."""
     controller: Controller | None = None
     """The controller, if environments cannot install its operator."""
     connects_to_pods: bool = False
-    """Whether the controller connects to the pods, which an isolated namespace does not allow."""
+    """Whether the controller connects to the pods, which the network policy of an isolated namespace denies."""
     role_label: str | None = None
-    """The pods' label with their role in lower case; None if all pods have one role."""
+    """The label of pods with their role in lower case; None if all pods have one role."""
     first_roles: tuple[str, ...] = ("master",)
-    """The roles whose pods are listed first, in this order; the others are in alphabetical order. The log of the first
-    pod is the launch's."""
+    """The roles whose pods are listed first, in this order; the others follow in alphabetical order. The log of the
+    first pod is the log of the launch."""
     owners_of_pods: tuple[str, ...] = ()
-    """The definitions of objects that the launch owns and that own pods, besides Jobs and JobSets."""
+    """The CustomResourceDefinitions of the owners between a launch and its pods, besides Jobs and JobSets."""
     managed_by: tuple[str, ...] | None = None
-    """The path of the field `managedBy`, which leaves the launch to MultiKueue; None: it is not dispatched."""
+    """The path of the field `managedBy`, by which MultiKueue manages the launch; None if the kind is not dispatched."""
     index_label: str | None = None
-    """The pods' label with their index within the role, from 0; None for a single pod."""
+    """The label of pods with their index within the role, from 0; None for a single pod."""
 
 
 def set_fields(workload: Workload, *fields: str) -> Manifest:
-    """Return the fields that the workload sets, by their names in the API."""
+    """Return the values of those fields that the workload sets, by their names in the API."""
     values = {to_camel(field): getattr(workload, field) for field in fields if workload.has_field(field)}
     return {key: value for key, value in values.items() if value is not None}
 
 
 def count_replicas(role: str, of: int, status: Body) -> Replicas:
-    """The pods of a role by a part of a live object's status, which leaves out counts of zero."""
+    """Return the replicas of a role from a part of a live object's status, which omits counts of zero."""
     return Replicas(role, of, **{state: status.get(state) or 0 for state in ("active", "succeeded", "failed")})
 
 
 def count_jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> tuple[Replicas, ...]:
-    """The Jobs of a JobSet, by the name that they are declared under."""
+    """Return the replicas of a JobSet's Jobs. `expected_by_job`: the declared number of each Job by its name."""
     status = {job["name"]: job for job in counted or ()}
     return tuple(count_replicas(name, of, status.get(name, {})) for name, of in declared.items())
 
@@ -152,20 +155,20 @@ def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
 
 
 def role_pod_sets(path: str, run: Workload, names: Iterable[str] | None = None) -> Iterator[PodSet]:
-    """The pods of a kind for which each role is a pod set of Kueue; `names`: their order, by default the alphabet."""
+    """Yield the pod sets of a kind whose roles are pod sets of Kueue. `names`: their order, by default alphabetical."""
     for name in sorted(run.roles) if names is None else names:
         role = run.roles[name]
         yield overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
 
 
 def replica_spec_pods(specs: Mapping[str, Body]) -> Iterator[LaunchedPods]:
-    """The pods of a Kubeflow job by its replica specs, in Kueue's order: the master or launcher first."""
+    """Yield the pods of a Kubeflow job by its replica specs, in Kueue's order: the master or launcher first."""
     for name, role in sorted(specs.items()):
         yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
 
 
 def count_replica_specs(specs: Mapping[str, Body], status: Body | None) -> tuple[Replicas, ...]:
-    """The state of a Kubeflow job's replica specs by its status."""
+    """Return the replicas of a Kubeflow job by its replica specs and its status."""
     counted = (status or {}).get("replicaStatuses") or {}
     return tuple(
         count_replicas(role.lower(), spec.get("replicas") or 1, counted.get(role) or {})
@@ -174,7 +177,7 @@ def count_replica_specs(specs: Mapping[str, Body], status: Body | None) -> tuple
 
 
 def overridden(own_path: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
-    """The pods of a role, at `own_path`, which overrides some settings of its run, at `path`."""
+    """Return the pod set of a role whose overrides are at `role_path`; the settings of its run are at `path`."""
     return PodSet(
         path=own_path,
         name=name,

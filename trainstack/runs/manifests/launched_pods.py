@@ -1,4 +1,4 @@
-"""Read the pods of a launch back from its objects, for each kind."""
+"""The pods of a launch of any kind, read back from its objects."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,16 +9,16 @@ from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 
 
 def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[LaunchedPods, ...]:
-    """The pods of a launch by role, empty for other kinds. `companions`: its companions, as far as they are known."""
+    """Return the pods of a launch by role; () for an unknown kind. `companions`: its companions, as far as known."""
     is_object = OBJECT in (launch.get("metadata", {}).get("annotations") or {})
     kind = WORKLOAD_KINDS.get("Object" if is_object else launch["kind"])
     return () if kind is None else tuple(kind.launched_pods(launch, tuple(companions)))
 
 
 def mounted(objects: Sequence[Body], volume: str) -> str | None:
-    """The ConfigMap that the pods of a launch mount as this volume, if any. `objects`: as in `Ledger.objects`.
+    """Return the name of the ConfigMap that the pods of a launch mount as this volume; None if there is none.
 
-    Raises WorkloadError if the objects are from a ledger that was edited.
+    `objects`: as in `Ledger.objects`. Raises WorkloadError if they are from an edited ledger.
     """
     try:
         return _mounted(objects, volume)
@@ -34,7 +34,7 @@ def _mounted(objects: Sequence[Body], volume: str) -> str | None:
     for pods in launched_pods(launch, companions):
         for each in pods.spec.get("volumes") or ():
             if each["name"] == volume:
-                # Of a dispatched launch, see `trial_pod.carry_files`.
+                # The volume of a dispatched launch is projected, see `trial_pod.mount_files_from_annotations`.
                 sources = each["projected"]["sources"] if "projected" in each else [each]
                 return next(str(source["configMap"]["name"]) for source in sources if "configMap" in source)
     return None

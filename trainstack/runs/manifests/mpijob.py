@@ -29,7 +29,7 @@ _WORKER = "Worker"
 
 
 def mpijob(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The MPIJob, without `runPolicy.suspend`, which Kueue sets."""
+    """Return the MPIJob, without `runPolicy.suspend`, which Kueue sets."""
     replicas = {}
     for pod in pods(workload):
         role: Manifest = {"replicas": pod.replicas}
@@ -39,7 +39,7 @@ def mpijob(workload: Workload, stack: str, launch: Launch) -> Manifest:
         replicas[pod.role] = role
     spec: Manifest = {
         "mpiReplicaSpecs": replicas,
-        # Workers would serve SSH forever under the operator's default.
+        # Under the operator's default, workers would serve SSH after the launcher has ended.
         "runPolicy": {"cleanPodPolicy": workload.clean_pod_policy, **set_fields(workload, "backoff_limit", *LIMITS)},
         **set_fields(workload, "slots_per_worker", "mpi_implementation", "ssh_auth_mount_path"),
     }
@@ -47,7 +47,7 @@ def mpijob(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
 
 def _with_own_program(workload: Workload, pod: Pod) -> Pod:
-    """A worker without the program, which the launcher runs; the operator starts an SSH server in a worker."""
+    """Return the pod with the program of its role only: the operator starts an SSH server in workers without one."""
     if workload.runs_program(pod.role):
         return pod
     own = workload.roles[_WORKER]

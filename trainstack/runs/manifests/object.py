@@ -1,4 +1,4 @@
-"""A workload as an object of a kind that has no module of its own, by the paths of its pods."""
+"""A workload as an object of any kind without a module here, given the paths of its pod templates."""
 
 import copy
 import json
@@ -33,7 +33,10 @@ from trainstack.settings.values.field_paths import put_at, value_at
 
 
 def kueue_object(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The object, without the field by which Kueue suspends it. Its annotation has what is needed to read it back."""
+    """Return the object, without the field by which Kueue suspends it.
+
+    Its annotation contains the settings that are needed to read it back. Raises WorkloadError.
+    """
     declared = _declared(workload)
     fields = declared.model_dump(mode="json", exclude_none=True, include={"pods", "succeeded", "failed"})
     annotations = {labels.OBJECT: json.dumps(fields, separators=(",", ":"))}
@@ -68,13 +71,13 @@ def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedP
     for entry in _fields(launch).pods:
         template = value_at(launch, entry.template)
         count = None if entry.replicas is None else value_at(launch, entry.replicas)
-        # The API server drops fields that the kind does not have.
+        # The API server drops unknown fields, so a wrong path leaves no template in the live object.
         if isinstance(template, Mapping) and isinstance(template.get("spec"), Mapping):
             yield LaunchedPods(entry.name, count if isinstance(count, int) else 1, template)
 
 
 class _Fields(Section):
-    """The fields of the settings that the annotation has."""
+    """The settings in the annotation of an object."""
 
     pods: tuple[ObjectPods, ...] = ()
     succeeded: StatusValues | None = None
@@ -82,7 +85,7 @@ class _Fields(Section):
 
 
 def _fields(launch: Body) -> _Fields:
-    """The fields of the annotation; if it is missing or invalid, those of a launch without known pods."""
+    """Return the settings in the annotation; empty ones if it is missing or invalid."""
     try:
         return _Fields.model_validate_json((launch["metadata"].get("annotations") or {}).get(labels.OBJECT, "{}"))
     except ValidationError:
@@ -90,7 +93,10 @@ def _fields(launch: Body) -> _Fields:
 
 
 def _conditions(launch: Body) -> Sequence[Body]:
-    """The conditions and the phase of the status. A declared field of the status replaces those of its end."""
+    """Return the conditions of the status, and its phase as a condition.
+
+    If `succeeded` or `failed` is set, its field of the status replaces the conditions for that end.
+    """
     fields, status = _fields(launch), launch.get("status") or {}
     stated: Sequence[Any] = status_conditions(launch)
     found: list[Body] = [each for each in stated if isinstance(each, Mapping) and each.keys() >= {"type", "status"}]
@@ -108,7 +114,7 @@ def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
-    """The pods by role, counted as far as the status has Kubeflow's `replicaStatuses`."""
+    """Return the replicas by role. Counts are 0 unless the status has Kubeflow's `replicaStatuses`."""
     counted = (body.get("status") or {}).get("replicaStatuses") or {}
     states = counted.items() if isinstance(counted, Mapping) else ()
     by_role = {str(role).lower(): state for role, state in states if isinstance(state, Mapping)}
@@ -121,7 +127,7 @@ OBJECT = WorkloadKind(
     service="its operator may give it a Service",
     launched_pods=_launched_pods,
     pod_sets=_pod_sets,
-    # They differ between objects.
+    # The API version and the framework are settings of the workload.
     api_version="",
     framework="",
     role_label=labels.ROLE,

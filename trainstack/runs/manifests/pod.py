@@ -1,4 +1,4 @@
-"""A workload as a bare Pod, which no controller replaces when its node fails."""
+"""A workload as a bare Pod, which no controller replaces if its node fails."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ from trainstack.settings.sections.workloads import Workload
 
 def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
     (only,) = pods(workload)
-    # An unmanaged Pod that does not set it gets the default, Always, and is restarted indefinitely.
+    # An unmanaged Pod without a restart policy gets the default of Kubernetes, Always, and is restarted indefinitely.
     policy = workload.restart_policy if workload.has_field("restart_policy") else None
     template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=policy)
     spec = {**template["spec"], **set_fields(workload, "active_deadline_seconds")}

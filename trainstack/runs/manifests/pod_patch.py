@@ -1,6 +1,6 @@
-"""Apply a run's `podPatch` to its pod template, except where the patch would break what depends on the template.
+"""The application of a run's `podPatch` to its pod template, with the checks of what a patch may not change.
 
-The template before and after the patch is compared, so that it does not matter how the patch is written.
+The checks compare the templates before and after the patch, so they do not depend on how the patch is written.
 """
 
 import posixpath
@@ -17,9 +17,9 @@ from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child
 
 MAIN_CONTAINERS = ("training", "pytorch", NODE, "data-loader")
-"""Names by which main containers are found in live pods, unless the workload sets another one."""
+"""The names by which main containers are found in live pods, unless the workload sets another name."""
 _RESERVED = ("kueue.x-k8s.io/", "pulumi.com/", "trainstack.dev/")
-"""Prefixes of labels and annotations that select pods, name their queue, or direct the engine."""
+"""The prefixes of labels and annotations that select pods, contain their queue, or control the engine."""
 _ACCOUNT = "set serviceAccount of the run"
 _PRIORITY = "set priority of the run, which Kueue admits it by"
 _HOSTNAME = "remove it: replicas find each other by the names that their controller sets"
@@ -42,7 +42,7 @@ _OF_POD: Mapping[str, str] = {
     "setHostnameAsFQDN": _HOSTNAME,
     "subdomain": _HOSTNAME,
 }
-"""Fields of the pod that a patch leaves as they are, with the remedy."""
+"""The remedies by fields of the pod that a patch may not change."""
 _OF_MAIN: Mapping[str, str] = {
     "image": "set image of the run, which is part of its identity",
     "command": "set command of the run, which is part of its identity",
@@ -51,30 +51,30 @@ _OF_MAIN: Mapping[str, str] = {
     "restartPolicy": "set restartPolicy of the run or its role",
     "restartPolicyRules": "set restartPolicy of the run or its role",
 }
-"""Fields of the main container that a patch leaves as they are, with the remedy."""
+"""The remedies by fields of the main container that a patch may not change."""
 _LISTS = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath"}
-"""Lists of the main container whose elements a patch may add to, with their keys."""
+"""The merge keys by lists of the main container to which a patch may only add elements."""
 _OF_LISTS = {
     "env": "set env or secretEnv of the run",
     "ports": "remove it: the operator uses the port",
     "volumeMounts": "set volumes, scratch, sharedMemory or code of the run",
 }
 _CREDENTIALS = ("podCertificate", "serviceAccountToken")
-"""Projected sources by which a pod authenticates to the API server."""
+"""The projected sources by which a pod authenticates to the API server."""
 
 
 @dataclass(frozen=True)
 class PatchFault:
-    """A place that a patch may not change."""
+    """A change of the template that a patch may not make."""
 
     path: str
-    """Relative to the pod template, such as `spec.containers[training].image`."""
+    """The path relative to the pod template, such as `spec.containers[training].image`."""
     problem: str
     remedy: str
 
 
 class PodPatchError(WorkloadError):
-    """A workload's `podPatch` changes what it may not change."""
+    """The faults of a workload's `podPatch`."""
 
     def __init__(self, workload: str, faults: Sequence[PatchFault]) -> None:
         self.faults = tuple(faults)
@@ -87,8 +87,8 @@ def patched(
 ) -> Manifest:
     """Return the template with the workload's patch, its main container first. Raises PodPatchError.
 
-    `main`: the name of the main container. `reserved`: folders that no mount of the patch may be in or contain, with
-    the remedy. `variables`: those that the operator sets in the main container.
+    `main`: the name of the main container. `reserved`: remedies by folders that no mount of the patch may be in or
+    contain. `variables`: the names of the variables that the operator sets in the main container.
     """
     if workload.pod_patch is None:
         return template
@@ -104,6 +104,7 @@ def patched(
     ]
     if faults:
         raise PodPatchError(workload.name, faults)
+    # Kubernetes tools use the first container by default, and Trainer's fields are read from it.
     containers = sorted(result["spec"]["containers"], key=lambda container: container["name"] != main)
     return {**result, "spec": {**result["spec"], "containers": containers}}
 
@@ -198,7 +199,7 @@ def _faults_of_mounts(before: _Parts, after: _Parts, main: str, reserved: Mappin
 
 
 def _clean(path: str) -> str:
-    # The runtime mounts relative paths and paths with `//` or `..` here, too.
+    # Container runtimes resolve relative paths and paths with `//` or `..` to this path, too.
     return "/" + posixpath.normpath(path).lstrip("/")
 
 

@@ -17,29 +17,29 @@ from trainstack.settings.sections.workloads import Mount, Workload
 CONTAINER = "training"
 """The name of the training container, unless the workload or the operator prescribes another."""
 WRAPPER_FOLDER = "/opt/trainstack"
-"""Where the wrapper is mounted in a managed pod."""
+"""The mount path of the wrapper in a managed pod."""
 WRAPPER_FILE = "run.py"
 SHARED_MEMORY_FOLDER = "/dev/shm"  # noqa: S108 (the container's own)
-"""Where `sharedMemory` is mounted."""
+"""The mount path of `sharedMemory`."""
 GRACE_SECONDS = 60
-"""How long a managed pod has, after SIGTERM, to write its checkpoint."""
+"""The time that a managed pod has after SIGTERM to write its checkpoint."""
 
 WRAPPER_VOLUME = "trainstack-wrapper"
 _SHARED_MEMORY_VOLUME = "trainstack-shared-memory"
 _SCRATCH_VOLUME = "trainstack-scratch-{}"
 SEED = "TRAINSTACK_SEED"
-"""The variable with the workload's seed, which unmanaged programs have, too."""
+"""The name of the variable with the workload's seed, which unmanaged programs receive, too."""
 _RESERVED = "TRAINSTACK_"
-"""The prefix of variables that the stack or the wrapper sets in managed pods."""
+"""The prefix of the variables that the stack or the wrapper sets in managed pods."""
 WRAPPER_SETTINGS = ("TRAINSTACK_DATA_TIMEOUT", "TRAINSTACK_HEARTBEAT_SECONDS", "TRAINSTACK_STALE_SECONDS")
-"""Variables with that prefix that a workload may set."""
+"""The variables with the reserved prefix that a workload may set."""
 MOST_BYTES_OF_A_VARIABLE = 131_071
 """Linux limits each argument, and each variable with its name, to 32 pages of 4 KiB with the zero at the end
 (MAX_ARG_STRLEN)."""
 _LONG_DEFINITION = 32 << 10
-"""Characters of a run's definition from which on it leaves out what the pod has anyway."""
+"""The length of a run's definition above which it omits the texts that the pod contains anyway."""
 _PART = MOST_BYTES_OF_A_VARIABLE - 71
-"""Characters of a definition in one variable, after whose name there is room for the number of the part."""
+"""The length of the part of a definition in one variable. The difference leaves room for the variable's name."""
 
 
 def pod_template(
@@ -53,11 +53,11 @@ def pod_template(
     given: Sequence[Manifest] = (),
     operators: Collection[str] = (),
 ) -> Manifest:
-    """The template of a role's pods. Raises WorkloadError.
+    """Return the template of a role's pods. Raises WorkloadError.
 
-    `container`: the default of the container's name. `restart_policy`: None leaves it to the operator or the cluster.
-    `given`: environment variables that the kind adds to the workload's. `operators`: names of variables that its
-    operator sets, which a patch may not set.
+    `container`: the default name of the main container. `restart_policy`: None leaves the policy to the operator or the
+    cluster. `kind_variables`: environment variables that the kind adds to the workload's. `operator_variables`: the
+    names of variables that the kind's operator sets, which a patch may not set.
     """
     spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)], **_account(workload)}
     if workload.code is not None:
@@ -76,7 +76,7 @@ def pod_template(
     }
     spec.update({key: value for key, value in optional.items() if value})
     if workload.host_network:
-        # Without this policy, a pod in the node's network uses the node's DNS, which knows no Services.
+        # With the default policy, a pod in the node's network uses the node's DNS, which does not resolve Services.
         spec.update(hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")
     metadata: Manifest = {"labels": launch_labels(workload, launch)}
     placed = pod.topology_request.annotations if pod.topology_request else {}
@@ -90,7 +90,7 @@ def pod_template(
 
 
 def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
-    """The labels of a launch and of its pods."""
+    """Return the labels of a launch and of its pods."""
     return {
         **workload.labels,
         labels.WORKLOAD: workload.name,
@@ -101,12 +101,12 @@ def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
 
 
 def mount_of(pod: Pod, volume: str) -> Mount | None:
-    """How a role's pods mount a claim; None when they do not."""
+    """Return the first mount of a claim in a role's pods; None if they do not mount it."""
     return next((mount for mount in pod.volumes if mount.volume == volume), None)
 
 
 def _mount_to_write(pod: Pod, volume: str) -> Mount | None:
-    """The mount of a claim that a role's pods write to, where it is mounted more than once; else its only one."""
+    """Return the first writable mount of a claim in a role's pods, else the first mount, else None."""
     writable = (mount for mount in pod.volumes if mount.volume == volume and not mount.read_only)
     return next(writable, None) or mount_of(pod, volume)
 
@@ -126,10 +126,12 @@ def _container(
         {"name": key, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
         for key, value in workload.secret_env.items()
     ]
+    # A managed pod gets the seed from the wrapper's variables, an unmanaged one unless it sets the variable itself.
     if workload.managed:
         env += _wrapper_env(workload, pod, launch)
     elif workload.seed is not None and SEED not in {*pod.env, *workload.secret_env}:
         env.append({"name": SEED, "value": str(workload.seed)})
+    # These variables are last, and the workload may not set them, so they are never overridden.
     given = [*given, *sweep_env(launch)]
     _check_reserved(workload, pod, {variable["name"] for variable in given}, workload.kind)
     if context := _container_security(workload):
@@ -160,7 +162,7 @@ def _program(workload: Workload, pod: Pod) -> Manifest:
 
 
 def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
-    """The environment of the wrapper, as described in trainstack/runs/wrapper/run.py."""
+    """Return the environment of the wrapper, as described in trainstack/runs/wrapper/run.py."""
     values = {
         "TRAINSTACK_RUN_ID": launch.run_id,
         "TRAINSTACK_LAUNCH": launch.name,
@@ -184,10 +186,10 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
 
 
 def _definition(record: Manifest) -> dict[str, str]:
-    """The variables with the definition of a run, which must not limit the size of its arguments and environment.
+    """Return the variables with the definition of a run, split because Linux limits the length of a variable.
 
-    Of a long one, texts that the pod has unchanged are null, and the wrapper puts them in. Kubernetes changes texts
-    with `$(` and `$$`: the definition has them as they are declared.
+    A long definition contains null instead of texts that the pod contains unchanged; the wrapper inserts them. It
+    contains the declared form of texts with `$(` or `$$`, which Kubernetes expands.
     """
     text = canonical(record)
     if len(text) > _LONG_DEFINITION:
@@ -200,7 +202,7 @@ def _definition(record: Manifest) -> dict[str, str]:
 
 
 def _declared(text: str) -> str | None:
-    """A text, if the pod has another one; else None."""
+    """Return a text if the pod contains another form of it, because Kubernetes expands it; else None."""
     return text if "$(" in text or "$$" in text else None
 
 
@@ -227,10 +229,10 @@ def _run_record(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
 
 
 def _record_path(workload: Workload, pod: Pod) -> str:
-    """The folder of all records.
+    """Return the path of the folder of all records in a role's pods. Raises WorkloadError.
 
-    The pods that write the record, a distributed run's master or those of a Job, must mount its volume writable.
-    Workers without the mount get the master's path; it does not exist there, so the wrapper writes no record.
+    The pods that write the record, those of a distributed run's master or of a Job, must mount its volume writable.
+    Workers without the mount get the master's path. The path does not exist there, so the wrapper writes no record.
     """
     if workload.record is None:
         raise WorkloadError(
@@ -257,7 +259,7 @@ def _mounts(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
         mounts.append(checkout_mount(workload.code))
     if workload.managed:
         mounts.append({"name": WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
-    # After the checkout, because the file may be mounted inside it.
+    # The sweep's file follows the checkout, because it may be mounted inside the checkout.
     mounts += sweep_mounts(launch)
     if workload.shared_memory is not None:
         mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": SHARED_MEMORY_FOLDER})
@@ -301,7 +303,7 @@ def _affinity(workload: Workload) -> Manifest:
 
 
 def _account(workload: Workload) -> Manifest:
-    """The service account of the pods. Training does not need access to the API server."""
+    """Return the fields for the service account. By default, training has no access to the API server."""
     if workload.service_account is not None:
         return {"serviceAccountName": workload.service_account}
     if workload.managed or workload.security == "restricted":

@@ -20,13 +20,13 @@ from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "kubeflow.org/v1"
 CONTAINER = "pytorch"
-"""The operator's webhook requires a container of this name."""
+"""The name of the container, which the operator's webhook requires."""
 PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
-"""The port of rank 0. The operator adds it if it is missing; declaring it avoids drift."""
+"""The port of rank 0. The operator adds it if it is missing, so declaring it avoids drift."""
 
 
 def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The PyTorchJob, without `runPolicy.suspend`, which Kueue sets."""
+    """Return the PyTorchJob, without `runPolicy.suspend`, which Kueue sets."""
     # Without backoffLimit the job restarts its containers indefinitely, which an unmanaged job may rely on.
     policy = set_fields(workload, "clean_pod_policy", "backoff_limit", *LIMITS)
     replicas = {}

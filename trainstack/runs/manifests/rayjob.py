@@ -1,4 +1,4 @@
-"""A workload as a RayJob of KubeRay: a Ray cluster of its own, which is deleted when the program has ended.
+"""A workload as a RayJob of KubeRay: a dedicated Ray cluster, which is deleted when the program has ended.
 
 Source: https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html
 """
@@ -27,17 +27,17 @@ from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "ray.io/v1"
 _HEAD, _SUBMITTER = "head", "submitter"
-"""Kueue's names of their pod sets."""
+"""The roles, which are also Kueue's names of their pod sets."""
 
 
 def rayjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The RayJob, without `suspend`, which Kueue sets."""
+    """Return the RayJob, without `suspend`, which Kueue sets."""
     templates = {pod.role: _template(workload, pod, launch) for pod in pods(workload)}
     spec: Manifest = {
-        # Ray passes it to a shell.
+        # Ray passes the entrypoint to a shell.
         "entrypoint": shlex.join([*workload.command, *workload.args]),
         "submissionMode": "K8sJobMode" if _SUBMITTER in templates else "HTTPMode",
-        # Kueue requires it: the cluster would keep its nodes without quota.
+        # Kueue requires this: otherwise the cluster would keep its nodes after the quota is released.
         "shutdownAfterJobFinishes": True,
         "rayClusterSpec": {
             "headGroupSpec": {"rayStartParams": {}, "template": templates[_HEAD]},
@@ -64,7 +64,7 @@ def _groups(workload: Workload) -> list[str]:
 
 
 def _template(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
-    """The template of a role's pods, without the program: KubeRay starts Ray in them, or submits the program."""
+    """Return the template of a role's pods without the program, because KubeRay starts Ray in them or submits it."""
     policy = pod.restart_policy or ("Never" if pod.role == _SUBMITTER else None)
     bare = replace(pod, command=(), args=())
     template = pod_template(workload, bare, launch, container=CONTAINER, restart_policy=policy)
@@ -88,7 +88,7 @@ def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
-    """The head and the workers; KubeRay counts the workers of all groups together."""
+    """Return the replicas of the head and of the workers. KubeRay counts the workers of all groups together."""
     cluster = (body.get("status") or {}).get("rayClusterStatus") or {}
     groups = [pods for pods in _launched_pods(body) if pods.name not in (_HEAD, _SUBMITTER)]
     workers = Replicas(
@@ -100,11 +100,11 @@ def _replicas(body: Body) -> tuple[Replicas, ...]:
 
 
 _ENDED = ("Complete", "Failed", "ValidationFailed")
-"""Values of `jobDeploymentStatus`. KubeRay does not start a RayJob that it finds invalid."""
+"""The values of `jobDeploymentStatus` of a RayJob that has ended or that KubeRay does not start."""
 
 
 def _conditions(body: Body) -> Sequence[Body]:
-    """The state of a RayJob as a condition: its status has no conditions."""
+    """Return the state of a RayJob as a condition, because its status has no conditions."""
     status = body.get("status") or {}
     state = status.get("jobDeploymentStatus")
     if not state:
@@ -125,7 +125,7 @@ def _conditions(body: Body) -> Sequence[Body]:
 
 RAYJOB = WorkloadKind(
     build=rayjob,
-    # KubeRay limits the name to leave room for the Service that it gives to a cluster with Ray Serve.
+    # KubeRay limits the name so that a Service for Ray Serve can be named after it.
     derived_names=lambda _, name: [f"{name}{SUFFIX}-serve-svc"],
     service="KubeRay gives it a Service",
     launched_pods=_launched_pods,

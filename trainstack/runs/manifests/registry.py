@@ -27,4 +27,4 @@ WORKLOAD_KINDS: Mapping[str, WorkloadKind] = MappingProxyType(
         "TrainJob": TRAINJOB,
     }
 )
-"""By `kind` of a workload."""
+"""The `WorkloadKind`s by the `kind` of a workload."""

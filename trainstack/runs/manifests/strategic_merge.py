@@ -1,4 +1,4 @@
-"""Apply a strategic merge patch to a pod template, as the API server and `kubectl patch` do.
+"""The application of a strategic merge patch to a pod template, as in the API server and `kubectl patch`.
 
 Source: mergeMap and mergeSlice in k8s.io/apimachinery/pkg/util/strategicpatch/patch.go. Of its directives, those that
 `settings.values.pod_patch` accepts are implemented: `$patch: delete` and `$patch: replace`.

@@ -1,7 +1,7 @@
 """A workload as a TrainJob of Kubeflow Trainer (v2), with the TrainingRuntime that it refers to.
 
-The TrainJob contains what differs between runs. The runtime contains the pods with their volumes, which cannot be in
-the TrainJob's `podTemplateOverrides`: Kueue appends to that list, which is replaced as a whole.
+The TrainJob contains the program and its resources. The runtime contains the pods with their volumes, which cannot be
+in the TrainJob's `podTemplateOverrides`: Kueue appends to that list, and an update replaces the list as a whole.
 
 Source: https://www.kubeflow.org/docs/components/trainer/operator-guides/runtime/
 """
@@ -36,12 +36,12 @@ from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _OF_THE_JOB = ("image", "command", "args", "env", "resources")
-"""Container fields that the TrainJob sets; the runtime sets the others."""
+"""The fields of the container that the TrainJob sets; the runtime sets the others."""
 _RESERVED = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
-"""Variables that Trainer sets for torchrun; it refuses a TrainJob that sets them."""
+"""The variables that Trainer sets for torchrun. It refuses a TrainJob that sets them."""
 
 _SHARED = ("args", "env", "volumes", "resources", "annotations", "topology_request", "restart_policy")
-"""Fields that must be equal in all roles."""
+"""The fields that must be equal in all roles."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class Misfit:
 
 
 def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The TrainJob, without `suspend` and `podTemplateOverrides`, which Kueue sets. Raises WorkloadError."""
+    """Return the TrainJob, without `suspend` and `podTemplateOverrides`, which Kueue sets. Raises WorkloadError."""
+    # The main container is the first.
     container, *_ = _template(workload, launch)["spec"]["containers"]
     trainer = {key: container[key] for key in _OF_THE_JOB if key in container}
     if "resources" in trainer:
@@ -71,7 +72,7 @@ def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
 
 def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The TrainingRuntime of this launch alone, under its name. Raises WorkloadError as `trainjob` does."""
+    """Return the TrainingRuntime of this launch only, which has the launch's name. Raises WorkloadError."""
     template = _template(workload, launch)
     container, *others = template["spec"]["containers"]
     kept = {key: value for key, value in container.items() if key not in _OF_THE_JOB}
@@ -84,7 +85,7 @@ def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest
         "kind": "TrainingRuntime",
         "metadata": metadata(launch.name, stack, namespace=workload.namespace, labels=launch_labels(workload, launch)),
         "spec": {
-            # One process a node, as a PyTorchJob has one a pod.
+            # One process per node, like one per pod in a PyTorchJob.
             "mlPolicy": {"numNodes": _nodes(workload), "torch": {"numProcPerNode": 1}},
             "template": {"spec": {"replicatedJobs": [{"name": NODE, "template": trains}]}},
         },
@@ -92,7 +93,7 @@ def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest
 
 
 def misfits(workload: Workload) -> Iterator[Misfit]:
-    """The settings that prevent a workload with roles from running as a TrainJob."""
+    """Yield the settings that prevent a workload with roles from running as a TrainJob."""
     first, *others = pods(workload)
     for other in others:
         for name in _SHARED:
@@ -149,7 +150,7 @@ def _launched_pods(launch: Body, companions: tuple[Body, ...]) -> Iterator[Launc
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
-    # For Kueue the nodes are one pod set, whatever their roles.
+    # The nodes of all roles are one pod set of Kueue.
     name, role = min(run.roles.items())
     count = sum(role.replicas for role in run.roles.values())
     yield overridden(f"{path}.roles.{name}", path, run, role, NODE, count)
@@ -160,7 +161,7 @@ def _replicas(body: Body) -> tuple[Replicas, ...]:
 
 
 def _runtime(body: Body) -> Body:
-    """The TrainingRuntime of a declared TrainJob, which has the pods' volumes."""
+    """Return the apiVersion, kind and metadata of the TrainingRuntime that a TrainJob refers to."""
     metadata = {"name": body["spec"]["runtimeRef"]["name"], "namespace": body["metadata"]["namespace"]}
     return {"apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "metadata": metadata}
 

@@ -1,4 +1,4 @@
-"""The trials of a sweep, each with its workload."""
+"""The trials of a sweep with their workloads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ R = TypeVar("R", bound=PodOverrides)
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """What a parameter set adds to the workload of its sweep."""
+    """The arguments and variables that a parameter set adds to the workload of its sweep."""
 
     args: tuple[str, ...]
     env: Mapping[str, str]
@@ -27,10 +27,10 @@ class Trial:
     """A parameter set of a sweep and the workload that runs it."""
 
     parameter_set: ParameterSet
-    """Its number, the position in hyperparams.yml from 1, is the variable JOB_ID."""
+    """The parameter set. Its number, the position in hyperparams.yml from 1, is the variable JOB_ID."""
     overrides: Overrides
     workload: Workload
-    """The sweep's `run` with the overrides."""
+    """The sweep's `run` with the overrides applied."""
 
     @property
     def number(self) -> int:
@@ -45,7 +45,7 @@ class Trial:
         return self.parameter_set.parameters
 
     def facts(self, shared: Facts) -> Facts:
-        """The trial's facts, from those that all trials of its sweep share."""
+        """Return the trial's facts, given those that all trials of its sweep share."""
         return replace(shared, parameter_set=self.parameter_set)
 
     def with_number(self, number: int) -> "Trial":
@@ -53,7 +53,7 @@ class Trial:
 
 
 def trials(sweep: Sweep) -> tuple[Trial, ...]:
-    """The trials in the order of their numbers; none of a sweep that is not expanded."""
+    """Return the trials of a sweep in the order of their numbers; () if the sweep is not expanded."""
     return tuple(trial_of(sweep, parameter_set) for parameter_set in sweep.sets)
 
 
@@ -63,7 +63,10 @@ def trial_of(sweep: Sweep, parameter_set: ParameterSet) -> Trial:
 
 
 def overrides_of(sweep: Sweep, parameter_set: ParameterSet) -> Overrides:
-    """The sweep's `args` and `env` with a set's values; without those that refer to a parameter which the set lacks."""
+    """Return the sweep's `args` and `env` with the values of a set.
+
+    Arguments and variables that refer to a parameter that the set lacks are omitted.
+    """
     args = (templates.filled(template, parameter_set.parameters) for template in sweep.space.args)
     env = {name: templates.filled(template, parameter_set.parameters) for name, template in sweep.space.env.items()}
     return Overrides(
@@ -73,7 +76,7 @@ def overrides_of(sweep: Sweep, parameter_set: ParameterSet) -> Overrides:
 
 
 def with_overrides(run: Workload, overrides: Overrides) -> Workload:
-    """A sweep's `run` with a set's arguments after its own and the set's variables over them, in every role."""
+    """Return a sweep's `run` with the overrides in every role: arguments are appended, variables replaced."""
     return run.model_copy(
         update={
             "args": (*run.args, *overrides.args),

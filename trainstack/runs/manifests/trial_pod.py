@@ -8,12 +8,12 @@ from trainstack.settings.search_space.hyperparams import SETS_FILE
 
 TRIALS_FILE = "trials.json"
 SWEEP_FOLDER = "/opt/trainstack-sweep"
-"""Where the sweep's files are mounted in the pods of an Indexed Job."""
+"""The mount path of the sweep's files in the pods of an Indexed Job."""
 SWEEP_VOLUME = "trainstack-sweep"
 CARRIED = {SETS_FILE: SETS, TRIALS_FILE: TRIALS}
-"""The annotation of a dispatched pod with the content of each file."""
+"""The annotations of a dispatched pod by the file whose content they contain."""
 NUMBER = "JOB_ID"
-"""The variable with the number of a pod's set, from 1."""
+"""The name of the variable with the number of a pod's set, from 1."""
 
 
 def sweep_labels(launch: Launch) -> dict[str, str]:
@@ -24,7 +24,7 @@ def sweep_labels(launch: Launch) -> dict[str, str]:
 
 
 def sweep_env(launch: Launch) -> list[Manifest]:
-    """The variables with the number of a pod's set, or with the file in which the wrapper finds it."""
+    """Return the variable with the number of a pod's set, or those with the file from which the wrapper reads it."""
     if launch.sweep is None:
         return []
     trial = launch.sweep.trial
@@ -35,7 +35,7 @@ def sweep_env(launch: Launch) -> list[Manifest]:
 
 
 def sweep_definition(launch: Launch) -> Manifest:
-    """The sweep's part of a trial's record; for an Indexed Job the wrapper adds it per index."""
+    """Return the sweep's part of a trial's record; for an Indexed Job the wrapper adds it per index."""
     if launch.sweep is None or launch.sweep.trial is None:
         return {}
     trial = launch.sweep.trial
@@ -53,14 +53,17 @@ def sweep_mounts(launch: Launch) -> list[Manifest]:
 
 
 def sweep_volumes(launch: Launch) -> list[Manifest]:
-    """The volume of `sweep_mounts`; empty if there are no mounts."""
+    """Return the volume of `sweep_mounts`; empty if there are no mounts."""
     if launch.sweep is None or not sweep_mounts(launch):
         return []
     return [{"name": SWEEP_VOLUME, "configMap": {"name": launch.sweep.file}}]
 
 
 def carried(files: Mapping[str, str], path: str | None) -> dict[str, str]:
-    """The annotations of a dispatched launch's pods. `files`: the sweep's; `path`: where the program reads the sets."""
+    """Return the annotations of a dispatched launch's pods.
+
+    `files`: the contents of the sweep's files. `path`: where the program reads the sets; None if it does not.
+    """
     return {
         annotation: files[file]
         for file, annotation in CARRIED.items()
@@ -71,7 +74,8 @@ def carried(files: Mapping[str, str], path: str | None) -> dict[str, str]:
 def carry_files(template: Manifest, files: Mapping[str, str]) -> None:
     """Put the sweep's files into the annotations of a pod template, and mount them from there.
 
-    The volume keeps the name of the ConfigMap, which exists in the manager's cluster only: commands read it back.
+    A worker cluster does not have the sweep's ConfigMap. The volume still contains its name, because commands read the
+    name back.
     """
     spec = template["spec"]
     volume = next((each for each in spec.get("volumes") or () if each["name"] == SWEEP_VOLUME), None)

@@ -1,4 +1,4 @@
-"""What Kubernetes makes of references to variables in a container's program and environment.
+"""The expansion of references to variables in a container's program and environment, as Kubernetes does it.
 
 Source: k8s.io/kubernetes/third_party/forked/golang/expansion, and makeEnvironmentVariables of the kubelet.
 """
@@ -11,7 +11,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
 def expanded(text: str, variables: Mapping[str, str | None]) -> str:
-    """Replace `$(NAME)` by a variable's value, and `$$` by `$`; other texts, and unknown values, stay."""
+    """Replace `$(NAME)` by the variable's value and `$$` by `$`; keep references to unknown variables."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] is None:
@@ -23,7 +23,10 @@ def expanded(text: str, variables: Mapping[str, str | None]) -> str:
 
 
 def environment(container: Mapping[str, Any]) -> dict[str, str | None]:
-    """The variables of a container, each of which may refer to those before it; None for a value from elsewhere."""
+    """Return the variables of a container; the value is None for a `valueFrom`.
+
+    A variable may refer to those before it.
+    """
     variables: dict[str, str | None] = {}
     for variable in container.get("env") or ():
         own = None if "valueFrom" in variable else expanded(variable.get("value") or "", variables)
@@ -32,6 +35,6 @@ def environment(container: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def program(container: Mapping[str, Any]) -> list[str]:
-    """The command and arguments of a container; without a command, those after the image's entrypoint."""
+    """Return the command and arguments of a container; only the arguments if the image's entrypoint is the command."""
     variables = environment(container)
     return [expanded(text, variables) for text in (*(container.get("command") or ()), *(container.get("args") or ()))]

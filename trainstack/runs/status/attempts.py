@@ -1,4 +1,4 @@
-"""The attempts of a pod's main container: Kubernetes keeps the last one that ended, and its log, over a restart."""
+"""The attempts of a pod's main container. After a restart, Kubernetes keeps the state and log of the previous one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +12,11 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Attempt:
+    """An attempt of a main container that has ended."""
+
     exit_code: int
     reason: str
-    """The kubelet's: `Completed`, `Error`, `OOMKilled`."""
+    """The reason as reported by the kubelet: `Completed`, `Error`, `OOMKilled`."""
     finished: datetime | None
 
     @property
@@ -23,35 +25,35 @@ class Attempt:
 
 
 def main_container(pod: Body) -> str:
-    """The name of the training container; empty for a pod without containers."""
+    """Return the name of the training container; empty for a pod without containers."""
     names = [str(container["name"]) for container in pod.get("spec", {}).get("containers") or ()]
     return trainer(names) if names else ""
 
 
 def main_status(pod: Body) -> Body:
-    """The status of the training container; empty before it has one."""
+    """Return the status of the training container; empty before it has one."""
     name = main_container(pod)
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     return next((status for status in statuses if status["name"] == name), {})
 
 
 def ended_attempt(pod: Body) -> Attempt | None:
-    """The current attempt; None unless it has ended."""
+    """Return the current attempt; None unless it has ended."""
     return _ended(main_status(pod).get("state"))
 
 
 def previous_attempt(pod: Body) -> Attempt | None:
-    """The attempt before the current one; None before the first restart."""
+    """Return the attempt before the current one; None before the first restart."""
     return _ended(main_status(pod).get("lastState"))
 
 
 def last_attempt(pod: Body) -> Attempt | None:
-    """The last attempt that has ended; None before the first has."""
+    """Return the last attempt that has ended; None if none has ended yet."""
     return ended_attempt(pod) or previous_attempt(pod)
 
 
 def endless(body: Body) -> bool:
-    """Whether an object is a Pod with `restartPolicy: Always` and no deadline, which restarts until it is deleted."""
+    """Return whether an object is a Pod with `restartPolicy: Always` and no deadline: it restarts until deleted."""
     spec = body.get("spec") or {}
     return body.get("kind") == "Pod" and spec.get("restartPolicy") == "Always" and "activeDeadlineSeconds" not in spec
 

@@ -1,4 +1,4 @@
-"""The events of runs, in order of time, with repeated events merged."""
+"""The events of runs by time, with repeated events merged."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, order=True)
 class EventView:
-    """An event, or several equal events of one object."""
+    """An event, or several equal events of one object, merged."""
 
     last: datetime
     first: datetime
@@ -19,7 +19,7 @@ class EventView:
     """`Normal` or `Warning`."""
     kind: str
     name: str
-    """Of the object."""
+    """The name of the object that the event is about."""
     reason: str
     message: str
     source: str
@@ -33,9 +33,10 @@ class EventView:
 def events_of(
     events: Iterable[Body], uids: Collection[str], launches: Collection[str], all_launches: Collection[str]
 ) -> list[EventView]:
-    """The events of the objects with these uids, and of the launches' deleted pods, oldest first.
+    """Return the events of the objects with these uids, and of the launches' deleted pods, oldest first.
 
-    `all_launches` prevents launch `a` from matching the pods of `a-b`.
+    A deleted pod is matched by its name, which begins with that of its launch. `all_launches` prevents launch `a` from
+    matching the pods of `a-b`.
     """
     merged: dict[tuple[str, ...], EventView] = {}
     for body in events:

@@ -1,4 +1,4 @@
-"""How the launches of each kind are followed on a cluster."""
+"""The kinds of launches on a cluster, and what is read from a launch by its kind."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,16 +12,16 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 
 _LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
-"""Kinds of workloads that are launched as an object of another kind."""
+"""The launches' kinds of the workload kinds that are launched as an object of another kind."""
 
 KINDS: Mapping[str, WorkloadKind] = MappingProxyType(
     {name: kind for name, kind in WORKLOAD_KINDS.items() if name not in (*_LAUNCHED_AS, "Object")}
 )
-"""By the kind of the launch's object."""
+"""The `WorkloadKind`s by the kind of the launch's object."""
 
 
 def kind_of_launch(kind: str) -> WorkloadKind:
-    """How launches of this kind are read, also of a kind that only workloads of kind Object have."""
+    """Return the `WorkloadKind` that reads launches of this kind; OBJECT for a kind that has no module."""
     return KINDS.get(kind, OBJECT)
 
 
@@ -30,12 +30,12 @@ def launched_as(run: Workload) -> str:
 
 
 def shown_kind(run: Workload) -> str:
-    """The kind in messages: of an Object that of its object."""
+    """Return the kind for messages: that of the launched object for a workload of kind Object."""
     return run.object.kind if run.object else run.kind
 
 
 def launch_version(run: Workload) -> str:
-    """The API version of the launch's object."""
+    """Return the API version of the launch's object."""
     return run.object.api_version if run.object else KINDS[launched_as(run)].api_version
 
 
@@ -46,13 +46,13 @@ def launch_resource(run: Workload) -> Resource:
 
 
 def declared_kinds(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """The API versions and kinds of the launches of an environment, except LAUNCHES."""
+    """Return the API versions and kinds of the launches of an environment, except LAUNCHES."""
     declared = {(launch_version(run), launched_as(run)) for _, run in settings.trained()}
     return tuple(sorted(each for each in declared if each[1] not in LAUNCHES))
 
 
 def optional_kinds(settings: Settings) -> tuple[Resource, ...]:
-    """The kinds of launches beyond LAUNCHES that an environment has, or that the Kueue that it installs manages."""
+    """Return the kinds beyond LAUNCHES that an environment launches, or that the Kueue that it installs manages."""
     used = {launch_resource(run) for _, run in settings.trained()} - {*LAUNCHES.values()}
     frameworks = settings.operators.kueue.configuration.frameworks if settings.operators.kueue else ()
     used |= {resource for kind, resource in OPTIONAL.items() if KINDS[kind].framework in frameworks}
@@ -64,12 +64,12 @@ def framework_of(run: Workload) -> str:
 
 
 def launch_conditions(body: Body) -> Sequence[Body]:
-    """The conditions of a live launch, also of a kind that has none in its status."""
+    """Return the conditions of a live launch; they are derived for a kind whose status has none."""
     return kind_of_launch(body["kind"]).conditions(body)
 
 
 def claims(body: Body, companions: Iterable[Body] = ()) -> tuple[str, ...]:
-    """The PersistentVolumeClaims that a launch's pods mount; for a TrainJob they are in its runtime."""
+    """Return the PersistentVolumeClaims that a launch's pods mount; for a TrainJob they are in its runtime."""
     volumes = (
         volume
         for pods in launched_pods(body, companions)

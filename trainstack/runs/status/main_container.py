@@ -1,4 +1,4 @@
-"""Find the training container of a pod."""
+"""The choice of the training container among the containers of a pod."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ _OURS = (pod_template.CONTAINER, pytorchjob.CONTAINER, NODE, data_loader.CONTAIN
 
 
 def trainer(containers: Sequence[str]) -> str:
-    """The name of the training container among the names of a pod's containers, init containers included.
+    """Return the name of the training container among the names of a pod's containers, init containers included.
 
-    It is identified by name, because sidecars may be injected before and after it. If the workload sets the name, the
-    first container is assumed.
+    The container is identified by name, because sidecars may be injected before and after it. If the workload sets the
+    name, the first container other than the checkout is assumed.
     """
     own = [name for name in containers if name != CHECKOUT]
     return next((name for name in own if name in _OURS), own[0])

@@ -1,4 +1,4 @@
-"""The state of a launch's pods: role, index, phase, and why a pod does not start."""
+"""The state of a launch's pods: role, index, phase, and the reason why a pod does not start."""
 
 import re
 from collections import Counter
@@ -38,37 +38,40 @@ _UNSCHEDULED: tuple[tuple[str, str], ...] = (
     (r"node\(s\) had volume node affinity conflict", "no access to its volume (node affinity conflict)"),
     (r"node\(s\) didn't find available persistent volumes to bind", "no available volume that fits its claim"),
 )
-"""Messages of the scheduler about nodes, and the text after `N of M nodes have`."""
+"""The scheduler's reasons against nodes, with the text that follows `N of M nodes have`."""
 _UNBOUND = re.compile(r"pod has unbound immediate PersistentVolumeClaims")
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
 @dataclass(frozen=True)
 class PodView:
+    """The state of a pod of a launch."""
+
     name: str
     uid: str
-    """Distinguishes it from a later pod of the same name: a PyTorchJob reuses names."""
+    """The uid, which distinguishes the pod from a later one of the same name: a PyTorchJob reuses names."""
     role: str
-    """In lower case: `master`, `worker`; `pod` if the kind has no roles."""
+    """The role in lower case: `master`, `worker`; `pod` if the kind has no roles."""
     index: int
-    """Within its role, from 0; in the order of creation if the kind has no index."""
+    """The index within the role, from 0; in the order of creation if the kind has no index."""
     phase: str
     node: str
-    """Empty until it is scheduled."""
+    """The name of the node; empty until the pod is scheduled."""
     restarts: int
-    """The total of its containers."""
+    """The number of restarts of all its containers."""
     containers: tuple[str, ...]
-    """The init containers, then the others, each in the pod's order."""
+    """The names of the init containers and then of the others, in the pod's order."""
     problems: tuple[str, ...]
-    """Why it cannot start or continue; empty if it has no problem."""
+    """The reasons why the pod cannot start or continue; empty if it has no problem."""
     last_attempt: Attempt | None = None
-    """How its main container last ended; None if it has not ended yet."""
+    """The last attempt of the main container that has ended; None if none has."""
 
 
 def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ...]:
-    """The pods of a launch of this kind, those of the kind's first roles first, then by role and index."""
+    """Return the views of a launch's pods: first those of the kind's first roles, then by role and index."""
     facts = kind_of_launch(kind)
     views = []
+    # A kind without an index label numbers its pods by creation.
     made = sorted(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
     seen: Counter[str] = Counter()
     for pod in made:
@@ -104,12 +107,12 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
 
 
 def marks(pod: Mapping[str, Any]) -> dict[str, str]:
-    """The annotations and labels of a pod: which of them has its index depends on the version of Kubernetes."""
+    """Return the annotations and labels of a pod. Its index is in either, depending on the version of Kubernetes."""
     return {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
 
 
 def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """Why a pod is not scheduled, or why its containers do not start or continue."""
+    """Return the reasons why a pod is not scheduled, or why its containers do not start or continue."""
     status = pod.get("status", {})
     found = [
         f"not scheduled: {unscheduled(each.get('message', ''))}"
@@ -132,7 +135,7 @@ def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def unscheduled(message: str) -> str:
-    """The scheduler's reason in plain words; an unknown message is returned unchanged.
+    """Return the scheduler's message in plain words, or unchanged if it is unknown.
 
     Source: https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/ and the plugins' messages.
     """
@@ -159,7 +162,7 @@ def _clause(text: str, nodes: str) -> str:
 
 
 def _checkout_failure(container: Mapping[str, Any]) -> str:
-    """The termination message of the checkout's init container; empty unless it failed."""
+    """Return the termination message of the checkout's init container; empty unless it failed."""
     if container["name"] != CHECKOUT:
         return ""
     states = (container.get("state", {}), container.get("lastState", {}))

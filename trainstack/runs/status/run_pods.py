@@ -1,4 +1,4 @@
-"""The queued workloads of an environment and their pods, with the paths of their settings."""
+"""The workloads of an environment that Kueue queues, and their pod sets, with the paths of their settings."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from trainstack.settings.values.paths import elements
 
 
 def queued(settings: Settings) -> Iterator[tuple[str, Workload]]:
-    """The workloads that Kueue queues, by path: the runs, and of each sweep one trial or its Indexed Job."""
+    """Yield the workloads that Kueue queues, by path: the runs, and of each sweep one trial or its Indexed Job."""
     runs, sweeps = settings.workloads.runs, settings.sweeps.sweeps
     yield from zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True)
     for path, sweep in zip(elements("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True):
@@ -19,5 +19,5 @@ def queued(settings: Settings) -> Iterator[tuple[str, Workload]]:
 
 
 def pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
-    """The pod sets of a run, the leading one (of rank 0) first."""
+    """Yield the pod sets of a run, the leading one (of rank 0) first."""
     yield from WORKLOAD_KINDS[run.kind].pod_sets(path, run)

@@ -18,7 +18,7 @@ from trainstack.runs.status.waiting import Queueing, cluster_of, conditions, why
 
 Body = Mapping[str, Any]
 Unknown = Literal["unknown"]
-"""A value that cannot be read, or that is not reported."""
+"""The value of what cannot be read or is not reported."""
 
 
 @dataclass(frozen=True)
@@ -35,28 +35,30 @@ class Condition:
 
 @dataclass(frozen=True)
 class ClaimUse:
+    """A PersistentVolumeClaim of a launch and its use."""
+
     name: str
     phase: str
     """`Bound`, `Pending`, `Lost`; `missing` if it does not exist, `unknown` if it cannot be read."""
     requested: str
     used_bytes: int | Unknown
-    """As reported by the kubelet of a running pod; not for all kinds of volumes, and not to tenants."""
+    """The use reported by the kubelet of a running pod. It omits some kinds of volumes, and tenants cannot read it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunObjects:
-    """The objects that were read for one launch."""
+    """The objects that were read for the view of one launch."""
 
     launch: Body
     queueing: Queueing
     companions: Sequence[Body] = ()
     """The objects that the launch refers to, as far as they can be read."""
     pods: Sequence[Body] | None = ()
-    """None if they cannot be read."""
+    """The live pods; None if they cannot be read."""
     claims: Mapping[str, Body | None] | None = None
-    """By name; {} if it does not exist, None if it cannot be read."""
+    """The claims by name: {} for a claim that does not exist, None for one that cannot be read."""
     usage: Usage = field(default_factory=Usage)
-    """As reported by the kubelets of running pods, as far as they can be queried."""
+    """The usage reported by the kubelets of running pods, as far as they can be queried."""
     positions: Mapping[str, int] | None = None
     """The positions of pending Workloads in the queue, by name; None if they cannot be read."""
     log: Sequence[LogLine] = ()
@@ -67,6 +69,8 @@ class RunObjects:
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
+    """The state of a launch, for commands and for `status --json`."""
+
     launch: LiveLaunch
     conditions: tuple[Condition, ...] = ()
     started: datetime | None = None
@@ -76,26 +80,26 @@ class RunView:
     `status.endTime`."""
     queue: str | None = None
     position: int | Unknown | None = None
-    """In the queue, from 0; None if it is not queued."""
+    """The position in the queue, from 0; None if the launch is not queued."""
     admitted: bool = False
-    """Whether it holds quota now. False before admission, after its end, and without a queue."""
+    """Whether the launch holds quota now. False before admission, after its end, and without a queue."""
     waits_because: str = ""
-    """In plain words; empty after admission."""
+    """The reason why the launch waits, in plain words; empty after admission."""
     cluster: str = ""
-    """The worker cluster that MultiKueue has chosen for its pods; empty: they are in the environment's own."""
+    """The worker cluster that MultiKueue has chosen for the pods; empty if they run in the environment's cluster."""
     lost: str = ""
-    """Why Kueue does not reach that cluster, so that the state is the last known one; empty if Kueue reaches it, or if
-    that may not be read."""
+    """Why Kueue does not reach `cluster`, so that the state is the last known one; empty if Kueue reaches it, or if the
+    connection cannot be read."""
     unreached: str = ""
-    """Why that cluster was not read: its pods, claims and log are then unknown."""
+    """Why `cluster` was not read; the pods, claims and log are then unknown. Empty if it was read."""
     replicas: tuple[Replicas, ...] = ()
     pods: tuple[PodView, ...] = ()
     pods_known: bool = True
-    """False if pods cannot be read; `pods` is then empty."""
+    """Whether the pods can be read; if not, `pods` is empty."""
     pod_use: Mapping[str, Use] = field(default_factory=dict)
-    """By pod name, as far as known."""
+    """The usage of the pods by name, as far as known."""
     node_use: Mapping[str, Use] = field(default_factory=dict)
-    """By name of the pods' nodes, including everything else that runs there."""
+    """The usage of the pods' nodes by name, including everything else that runs there."""
     claims: tuple[ClaimUse, ...] = ()
     progress: Progress | None = None
     last_line: str = ""
@@ -103,14 +107,14 @@ class RunView:
 
     @property
     def done_fraction(self) -> float | None:
-        """From 0 to 1; None if the log does not show it."""
+        """The finished fraction, from 0 to 1; None if the log does not contain it."""
         if self.launch.phase == "succeeded":
             return 1.0
         return self.progress.fraction if self.progress else None
 
     @property
     def ended(self) -> datetime | None:
-        """When the launch ended, as far as its object shows it; None if it is active."""
+        """The time at which the launch ended, as far as its object contains it; None if it is active."""
         if self.launch.active:
             return None
         changes = [condition.since for condition in self.conditions if condition.since]
@@ -118,12 +122,12 @@ class RunView:
 
     @property
     def failure(self) -> str:
-        """The controller's reason and message for a failure; empty if it gave none."""
+        """The controller's reason and message for a failure; empty if there is none."""
         failed = next((each for each in self.conditions if each.type == "Failed" and each.status == "True"), None)
         return ": ".join(filter(None, (failed.reason, failed.message))) if failed else ""
 
     def summary(self) -> str:
-        """The state in one line."""
+        """Return the state as one line."""
         phase = self.launch.phase
         if phase == "queued":
             place = f" at position {self.position}" if isinstance(self.position, int) else ""
@@ -139,7 +143,7 @@ class RunView:
 
     @property
     def restarts(self) -> str:
-        """How the last attempt of an endless Pod ended; empty before the first has ended."""
+        """A description of the last attempt of an endless Pod and its restarts; empty if no attempt has ended."""
         attempt = next((pod.last_attempt for pod in self.pods), None) if self.launch.endless else None
         if attempt is None:
             return ""
@@ -149,7 +153,7 @@ class RunView:
 
 
 def bare_view(body: Body) -> RunView:
-    """A launch as described by its own object, without its queue and its pods."""
+    """Return the view of a launch according to its own object only, without its queue and its pods."""
     status = body.get("status") or {}
     return RunView(
         launch=live_launch(body),
@@ -162,11 +166,13 @@ def bare_view(body: Body) -> RunView:
 
 
 def run_view(read: RunObjects, now: datetime) -> RunView:
+    """Return the full view of a launch according to all objects that were read for it."""
     bare = bare_view(read.launch)
     workload = read.queueing.workload or {}
     waits, running = bare.launch.phase == "queued", bare.launch.phase == "running"
     pods = pod_views(read.pods or (), bare.launch.kind)
     cluster = cluster_of(workload)
+    # The launch's own object determines the phase; the other objects only add details that depend on it.
     return replace(
         bare,
         position=_position(read.positions, workload) if waits and bare.queue else None,
@@ -177,6 +183,7 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
         unreached=read.unreached,
         pods=pods,
         pods_known=read.pods is not None,
+        # A later pod can have the same name, but never the same uid.
         pod_use={pod.name: read.usage.pods[pod.uid] for pod in pods if pod.uid in read.usage.pods},
         node_use={
             pod.node: read.usage.nodes[pod.node]
@@ -215,7 +222,7 @@ def _claim(name: str, read: RunObjects) -> ClaimUse:
 
 
 def _started(bodies: Sequence[Body], pods: Sequence[PodView]) -> datetime | None:
-    """When the first replica's first container started."""
+    """Return when the first replica's first container started."""
     first = next((body for body in bodies if pods and body["metadata"]["name"] == pods[0].name), {})
     for container in first.get("status", {}).get("containerStatuses") or ():
         if running := (container.get("state") or {}).get("running"):

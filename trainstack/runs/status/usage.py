@@ -9,24 +9,28 @@ _NANO = 1_000_000_000
 
 @dataclass(frozen=True)
 class Use:
+    """The CPU and memory that a pod or node uses."""
+
     cpu_cores: float
-    """Averaged over the last seconds."""
+    """The CPU use, averaged over the last seconds."""
     memory_bytes: int
     """The working set, which counts against the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
+    """The reported usage of several nodes; without what is not reported yet."""
+
     pods: Mapping[str, Use] = field(default_factory=dict)
-    """By uid."""
+    """The usage of pods by uid."""
     nodes: Mapping[str, Use] = field(default_factory=dict)
-    """By name."""
+    """The usage of nodes by name, including everything that runs there."""
     claims: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Bytes by namespace and name. Kubelets do not report hostPath volumes."""
+    """The used bytes of claims by namespace and name. Kubelets do not report hostPath volumes."""
 
 
 def usage(summaries: Sequence[Mapping[str, Any]]) -> Usage:
-    """Merge the summaries of several nodes; figures that are not reported yet are left out."""
+    """Merge the summaries of several nodes, without the figures that are not reported yet."""
     pods, nodes, claims = {}, {}, {}
     for summary in summaries:
         node = summary.get("node", {})

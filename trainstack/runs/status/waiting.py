@@ -1,4 +1,4 @@
-"""Why a run is queued, in plain words: Kueue's messages about its Workload, and causes that they leave out.
+"""The reason why a run is queued, in plain words: from Kueue's messages about its Workload, and from other objects.
 
 Kueue's messages are those of v0.15: pkg/scheduler, pkg/controller/core, pkg/cache/scheduler/clusterqueue.go.
 """
@@ -45,7 +45,7 @@ INACTIVE = {
     "ClusterQueueIsInactive": "uses an inactive cluster queue: ask its owner for the reason",
     "Terminating": "is being deleted",
 }
-"""The meaning of a queue's reason for being inactive, as a text after the queue's name."""
+"""The text after a queue's name, by the reason of its condition `Active: False`."""
 _EVICTED = {
     "PodsReadyTimeout": "its pods were not all ready in time",
     "AdmissionCheck": "an admission check was withdrawn",
@@ -64,23 +64,23 @@ _JOB_UID = re.compile(r"JobUID: ([0-9a-f-]+)")
 
 @dataclass(frozen=True)
 class Queueing:
-    """The objects that decide on a launch's admission. None: it cannot be read."""
+    """The objects that determine a launch's admission; None for an object that cannot be read."""
 
     workload: Body | None
     """The Workload; {} if Kueue has not created one."""
     local_queue: Body | None
-    """{} if the namespace does not have that queue."""
+    """The LocalQueue; {} if the namespace does not have it."""
     cluster_queue: Body | None = None
-    """{} if it does not exist. Tenants cannot read it."""
+    """The ClusterQueue; {} if it does not exist. Tenants cannot read it."""
     dispatched: bool = False
     """Whether MultiKueue manages the launch."""
     unconnected: Mapping[str, str] = field(default_factory=dict)
-    """Why Kueue does not reach worker clusters that the launch may use, by name."""
+    """The reasons why Kueue does not reach worker clusters that the launch may use, by cluster."""
     copies: Mapping[str, Body | str] = field(default_factory=dict)
-    """The copies of the Workload in nominated worker clusters, by name: {} without a copy, or why it was not read.
-    Empty if none was looked for."""
+    """The copies of the Workload in nominated worker clusters, by cluster: {} without a copy, a text if the copy could
+    not be read. Empty if no cluster was read."""
     owners: Mapping[str, str] = field(default_factory=dict)
-    """`<namespace>/<name>` of other launches by the uid of their objects, as far as they were read."""
+    """The `<namespace>/<name>` of other launches by the uid of their objects, as far as they were read."""
 
 
 def conditions(body: Body) -> dict[str, Body]:
@@ -88,24 +88,24 @@ def conditions(body: Body) -> dict[str, Body]:
 
 
 def preemptor(workload: Body) -> str | None:
-    """The uid of the launch that preempted this Workload; None if it was not preempted or the uid is unknown."""
+    """Return the uid of the launch that preempted this Workload; None if it was not preempted or the uid is unknown."""
     preempted = conditions(workload).get("Preempted", {})
     match = _JOB_UID.search(preempted.get("message", "")) if preempted.get("status") == "True" else None
     return match[1] if match else None
 
 
 def cluster_of(workload: Body) -> str:
-    """The worker cluster that MultiKueue has chosen for a Workload; empty for this cluster, or before the choice."""
+    """Return the worker cluster that MultiKueue has chosen for a Workload; empty if it has chosen none."""
     return str((workload.get("status") or {}).get("clusterName") or "")
 
 
 def nominated_clusters(workload: Body) -> list[str]:
-    """The worker clusters in which a Workload waits for quota; none once MultiKueue has chosen one."""
+    """Return the worker clusters in which a Workload waits for quota; none once MultiKueue has chosen one."""
     return [] if cluster_of(workload) else list((workload.get("status") or {}).get("nominatedClusterNames") or ())
 
 
 def unconnected(cluster: Body) -> str:
-    """Why Kueue does not reach the cluster of a MultiKueueCluster; empty if it does."""
+    """Return why Kueue does not reach the cluster of a MultiKueueCluster; empty if it reaches it."""
     active = conditions(cluster).get("Active")
     if active is None:
         return "it has not been tried yet"
@@ -119,7 +119,7 @@ def _unconnected(queueing: Queueing) -> str:
 
 
 def why_waiting(queue: str | None, queueing: Queueing) -> str:
-    """Why a suspended launch has not been admitted."""
+    """Return why a suspended launch has not been admitted."""
     if queue is None:
         return "it is suspended without a queue: `suspend` was set manually"
     workload = queueing.workload
@@ -131,6 +131,7 @@ def why_waiting(queue: str | None, queueing: Queueing) -> str:
     if not workload:
         return _without_workload(queue, queueing.local_queue)
     found = conditions(workload)
+    # Several reasons can apply at once: an evicted Workload is requeued and may wait for quota again.
     parts = []
     if not workload.get("spec", {}).get("active", True):
         message = found.get("Evicted", {}).get("message", "")
@@ -162,7 +163,7 @@ def _without_workload(queue: str, local_queue: Body | None) -> str:
 
 
 def _queue_closed(queueing: Queueing, message: str) -> str:
-    """The reason for Kueue's `is inactive`, which is in the queue's conditions, not in the Workload's."""
+    """Return why a queue `is inactive`. Kueue puts the reason into the queue's conditions, not into the Workload's."""
     if "is inactive" not in message:
         return ""
     for what, body in (("cluster queue", queueing.cluster_queue), ("queue", queueing.local_queue)):
@@ -174,7 +175,7 @@ def _queue_closed(queueing: Queueing, message: str) -> str:
 
 
 def in_words(message: str) -> str:
-    """One of Kueue's messages about an admission, in plain words; an unknown message is returned unchanged."""
+    """Return a message of Kueue about an admission in plain words, or unchanged if it is unknown."""
     for pattern, words in _WHOLE:
         if match := re.search(pattern, message):
             return match.expand(words)
@@ -241,7 +242,7 @@ def _evicted(evicted: Body, preempted: Body, owners: Mapping[str, str]) -> str:
 
 
 def _without_quota(copy: Body | str) -> str:
-    """Why a worker cluster has not reserved quota for a Workload."""
+    """Return why a worker cluster has not reserved quota for a Workload."""
     if isinstance(copy, str):
         return copy
     if not copy:
@@ -250,9 +251,9 @@ def _without_quota(copy: Body | str) -> str:
 
 
 def _retried(workload: Body) -> bool:
-    """Whether its only admission check, MultiKueue's, has sent the Workload back to the queue.
+    """Return whether the only admission check of a Workload, that of MultiKueue, has requeued it.
 
-    Kueue v0.15 does so if a worker cluster is lost, later releases also if the worker cluster evicts the Workload.
+    Kueue v0.15 requeues it if the worker cluster is lost; later releases also if the worker cluster evicts it.
     """
     checks = list((workload.get("status") or {}).get("admissionChecks") or ())
     return len(checks) == 1 and bool(checks[0].get("retryCount"))

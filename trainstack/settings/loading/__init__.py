@@ -1,1 +1,1 @@
-"""Reading YAML files with positions, and merging them."""
+"""The loader of an environment's files: YAML with positions, merged by one rule. Read load.py before you edit."""

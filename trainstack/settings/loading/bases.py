@@ -13,24 +13,27 @@ from trainstack.settings.loading.merge import element_paths, merge
 from trainstack.settings.loading.source import Node, read
 
 Steps = tuple[str | int, ...]
-"""The keys and indices of a value."""
+"""The keys and list indices that lead to a value, as in pydantic's `loc`."""
 
 
 def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, Mapping[Steps, Finding]]:
-    """Merge runs into their bases. Also return, by steps, what to report if runs without a base lack a value."""
+    """Merge runs over their bases.
+
+    Also return, by the steps of runs without a base, the finding to report if the run lacks a value.
+    """
     bases = _Bases(root, findings)
     tree = _map_elements(tree, ("workloads", "runs"), lambda run, *place: bases.below(run, run.name, *place))
     return _map_elements(tree, ("sweeps", "sweeps"), bases.below_sweep), bases.without
 
 
 def workload_files(root: Path) -> dict[str, str]:
-    """Return the files of the workloads by name, which runs use as their bases."""
+    """Return the files of workloads, which runs use as bases, by the workload's name."""
     folders = [file.parent.name for file in root.glob("workloads/*/workload.yaml")]
     return {name: f"workloads/{name}/workload.yaml" for name in folders}
 
 
 class _Bases:
-    """The workloads' files, each read at most once."""
+    """The files of workloads, each read at most once."""
 
     def __init__(self, root: Path, findings: list[Finding]) -> None:
         self.without: dict[Steps, Finding] = {}
@@ -39,7 +42,10 @@ class _Bases:
         self._base = cache(lambda name: read(root, self._files[name], findings))
 
     def below(self, run: Node, name: str | None, path: str, steps: Steps) -> Node:
-        """Merge the run, without its `from`, into its base, if it has one."""
+        """Return the run without its `from`, merged over its base if it has one.
+
+        `name`: the base without `from`, the name of the run or of its sweep.
+        """
         origin = run.entries.get("from")
         bare = run
         base = name
@@ -54,6 +60,7 @@ class _Bases:
             self.without[steps] = Finding(origin.where, f"{path}.from", message, remedy)
             self._findings.append(self.without[steps])
         elif base is not None:
+            # Only a run that lacks values needs a base, so the validation decides whether this is reported.
             message = f"is incomplete, and there is no workloads/{base}/workload.yaml with the missing values"
             remedy = f"{nearest(base, self._files)} (set it with `from:`)"
             self.without[steps] = Finding(run.where, path, message, remedy)

@@ -1,4 +1,4 @@
-"""The branches and tags of `code`, and their commits in `pins/<environment>.yaml`."""
+"""The branches and tags in `code`, and their pinned commits in `pins/<environment>.yaml`."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,19 +10,19 @@ from trainstack.settings.values.paths import nearest_place
 
 
 def is_code(key: str) -> bool:
-    """Whether a key of the file is code's, `<git> <revision>`; image references contain no space."""
+    """Return whether a key of the file pins code, `<git> <revision>`; image references contain no space."""
     return " " in key
 
 
 def named_code(settings: Settings) -> Iterator[tuple[str, str, Code]]:
-    """Yield the `code` whose revision is a branch or tag: the revision's path, the key of its pin, and the code."""
+    """Yield each `code` whose revision is a branch or tag: the revision's path, the key of its pin, and the code."""
     for path, run in settings.trained():
         if run.code is not None and run.code.pin is not None:
             yield f"{path}.code.revision", run.code.pin, run.code
 
 
 def with_commits(settings: Settings, places: Mapping[str, Place], file: str, findings: list[Finding]) -> Settings:
-    """Replace each branch and tag by its pinned commit. One without a pin in `file` is added to `findings`."""
+    """Replace each branch and tag by its pinned commit; add a finding for each one without a pin in `file`."""
     for path, key, code in named_code(settings):
         if key not in settings.code_pins:
             message = f'is a branch or tag without a commit in {file} (value "{code.revision}")'

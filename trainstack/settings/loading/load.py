@@ -33,7 +33,7 @@ from trainstack.settings.values.stack_name import fault, file_of, stacks
 PROJECT = "trainstack:"
 SECTIONS = tuple(name for name in Settings.model_fields if name not in ("stack", "pins", "code_pins"))
 SECRETS = "secrets"
-"""The section that is read from the stack's file, encrypted: only the engine decrypts its values."""
+"""The section that is read, encrypted, from the stack's file even if the engine passes its configuration."""
 DEFAULTS = "defaults.yaml"
 _RELEASES = Path(__file__).with_name("releases.yaml")
 """A link to this repository's `defaults.yaml`; a copy of it in the wheel."""
@@ -45,7 +45,7 @@ STACK_FILE_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "
 
 @dataclass(frozen=True)
 class Loaded:
-    """An environment and the place of each value."""
+    """An environment's settings, with the place of each value."""
 
     settings: Settings
     places: Mapping[str, Place]
@@ -56,7 +56,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the engine's state of an environment and its default cluster are."""
+    """Where an environment's engine state and its default cluster are."""
 
     embedded: bool
     """Whether the state is in a folder of the checkout."""
@@ -66,7 +66,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class SharedNames:
-    """Names of an environment's entries that are merged over values which environments share."""
+    """The names of runs and volumes for which the project's files have shared values."""
 
     runs: frozenset[str] = frozenset()
     volumes: frozenset[str] = frozenset()
@@ -75,8 +75,8 @@ class SharedNames:
 def load(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Settings:
     """Load the environment `stack` of the project at `root`.
 
-    `engine`: the configuration that the Pulumi engine passes to the program (`trainstack:<section>` to JSON text); it
-    takes precedence over the file. Raises SettingsError with every fault.
+    `engine_config`: the configuration that the Pulumi engine passes to the program (`trainstack:<section>` to JSON
+    text); it takes precedence over the file. Raises SettingsError with every fault.
     """
     return load_with_places(root, stack, engine).settings
 
@@ -91,8 +91,9 @@ def load_with_places(
 ) -> Loaded:
     """Load an environment as `load` does, with the place of each value.
 
-    `changes`: see `settings.sections.what_if`. `to_run`: False keeps the branches and tags of `code`, pinned or not,
-    and the runs that `workloads.exclude` lists, for the command that pins them.
+    `changes`: what-if values, see `settings.sections.what_if`. `to_run`: False keeps the branches and tags of `code`
+    and the runs that `workloads.exclude` lists, as the command that pins code requires. Raises SettingsError with every
+    fault.
     """
     if misnamed := fault(stack):
         raise SettingsError(stack, [misnamed])
@@ -100,12 +101,14 @@ def load_with_places(
     tree, bases = _tree(root, stack, engine, findings)
     tree = prune(changed(tree, changes, findings))
     of_spaces: dict[str, Place] = {}
+    # A sweep's files are read after the merge, since only the merged tree has the names of all sweeps.
     try:
         entries = with_files(root, tree, {key: plain(node) for key, node in tree.entries.items()}, findings, of_spaces)
         settings = Settings.model_validate({"stack": stack, **entries}, by_alias=True, by_name=False)
     except ValidationError as error:
         findings += findings_of(error, tree, bases)
     else:
+        # Pins are applied to valid settings only, so that a missing pin is not reported for an invalid `code`.
         places = of_spaces | {path: node.where for path, node in walk(tree)}
         if to_run:
             settings = with_commits(settings.without_excluded(), places, pins_file(stack), findings)
@@ -115,7 +118,7 @@ def load_with_places(
 
 
 def placement(root: Path, stack: str) -> Placement:
-    """Return an environment's placement, also if other settings are not valid; the defaults if it has no file."""
+    """Return an environment's placement even if other settings are invalid; the defaults if it has no file."""
     try:
         tree, _ = _tree(root, stack, None, [])
     except SettingsError:
@@ -129,14 +132,14 @@ def placement(root: Path, stack: str) -> Placement:
 
 
 def explain(root: Path, stack: str) -> list[tuple[str, Scalar, Place]]:
-    """List every scalar that the files set: path, value and place. Raises SettingsError as `load` does."""
+    """Return the path, value and place of every scalar that the files set. Raises SettingsError as `load` does."""
     load(root, stack)
     tree, _ = _tree(root, stack, None, [])
     return [(path, node.data, node.where) for path, node in walk(tree) if not isinstance(node.data, Mapping | tuple)]
 
 
 def shared_names(root: Path) -> SharedNames:
-    """Return the names that a new entry must not have, so as to have its own values alone."""
+    """Return the names that a new run or volume must not have, since shared values would be merged into it."""
     try:
         top = read(root, DEFAULTS, [])
     except FileNotFoundError:
@@ -156,7 +159,7 @@ def pins_file(stack: str) -> str:
 def _tree(
     root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]
 ) -> tuple[Node, Mapping[Steps, Finding]]:
-    """Return the merged sections, and by run without a base the finding to report if a value is missing."""
+    """Return the merged sections, and the findings to report if runs without a base lack values, by the runs' steps."""
     own = _environment(root, stack, engine, findings)
     tree, bases = with_bases(root, merge(_defaults(root, own, findings), own), findings)
     return prune(Node({**tree.entries, **_pins(root, stack, findings)}, tree.where)), bases
@@ -245,7 +248,10 @@ def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
 
 
 def _releases(own: Node, findings: list[Finding]) -> Node:
-    """Return the templates of a project without `defaults.yaml`: manifests of the operators that have none there."""
+    """Return the operator templates of a project without `defaults.yaml`: this repository's release manifests.
+
+    An operator with a manifest of its own has no template.
+    """
     package = _RELEASES.parents[3]
     templates = read(package, _RELEASES.relative_to(package).as_posix(), findings).entries["operators"]
     installed = own.entries["operators"].entries

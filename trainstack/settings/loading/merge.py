@@ -16,7 +16,7 @@ Plain = Scalar | tuple["Plain", ...] | dict[str, "Plain"]
 
 
 def merge(base: Node, over: Node) -> Node:
-    """Merge `over` into `base`; every value keeps its place. `prune` removes nulls."""
+    """Merge `over` over `base`; every value keeps its place. Nulls remain until `prune` removes them."""
     if isinstance(base.data, Mapping) and isinstance(over.data, Mapping):
         both = {key: merge(base.data[key], value) if key in base.data else value for key, value in over.data.items()}
         return Node({**base.data, **both}, over.where)
@@ -26,7 +26,7 @@ def merge(base: Node, over: Node) -> Node:
 
 
 def prune(node: Node) -> Node:
-    """Remove null entries from maps."""
+    """Return the node without the null entries of its maps."""
     if isinstance(node.data, Mapping):
         return Node({key: prune(value) for key, value in node.data.items() if value.data is not None}, node.where)
     if isinstance(node.data, tuple):
@@ -58,10 +58,10 @@ def element_paths(node: Node, path: str) -> list[str]:
 
 
 def at(node: Node, steps: Sequence[str | int], known: dict[int, list[str]] | None = None) -> tuple[str, Node, bool]:
-    """Return the path and value at the steps (keys and indices), and whether the value exists.
+    """Return the path and node at the steps (keys and indices), and whether the value exists.
 
-    If a step does not exist, the path ends with it and the value is the one that lacks it. `known` caches the names of
-    a tree's lists between calls: a list may have thousands of faults.
+    If a step does not exist, the path ends with it and the node is the one that lacks it. `path_cache` has the paths
+    of lists' elements between calls for one tree: a list may have thousands of faults.
     """
     path, known = "", {} if known is None else known
     for step in steps:
@@ -77,7 +77,7 @@ def at(node: Node, steps: Sequence[str | int], known: dict[int, list[str]] | Non
 
 
 def overlay(node: Node, value: object, where: Place) -> Node:
-    """Replace every value that differs in `value` (parsed JSON); its place is then `where`."""
+    """Return the node with the content of `value` (parsed JSON); a value that differs gets the place `where`."""
     if isinstance(value, dict) and isinstance(node.data, Mapping):
         kept = {key: overlay(node.data[key], new, where) for key, new in value.items() if key in node.data}
         return Node({key: kept.get(key) or _node(new, where) for key, new in value.items()}, node.where)

@@ -1,4 +1,4 @@
-"""The project's name, which the engine keeps its stacks under."""
+"""The project's Pulumi.yaml: its name, under which the engine stores the stacks, and its virtual environment."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def project_name(root: Path) -> str:
 
 
 def virtualenv(root: Path) -> bool:
-    """Whether the project's Pulumi.yaml names a virtual environment for the engine."""
+    """Return whether the project's Pulumi.yaml sets a virtual environment for the engine."""
     runtime = read(root, FILE, []).entries.get("runtime")
     options = runtime.entries.get("options") if runtime is not None else None
     return options is not None and "virtualenv" in options.entries

@@ -30,12 +30,14 @@ Schema = dict[str, Any]
 
 
 def schemas() -> dict[str, Schema]:
+    """Return the JSON Schemas of the four kinds of files, by file name."""
     whole = Settings.model_json_schema(by_alias=True)
     models = dict(_models())
     definitions = {name: _relaxed(definition, models[name]) for name, definition in whole["$defs"].items()}
     sections = {name: whole["properties"][name] for name in SECTIONS}
     for section in sections.values():
         section.pop("default", None)
+    # `from` is no field of the model: the loader merges the base before the validation.
     run = {**definitions["Workload"], "properties": {**definitions["Workload"]["properties"], "from": _FROM}}
     base = {**definitions["Workload"], "required": []}
     definitions["Workload"] = run
@@ -69,7 +71,10 @@ def schemas() -> dict[str, Schema]:
 
 
 def _sweep(sweep: Schema, run: Schema) -> Schema:
-    """Return a sweep's schema in an environment: without the keys of its folder's files, its run without a name."""
+    """Return the schema of a sweep in an environment's file.
+
+    It has no keys that the files of the sweep's folder set, and its run has no name.
+    """
     kept = {key: value for key, value in sweep["properties"].items() if key not in FROM_FILES}
     unnamed = {key: value for key, value in run["properties"].items() if key != "name"}
     described = {key: kept["run"][key] for key in ("description",) if key in kept["run"]}
@@ -79,11 +84,12 @@ def _sweep(sweep: Schema, run: Schema) -> Schema:
 
 @cache
 def texts() -> Mapping[str, str]:
+    """Return the JSON texts of the schemas by file name."""
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
 
 
 def files(folder: Path = FOLDER) -> dict[str, str]:
-    """Return the schemas as files of a folder of the project."""
+    """Return the texts of the schemas by path, as files of a folder of the project."""
     return {str(folder / name): text for name, text in texts().items()}
 
 
@@ -130,7 +136,10 @@ def _models(base: type[Section] = Section) -> Iterator[tuple[str, type[Section]]
 
 @cache
 def _field_docs(model: type[Section]) -> dict[str, str]:
-    """The strings below fields. Pydantic's `use_attribute_docstrings` would parse the sources at every import."""
+    """Return the strings below a model's fields, by field.
+
+    Pydantic's `use_attribute_docstrings` would parse the sources at every import.
+    """
     docs: dict[str, str] = {}
     for base in reversed([base for base in model.__mro__ if issubclass(base, Section)]):
         for pair in pairwise(_classes(base.__module__)[base.__name__].body):
@@ -142,6 +151,9 @@ def _field_docs(model: type[Section]) -> dict[str, str]:
 
 @cache
 def _classes(module: str) -> dict[str, ast.ClassDef]:
-    """The definitions of a module's classes, by name. `inspect.getsource` would parse the module for each of them."""
+    """Return the definitions of a module's classes, by name.
+
+    `inspect.getsource` of a class would parse the module again for each class.
+    """
     source = inspect.getsource(sys.modules[module])
     return {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}

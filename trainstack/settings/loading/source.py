@@ -41,7 +41,7 @@ _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten tim
 _MAX_LEVELS = 50
 """The models have 12 levels; a thousand would overflow Python's stack."""
 _MAX_ALIASED = 10_000
-"""Values that aliases repeat in one file: nested aliases can make billions of values from a few lines."""
+"""Values that aliases repeat in one file: nested aliases can expand a few lines to billions of values."""
 _MAX_VALUES = 250_000
 """PyYAML needs about 1 kB for a value. A sweep's sets of 1 MiB, a ConfigMap's limit, have 140,000 values."""
 _MAX_DIGITS = 1_000
@@ -52,7 +52,7 @@ _PLAIN_TEXT = "use plain UTF-8 text"
 class _Loader(_BASE):  # type: ignore[misc]  # the base depends on PyYAML's build
     """PyYAML's loader with limits on nesting, which it parses by recursion, and on the number of values.
 
-    The methods replaced would resolve tags by the path of a value, which no loader here does.
+    The replaced methods would resolve tags by the path of a value, a feature that is not used here.
     """
 
     levels = 0
@@ -74,7 +74,7 @@ class _Loader(_BASE):  # type: ignore[misc]  # the base depends on PyYAML's buil
         self.levels -= 1
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:
-        """Return the implicit tag of a value. `_Reader` resolves plain scalars, which is faster than doing it here."""
+        """Return the implicit tag of a value; none for plain scalars, which `_Reader` resolves faster."""
         if kind is yaml.ScalarNode and implicit[0]:
             return _UNTAGGED
         tag: str = super().resolve(kind, value, implicit)
@@ -105,7 +105,10 @@ class Node:
 
 
 def read(root: Path, file: str, findings: list[Finding]) -> Node:
-    """Read a map, or an empty file; leave out values with faults, which `findings` get. Raises FileNotFoundError."""
+    """Read a file that is a map; an empty file is an empty map.
+
+    Invalid values are left out, and their faults are added to `findings`. Raises FileNotFoundError.
+    """
     top = _read(root, file, findings)
     if top.data is None:
         return Node({}, top.where)
@@ -116,7 +119,7 @@ def read(root: Path, file: str, findings: list[Finding]) -> Node:
 
 
 def read_list(root: Path, file: str, findings: list[Finding]) -> Node:
-    """Read a file that is a list, as `read` does; an empty file is an empty list."""
+    """Read a file that is a list, as `read_map` reads a map; an empty file is an empty list."""
     top = _read(root, file, findings)
     if top.data is not None and not isinstance(top.data, tuple):
         findings.append(Finding(Place(file, 1, 1), "", "the file is not a list", "write elements, each after a dash"))
@@ -140,7 +143,7 @@ def _read(root: Path, file: str, findings: list[Finding]) -> Node:
 
 
 def read_text(text: str, name: str, findings: list[Finding]) -> Node:
-    """Parse a text; it is null if it is invalid, and faults are added to `findings` with `name` as their file."""
+    """Parse a YAML text; return a null node if it is invalid. Faults are added to `findings`, in the file `name`."""
     start = Place(name, 1, 1)
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -156,6 +159,8 @@ def read_text(text: str, name: str, findings: list[Finding]) -> Node:
 
 
 class _Reader:
+    """The conversion of one file's PyYAML nodes to `Node`s."""
+
     def __init__(self, file: str, findings: list[Finding]) -> None:
         self.file = file
         self.is_stack_file = PurePath(file).match("Pulumi.*.yaml")
@@ -165,7 +170,7 @@ class _Reader:
         self.aliased = 0
 
     def node(self, node: yaml.Node, where: Place | None = None) -> Node:
-        """Convert a node; its place is `where`, by default its own beginning."""
+        """Convert a node; its place is `where`, by default its start."""
         where = where or self._place(node)
         if id(node) in self.open:
             self._fault(node, "the alias refers to itself", "write the value out")

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 from trainstack.settings.search_space.constraints import Value
 
-# No shell expands `${word.…}`, so it is meant as a parameter.
+# No shell expands `${word.…}`, so such a text is a reference, perhaps a misspelled one.
 _PLACE = re.compile(r"\$\{(?P<first>parameters|\w+(?=\.))(?P<rest>[^}]*)\}?")
 _NAME = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def named(text: str) -> tuple[str, ...]:
-    """Return the parameters in a template, and malformed references verbatim."""
+    """Return the names of the parameters in a template; a malformed reference is returned verbatim, with its `$`."""
     found = []
     for place in _PLACE.finditer(text):
         well_formed = place["first"] == "parameters" and place[0].endswith("}")
@@ -21,7 +21,7 @@ def named(text: str) -> tuple[str, ...]:
 
 
 def filled(text: str, parameters: Mapping[str, Value]) -> str | None:
-    """Fill in the parameters' values; None if the template refers to a missing one."""
+    """Return the template with the parameters' values; None if it refers to a missing parameter."""
     if not parameters.keys() >= set(named(text)):
         return None
     return _PLACE.sub(lambda place: format_value(parameters[place["rest"][1:]]), text)

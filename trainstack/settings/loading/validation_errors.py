@@ -39,7 +39,7 @@ _BOUNDS = {
     "too_short": ("min_length", "must have at least {} element", "add one"),
 }
 _NOT_IN_FILES: dict[type[BaseModel], tuple[str, ...]] = {Settings: ("stack", "pins", "codePins"), Sweep: FROM_FILES}
-"""Keys that the loader sets, by model."""
+"""By model, the keys that the loader sets, and so are not valid in files."""
 _PATTERNS = {
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "use lower-case letters, digits and '-', with a letter or digit at both ends",
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$": (
@@ -65,15 +65,15 @@ _PATTERNS = {
     "^/": "write an absolute path, beginning with /",
     "^[^/]": "write a relative path, without / at its beginning",
 }
-"""Remedies by pattern; a pattern that only lists words needs none."""
+"""Remedies by pattern. A pattern that only lists words has none here: the remedy lists the words."""
 
 
 def findings_of(
     error: ValidationError, tree: Node, bases: Mapping[Steps, Finding], model: type[BaseModel] = Settings
 ) -> Iterator[Finding]:
-    """Yield the findings of a validation of `tree`.
+    """Yield a finding for each fault that pydantic found in `tree`.
 
-    `bases`: by run without a workload.yaml (by its steps), the finding to report if a value is missing.
+    `missing_bases`: by the steps of a run without a workload.yaml, the finding to report if the run lacks a value.
     """
     known: dict[int, list[str]] = {}
     for detail in error.errors(include_url=False):
@@ -88,6 +88,7 @@ def _findings(
     known: dict[int, list[str]],
 ) -> Iterator[Finding]:
     kind, steps, context = detail["type"], detail["loc"], detail.get("ctx", {})
+    # A key has no node of its own; the place of its value is that of the key.
     if steps[-1:] == ("[key]",):
         path, node, _ = at(tree, steps[:-1], known)
         yield Finding(node.where, path, *_of_key(kind, str(steps[-2]), context))
@@ -110,13 +111,13 @@ def _findings(
         yield from (Finding(node.where, path, message, remedy) for message, remedy in faults)
     else:
         message, remedy = _describe(kind, context, node, detail["msg"])
-        # An invalid value of the section `secrets` may be a secret in the wrong place.
+        # An invalid value in the section `secrets` may be a secret in the wrong place, so it is not printed.
         printable = found and steps[:1] != ("secrets",)
         yield Finding(node.where, path, f"{message} (value {_shape(node)})" if printable else message, remedy)
 
 
 def _set_secret(steps: Steps) -> str:
-    """Return the remedy for an unencrypted value of the section `secrets`, without the value."""
+    """Return the remedy for an unencrypted value of the section `secrets`; it does not contain the value."""
     _, _, index, _, key = steps
     spelled = f".{key}" if str(key).isidentifier() else f'["{key}"]'
     return (
@@ -142,7 +143,10 @@ def _describe(kind: str, context: Mapping[str, Any], node: Node, fallback: str) 
 
 
 def _split(text: str, *, of_model: bool) -> Iterator[tuple[str, str]]:
-    """Split a model's message: `problem; remedy` for a value, `problem: remedy; …` for a section."""
+    """Yield the problems and remedies in a validator's message.
+
+    The validator of a value raises one `problem; remedy`, that of a model (`of_model`) `problem: remedy; …`.
+    """
     if not of_model:
         problem, _, remedy = text.partition("; ")
         yield problem, remedy

@@ -18,13 +18,13 @@ Value = bool | int | float | str
 """The value of a parameter."""
 
 MOST_CHARACTERS = 1_000
-"""Of one constraint."""
+"""Characters of one constraint."""
 GREATEST_NUMBER = 10**308
-"""The limit of computed absolute values: nearly the greatest float."""
+"""The limit of the absolute value of a computed number: nearly the greatest float."""
 _MAX_LEVELS = 50
-"""Nested operations, which are compiled by recursion."""
+"""Levels of nested operations, which are compiled by recursion."""
 _NESTED = re.compile(rf"(?:(?:[-+~(\[]|\bnot\b)\s*){{{_MAX_LEVELS + 1}}}")
-"""Signs, brackets or `not` in a row, on which Python's parser would recurse too deep."""
+"""So many signs, brackets or `not` in a row that Python's parser would recurse too deep."""
 
 _Given = Mapping[str, Value]
 _Compiled = Callable[[_Given], Any]
@@ -50,17 +50,20 @@ _COMPARISONS: Mapping[type[ast.cmpop], _Operator] = {
 
 
 class ConstraintError(TrainstackError, ValueError):
-    """A constraint that cannot be parsed, or cannot be evaluated for a set."""
+    """The error of a constraint that cannot be parsed, or cannot be evaluated for a set."""
 
 
 @cache
 def names(text: str) -> frozenset[str]:
-    """Return the parameters in a constraint. Raises ConstraintError."""
+    """Return the names of the parameters in a constraint. Raises ConstraintError if it is invalid."""
     return _compile(text)[1]
 
 
 def holds(text: str, parameters: Mapping[str, Value]) -> bool:
-    """Whether a set meets the constraint, or lacks one of its parameters. Raises ConstraintError, such as for 1 / 0."""
+    """Return whether a set meets the constraint, or lacks one of its parameters.
+
+    Raises ConstraintError if the constraint cannot be evaluated, such as for 1 / 0.
+    """
     compiled, named = _compile(text)
     if not named <= parameters.keys():
         return True
@@ -92,6 +95,7 @@ def _function(text: str, node: ast.expr, level: int = 0) -> _Compiled:
     """Compile an expression of the constraint `text` to a function of a set's values."""
     if level > _MAX_LEVELS:
         raise ConstraintError(f"{text!r} nests more than {_MAX_LEVELS} operations")
+    # Everything that no case matches is refused: calls, attributes and subscripts are never compiled.
     of = partial(_function, text, level=level + 1)
     match node:
         case ast.Name(id=name):
@@ -141,7 +145,7 @@ def _compared(first: _Compiled, steps: list[_Operator], rest: list[_Compiled]) -
 
 
 def _junction(parts: list[_Compiled], *, every: bool) -> _Compiled:
-    """Compile `and` (`every`) or `or`, which return the deciding value, as in Python."""
+    """Compile `and` (`is_and`) or `or`, which return the deciding value, as in Python."""
 
     def evaluate(given: _Given) -> object:
         value: object = None
@@ -165,7 +169,7 @@ def _computed(compute: _Operator, left: _Compiled, right: _Compiled) -> _Compile
 
 
 def _number(value: Value) -> float:
-    """Refuse strings as operands, whose repetition could need much memory."""
+    """Return a number; raise TypeError for a string, whose repetition could need much memory."""
     if isinstance(value, str):
         raise TypeError(f"{value[:50]!r} is a string; arithmetic requires numbers")
     return value

@@ -1,4 +1,4 @@
-"""`sweeps/<name>/hyperparams.yml`: the committed sets of a sweep, which programs may read.
+"""The file `sweeps/<name>/hyperparams.yml`: the committed sets of a sweep, which programs may read.
 
 The file is a YAML list. The trial with JOB_ID n, counted from 1, uses only `list[n - 1]["hyperparam_set"]`.
 """
@@ -22,7 +22,7 @@ SETS_FILE = "hyperparams.yml"
 
 _DIGEST = re.compile(r"^# space: sha256:(?P<digest>[0-9a-f]{64})$", re.MULTILINE)
 _NOT_SETS = ("objective", "args", "env", "file")
-"""The keys of a space that do not affect the sets."""
+"""The keys of a space that do not affect its sets, and so are not part of the digest."""
 _DUMPER: Any = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
 
 
@@ -35,15 +35,18 @@ class Expansion(Section):
 
 
 def folder(sweep: str) -> str:
+    """Return the sweep's folder, relative to the project."""
     return f"sweeps/{sweep}"
 
 
 def set_id(parameters: Mapping[str, Value]) -> str:
+    """Return a hash of a set, whatever the order of its parameters: the first ID_DIGITS of a sha256."""
     text = json.dumps(dict(parameters), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
 
 
 def numbered(sets: Sequence[Mapping[str, Value]]) -> tuple[ParameterSet, ...]:
+    """Return the sets with their ids and their numbers, which start at 1."""
     return tuple(
         ParameterSet(number=number, id=set_id(parameters), parameters=dict(parameters))
         for number, parameters in enumerate(sets, 1)
@@ -51,14 +54,14 @@ def numbered(sets: Sequence[Mapping[str, Value]]) -> tuple[ParameterSet, ...]:
 
 
 def space_digest(space: Space) -> str:
-    """Return the sha256 of the keys that affect the sets, without comments."""
+    """Return the sha256 of the space's keys that affect its sets; comments and other keys have no effect on it."""
     relevant = space.model_dump(by_alias=True, exclude_defaults=True, exclude={*_NOT_SETS})
     # The keys keep the file's order, which determines the order of a grid's sets.
     return hashlib.sha256(json.dumps(relevant, separators=(",", ":")).encode()).hexdigest()
 
 
 def text_of(sweep: str, space: Space, sets: Sequence[ParameterSet]) -> str:
-    """Return the file's text, which is reproducible byte for byte."""
+    """Return the text of hyperparams.yml, which is the same byte for byte for the same space and sets."""
     entries = []
     for chosen in sets:
         quoted = {key: _Quoted(value) if isinstance(value, str) else value for key, value in chosen.parameters.items()}
@@ -74,7 +77,7 @@ def text_of(sweep: str, space: Space, sets: Sequence[ParameterSet]) -> str:
 
 
 def digest_in(text: str) -> str | None:
-    """Return the digest of the space in the file's comment, if the file has one."""
+    """Return the digest of the space from the comment of hyperparams.yml, or None if there is none."""
     match = _DIGEST.search(text)
     return match["digest"] if match else None
 

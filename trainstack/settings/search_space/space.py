@@ -1,6 +1,6 @@
-"""`sweeps/<name>/space.yaml`: a sweep's parameters, how sets are drawn, and how a set is passed to the program.
+"""The file `sweeps/<name>/space.yaml`: a sweep's parameters, the method that draws sets, and the program's arguments.
 
-trainstack/settings/search_space/space_rules.py has the rules across several keys.
+The rules across several keys are in space_rules.py.
 """
 
 from functools import cached_property
@@ -13,7 +13,7 @@ from trainstack.settings.base import Section, refuse
 from trainstack.settings.search_space.constraints import Value
 
 LEAST_WHOLE, GREATEST_WHOLE = -(2**63), 2**63 - 1
-"""The 64-bit integers, which programs and tables of results support."""
+"""The range of 64-bit integers, which programs and tables of results support."""
 _Whole = Annotated[int, Field(ge=LEAST_WHOLE, le=GREATEST_WHOLE)]
 
 
@@ -34,7 +34,7 @@ def _epoch(value: object) -> object:
 
 
 Single = Annotated[Value, BeforeValidator(_single)]
-"""A scalar with the type that it has in the file: `1` stays an int, `1.0` a float."""
+"""A scalar, with its type in the file: `1` is an int, `1.0` a float."""
 _MAX_LOGARITHM = 700.0
 """Near the natural logarithm of the greatest float, and near the negative one of the least."""
 _MAX_NUMBER = 1e308
@@ -143,7 +143,7 @@ class Parameter(Section):
 
     @property
     def texts(self) -> dict[int, str]:
-        """The listed values that are strings, by position."""
+        """The listed values that are strings, by their index in `choices`."""
         return {index: value for index, value in enumerate(self.choices) if isinstance(value, str)}
 
     @cached_property
@@ -153,11 +153,11 @@ class Parameter(Section):
 
 
 WAYS = {field.alias or name: name for name, field in Parameter.model_fields.items() if name != "when"}
-"""The fields with a parameter's values, by key in the file."""
+"""The fields that define a parameter's values, by their keys in the file."""
 
 
 def of_test_data(metric: str) -> bool:
-    """Whether a metric is of the test data, which only the best trial is evaluated on: `test_acc`, `test/acc`."""
+    """Return whether a metric, such as `test/acc`, is of the test data, on which only the best trial is evaluated."""
     return metric.casefold().startswith("test")
 
 
@@ -211,7 +211,7 @@ class ParameterSet(Section):
 
 
 def _reach(normal: Normal) -> float:
-    """Return the greatest distance from 0, except for one draw in 10^9."""
+    """Return the greatest absolute value of a draw: at most about one draw in 10^9 exceeds it."""
     return abs(normal.mean) + 6 * normal.std
 
 

@@ -19,13 +19,13 @@ MOST_SETS = 10_000
 MOST_PARAMETERS = 200
 MOST_CONSTRAINTS = 100
 _MAX_PRINTED_POINTS = 10**15
-"""Larger grids are reported as larger than this: Python does not format integers of thousands of digits."""
+"""The largest number of points that a message prints: Python does not format integers of thousands of digits."""
 _MAX_LISTED_VALUES = 20
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
 _RESERVED_PREFIXES = ("TRAINSTACK_", "PET_")
-"""Of variables that the wrapper, Trainer and torchrun set."""
+"""Prefixes of the variables that the wrapper, Trainer and torchrun set."""
 _RESERVED = (
     *("JOB_ID", "JOB_COMPLETION_INDEX"),
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
@@ -38,13 +38,15 @@ _WRAPPER = re.compile(r"\$\{?TRAINSTACK_")
 
 @dataclass(frozen=True)
 class Fault:
+    """A fault of a space. `steps` are the keys and indices of the value with the fault."""
+
     steps: tuple[str | int, ...]
     message: str
     remedy: str
 
 
 def faults(space: Space) -> Iterator[Fault]:
-    """Yield the faults of a valid model."""
+    """Yield the faults of a space that the model has accepted."""
     if sizes := list(_sizes(space)):
         yield from sizes
         return
@@ -53,7 +55,11 @@ def faults(space: Space) -> Iterator[Fault]:
 
 
 def _sizes(space: Space) -> Iterator[Fault]:
-    """Limit the work of other rules, which follow conditions recursively and evaluate all constraints on all sets."""
+    """Yield a fault for each list or map with too many entries.
+
+    The limits bound the work of the other rules, which follow conditions recursively and evaluate all constraints on
+    all sets.
+    """
     for key, most in (("parameters", MOST_PARAMETERS), ("constraints", MOST_CONSTRAINTS), ("sets", MOST_SETS)):
         count = len(getattr(space, key))
         if count > most:
@@ -104,6 +110,7 @@ def _method(space: Space) -> Iterator[Fault]:
     for name in continuous:
         remedy = "set values, or a range with step and without log"
         yield Fault(("parameters", name), "a grid requires discrete values", remedy)
+    # The size is checked before the grid is expanded, which may not fit into memory.
     size = prod(values or 0 for values in counts.values())
     if not continuous and size > MOST_SETS:
         remedy = "remove values, raise a step, or use method random or sobol"
@@ -114,7 +121,7 @@ def _method(space: Space) -> Iterator[Fault]:
 
 
 def _grid_values(parameter: Parameter) -> int | None:
-    """Count a parameter's values in a grid; a logarithmic range has none."""
+    """Return the number of a parameter's values in a grid; None if it is continuous or a logarithmic range."""
     return None if parameter.int_range is not None and parameter.int_range.log else count(parameter)
 
 
@@ -131,6 +138,7 @@ def _constraints(space: Space) -> Iterator[Fault]:
 
 
 def _sets(space: Space) -> Iterator[Fault]:
+    # Sets are checked against conditions and constraints, which must be valid for that.
     if any(_conditions(space)) or any(_constraints(space)):
         return
     for index, parameters in enumerate(space.sets):
@@ -197,6 +205,7 @@ def _templates(space: Space) -> Iterator[Fault]:
             elif steps[0] == "args" and space.parameters[name].when and text == f"${{parameters.{name}}}":
                 message = f"is left out of sets without {name}, but the argument before it is not"
                 yield Fault(steps, message, f"write both as one argument, such as --{name}={text}")
+        # A malformed reference is reported above; it cannot be filled in.
         if not any(name.startswith("$") for name in names):
             yield from _expanded(space, steps, text)
     for name in space.parameters:
@@ -215,7 +224,7 @@ def _variables(space: Space) -> Iterator[Fault]:
 
 
 def _expanded(space: Space, steps: tuple[str | int, ...], text: str) -> Iterator[Fault]:
-    """Find references that Kubernetes or the wrapper would expand, in the template and in the values that fill it."""
+    """Yield a fault for text that Kubernetes or the wrapper would expand, in the template or in its values."""
     names = set(templates.named(text))
     plain = dict.fromkeys(names, 0)
     if _KUBERNETES.search(templates.filled(text, plain) or ""):

@@ -8,7 +8,10 @@ from trainstack.settings.search_space.space import FloatRange, Parameter
 
 
 def active(parameter: Parameter, given: Mapping[str, Value], known: Mapping[str, Parameter]) -> bool:
-    """Whether the parameter's condition, and the conditions of the parameters that it names, hold in a set."""
+    """Return whether a set has the parameter: its condition holds, and so do those of the parameters that it names.
+
+    `values`: the set. `parameters`: all parameters of the space.
+    """
     cache: dict[str, bool] = {}
 
     def is_active(condition: Mapping[str, Sequence[Value]]) -> bool:
@@ -35,7 +38,7 @@ def count(parameter: Parameter) -> int | None:
 
 
 def points(parameter: Parameter) -> Sequence[Value]:
-    """Return the values of a discrete parameter, in order."""
+    """Return the values of a discrete parameter, in ascending order for a range, else in the file's order."""
     whole, numbers = parameter.int_range, parameter.float_range
     if whole is not None:
         return range(whole.low, whole.high + 1, whole.step)
@@ -55,19 +58,19 @@ def stepped(numbers: FloatRange, index: int) -> float:
 
 
 def nearest_step(numbers: FloatRange, value: float) -> int:
-    """Return the index of the nearest step; the inverse of `stepped`."""
+    """Return the index of the nearest step; the inverse of `value_at_step`."""
     return round((value - numbers.low) / (numbers.step or 1))
 
 
 def limits(parameter: Parameter) -> tuple[float | None, float | None]:
-    """Return the least and the greatest number of a parameter; None for a missing bound."""
+    """Return the lowest and the highest number of a parameter; None for a bound that it does not have."""
     even = parameter.int_range or parameter.float_range or parameter.uniform or parameter.log_uniform
     bounded = even or parameter.normal or parameter.log_normal
     return (None, None) if bounded is None else (bounded.low, bounded.high)
 
 
 def contains(parameter: Parameter, value: Value) -> bool:
-    """Whether the parameter may have the value; an int is also valid for a float."""
+    """Return whether the parameter may have the value; an int is also valid for a float range."""
     if parameter.choices:
         return (type(value), value) in parameter.typed_choices
     if isinstance(value, bool | str):
@@ -85,7 +88,7 @@ def contains(parameter: Parameter, value: Value) -> bool:
 
 
 def same(one: Value, other: Value) -> bool:
-    """Whether two values are equal and of the same type: 1 is neither 1.0 nor true."""
+    """Return whether two values are equal and of the same type: 1 is neither 1.0 nor true."""
     return type(one) is type(other) and one == other
 
 

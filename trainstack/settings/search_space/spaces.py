@@ -1,4 +1,4 @@
-"""The files of a sweep's folder: `sweeps/<name>/space.yaml` and `hyperparams.yml`."""
+"""The reader of the files in a sweep's folder: `sweeps/<name>/space.yaml` and `hyperparams.yml`."""
 
 import re
 from collections.abc import Mapping
@@ -22,15 +22,17 @@ from trainstack.settings.values.paths import nearest_place
 _NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 """A DNS label, since names of objects contain it."""
 _LINE_ENDINGS = re.compile(r"\r\n?")
-"""Git may convert line endings in a checkout."""
+"""Line endings into which Git may convert those of the committed file."""
 _NO_SPACE = Space(
     method="grid", parameters={"none": Parameter(values=(0,))}, objective=Objective(metric="none", direction="minimize")
 )
-"""Replaces a space that does not load, so that the other faults are reported too."""
+"""Replaces a space that does not load, so that the faults of the environment are reported too."""
 
 
 @dataclass(frozen=True)
 class LoadedSpace:
+    """A sweep's space, with the place of each value."""
+
     space: Space
     places: Mapping[str, Place]
 
@@ -39,7 +41,7 @@ class LoadedSpace:
 
 
 def sweeps(root: Path) -> tuple[str, ...]:
-    """List the sweeps with a space in the project at `root`, sorted."""
+    """Return the names of the sweeps with a space in the project at `root`, sorted."""
     return tuple(sorted(file.parent.name for file in root.glob(f"{folder('*')}/{SPACE_FILE}")))
 
 
@@ -53,9 +55,9 @@ def load_space(root: Path, sweep: str) -> LoadedSpace:
 
 
 def read_space(root: Path, sweep: str, findings: list[Finding], named: Node | None = None) -> LoadedSpace | None:
-    """Load the space of a sweep, adding faults to `findings`; None if it cannot be built.
+    """Load the space of a sweep and add its faults to `findings`; return None if it cannot be built.
 
-    `named`: the sweep's name in an environment's file, the place of the finding if the space does not exist.
+    `name_node`: the sweep's name in an environment's file, the place of the finding if the space does not exist.
     """
     if not _NAME.fullmatch(sweep):
         remedy = "use lower-case letters, digits and '-', with a letter or digit at both ends"
@@ -103,6 +105,7 @@ def read_sets(root: Path, sweep: str, findings: list[Finding]) -> tuple[Expansio
     except ValidationError:
         broken.append(Finding(tree.where, "", "was not written by `trainstack sweep expand`", remedy))
         expansion = None
+    # The file is generated, so the remedy of every fault is the command that writes it.
     findings += (replace(finding, remedy=remedy) for finding in broken)
     return (None if broken else expansion), text
 
@@ -110,7 +113,7 @@ def read_sets(root: Path, sweep: str, findings: list[Finding]) -> tuple[Expansio
 def with_files(
     root: Path, tree: Node, entries: Mapping[str, object], findings: list[Finding], places: dict[str, Place]
 ) -> Mapping[str, object]:
-    """Add the content of the sweeps' folders to the sections `entries`, which are the plain values of `tree`.
+    """Return `entries`, the plain values of the sections in `tree`, with the content of the sweeps' folders.
 
     Faults are added to `findings`, and the places of the spaces' values to `places`.
     """

@@ -1,1 +1,1 @@
-"""The sections of an environment's file, one module for each."""
+"""The models of the sections of an environment's file. Read workloads.py before you edit."""

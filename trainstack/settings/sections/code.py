@@ -1,4 +1,4 @@
-"""A workload's `code`: a commit of a git repository that is checked out into its pods."""
+"""A workload's `code`: the commit of a git repository that is checked out into its pods."""
 
 import re
 from typing import Annotated
@@ -18,7 +18,7 @@ _FORMS = (
     re.compile(rf"{_USER}{_HOST}:(?!//){_PATH}"),
 )
 _MAX_CHARACTERS = 2_000
-"""Of an address. The expressions take quadratic time."""
+"""Characters of an address: the regular expressions take quadratic time."""
 _COMMIT = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
 _ABBREVIATED = rf"^(?!{_COMMIT[1:]})[0-9A-Fa-f]{{4,64}}$"
 _REF_NAME = (

@@ -11,7 +11,7 @@ from trainstack.settings.values.field_paths import FieldPath, StatusPath, put_at
 
 
 def _with_lists(value: Any) -> Any:
-    """The value with lists for the tuples of loaded files, so that paths lead into them as in live objects."""
+    """Return the value with lists for the tuples of loaded files: paths lead into lists, as in live objects."""
     if isinstance(value, Mapping):
         return {key: _with_lists(each) for key, each in value.items()}
     return [_with_lists(each) for each in value] if isinstance(value, list | tuple) else value
@@ -60,7 +60,7 @@ class KueueObject(Section):
 
 
 _SEVERAL_WORKLOADS = ("deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "statefulset")
-"""The frameworks whose objects are not the owners of one Workload each: their pods, or groups of them, are queued."""
+"""The frameworks for whose objects Kueue creates several Workloads: it queues their pods, or groups of pods."""
 
 
 def _faults(declared: KueueObject) -> Iterator[str]:

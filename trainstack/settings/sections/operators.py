@@ -161,11 +161,11 @@ class Operators(Section):
     """Kubeflow Trainer (v2), whose TrainJobs are JobSets."""
 
     def without(self, names: Iterable[str]) -> "Operators":
-        """Return the operators without some, by the names of their releases."""
+        """Return the operators without those in `names`, which are names of releases, such as `training-operator`."""
         return self.model_copy(update=dict.fromkeys((name.replace("-", "_") for name in names), None))
 
     @property
     def installs(self) -> dict[str, Install]:
-        """The declared operators by the name of their release, in the order of their installation."""
+        """The operators to install by the names of their releases, in the order of installation."""
         installs = ((name.replace("_", "-"), getattr(self, name)) for name in Operators.model_fields)
         return {name: install for name, install in installs if install is not None}

@@ -33,7 +33,7 @@ def _repeated(names: Sequence[str]) -> list[str]:
 
 
 def _unique(key: str, names: Sequence[str]) -> None:
-    """Refuse a name that is listed twice, as the API server does."""
+    """Raise ValueError if a name is listed more than once, which the API server refuses. `key`: the list's key."""
     if twice := _repeated(names):
         raise ValueError(f"{key} lists {', '.join(twice)} more than once: list each once")
 
@@ -240,7 +240,7 @@ class AdmissionCheck(Section):
 
     @property
     def dispatches(self) -> bool:
-        """Whether MultiKueue's controller decides on it."""
+        """Whether MultiKueue's controller manages the check, and so dispatches workloads to other clusters."""
         return self.controller_name == MULTI_KUEUE
 
 
@@ -342,16 +342,16 @@ class Queues(Section):
     priority_classes: tuple[PriorityClass, ...] = ()
 
     def multi_kueue_checks(self, cluster_queue: ClusterQueue) -> list[AdmissionCheck]:
-        """Return the declared checks of a cluster queue that dispatch its workloads to other clusters."""
+        """Return the checks, declared here, that dispatch the workloads of a cluster queue to other clusters."""
         names = [check.name for check in cluster_queue.admission_checks]
         return [check for check in self.admission_checks if check.name in names and check.dispatches]
 
     def dispatches(self, namespace: str, queue: str | None) -> bool:
-        """Whether MultiKueue dispatches the workloads of a local queue that is declared here."""
+        """Return whether MultiKueue dispatches the workloads of a local queue; False if it is not declared here."""
         return bool(self._dispatching(namespace, queue))
 
     def worker_clusters(self, namespace: str, queue: str | None) -> tuple[str, ...]:
-        """Return the declared clusters that the workloads of a local queue may be dispatched to."""
+        """Return the names of the clusters to which MultiKueue may dispatch the workloads of a local queue."""
         named = {check.parameters.name for check in self._dispatching(namespace, queue) if check.parameters}
         configs = (config for config in self.multi_kueue_configs if config.name in named)
         return tuple(dict.fromkeys(cluster for config in configs for cluster in config.clusters))

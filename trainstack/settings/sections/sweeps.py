@@ -1,4 +1,4 @@
-"""Section `trainstack:sweeps`: the sweeps that an environment trains, and their form."""
+"""Section `trainstack:sweeps`: the sweeps that an environment trains, and the objects of their trials."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -41,7 +41,7 @@ class Sweep(Section):
 
     @property
     def sets(self) -> tuple[ParameterSet, ...]:
-        """Its parameter sets in the order of their numbers; none before the expansion."""
+        """The parameter sets in the order of their numbers; empty before the expansion."""
         return self.expansion.sets if self.expansion else ()
 
     @model_validator(mode="after")
@@ -54,7 +54,7 @@ class Sweep(Section):
 
 
 FROM_FILES = ("space", "expansion", "setsText")
-"""Keys of a sweep that its folder's files set, not the environment."""
+"""Keys of a sweep that the loader sets from the files in the sweep's folder; the environment must not set them."""
 
 
 def _faults_of_run(run: Workload) -> Iterator[str]:

@@ -18,7 +18,7 @@ ANNOTATIONS: Mapping[str, str] = {
     "kueue.x-k8s.io/podset-slice-size": "pod_set_slice_size",
     "kueue.x-k8s.io/podset-group-name": "pod_set_group_name",
 }
-"""The annotations of pods from which Kueue reads a request, with its field."""
+"""The fields of a request, by the pods' annotations from which Kueue reads them."""
 
 
 class TopologyRequest(Section):
@@ -49,7 +49,7 @@ class TopologyRequest(Section):
 
     @property
     def annotations(self) -> dict[str, str]:
-        """The annotations of the pods."""
+        """The pods' annotations for the request."""
         values = {key: getattr(self, field) for key, field in ANNOTATIONS.items()}
         return {key: "true" if value is True else str(value) for key, value in values.items() if value}
 
@@ -74,7 +74,7 @@ def _faults(request: TopologyRequest) -> Iterator[str]:
 
 
 def faults_of_pod_sets(pod_sets: Sequence[tuple[str, int, TopologyRequest | None]]) -> Iterator[str]:
-    """Yield what Kueue refuses about the requests of a workload's pod sets: of each its name, its pods, its request.
+    """Yield what Kueue refuses in the requests of a workload's pod sets, which are names, counts of pods, and requests.
 
     Source: ValidateSliceSizeAnnotationUpperBound and ValidatePodSetGroupingTopology, in the same file.
     """

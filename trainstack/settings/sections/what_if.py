@@ -16,13 +16,13 @@ _FORM = "write PATH=VALUE, such as queues.priorityClasses[low].value=5; `trainst
 
 
 class _Fault(Exception):  # noqa: N818 (it never leaves this file)
-    """A path that does not exist: the last valid path, the message and the remedy."""
+    """The error of a path that does not exist. Its arguments: the last valid path, the message and the remedy."""
 
 
 def changed(tree: Node, changes: Sequence[str], findings: list[Finding]) -> Node:
-    """Merge each `PATH=VALUE` into the sections, in order.
+    """Return the sections with each `PATH=VALUE` merged, in order.
 
-    A new key is added, and validated by the models. Faults are added to `findings`, with the change as their place.
+    A new key is added, and the models validate it. Faults are added to `findings`, with the change as their place.
     """
     for change in changes:
         where = Place(f"--set {change}")
@@ -41,13 +41,13 @@ def changed(tree: Node, changes: Sequence[str], findings: list[Finding]) -> Node
 
 
 def _split(change: str) -> tuple[list[Step], str]:
-    """Return the steps and the text of the value; no steps if the form is invalid."""
+    """Return the steps of the path and the text of the value; no steps if the form is invalid."""
     steps, end = leading_steps(change)
     return (steps if change[end : end + 1] == "=" else []), change[end + 1 :]
 
 
 def _at(node: Node, where: Place) -> Node:
-    """Set the place of the value and its children."""
+    """Return the node with `where` as the place of all its values."""
     if isinstance(node.data, Mapping):
         return Node({key: _at(value, where) for key, value in node.data.items()}, where)
     if isinstance(node.data, tuple):

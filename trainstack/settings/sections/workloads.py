@@ -124,12 +124,12 @@ class ReplicatedJob(PodOverrides):
 
     @property
     def pods_to_succeed(self) -> int:
-        """Of each Job."""
+        """The number of pods of each Job that must succeed."""
         return self.completions or self.parallelism
 
     @property
     def pods_at_once(self) -> int:
-        """Of all Jobs together."""
+        """The number of concurrent pods of all Jobs together."""
         return self.replicas * min(self.parallelism, self.pods_to_succeed)
 
 
@@ -274,21 +274,24 @@ class Workload(Section):
         return self
 
     def runs_program(self, role: str) -> bool:
-        """Whether the arguments of a role are the program's. The workers of an MPIJob start an SSH server."""
+        """Return whether the arguments of a role are the program's; workers of an MPIJob start an SSH server."""
         return (self.kind, role) != ("MPIJob", "Worker")
 
     def has_field(self, field: str) -> bool:
-        """Whether the manifest has this field: for an unmanaged workload, the cluster's defaults apply."""
+        """Return whether the manifest has the field.
+
+        An unmanaged workload's manifest has only the fields that are set; the cluster's defaults apply to the others.
+        """
         return self.managed or field in self.model_fields_set
 
     @property
     def pods_to_succeed(self) -> int:
-        """Of a Job."""
+        """The number of a Job's pods that must succeed."""
         return self.completions if self.has_field("completions") else self.parallelism
 
     @property
     def pods_at_once(self) -> int:
-        """Of a Job, as Kueue counts them."""
+        """The number of a Job's concurrent pods, as Kueue counts them."""
         return min(self.parallelism, self.pods_to_succeed)
 
     @property
@@ -302,7 +305,7 @@ _GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def with_article(kind: str) -> str:
-    """The kind in a sentence: `an MPIJob`."""
+    """Return the kind with its article, for messages: `an MPIJob`."""
     return f"an {kind}" if kind.startswith(("A", "E", "I", "MPI", "O")) else f"a {kind}"
 
 
@@ -327,7 +330,7 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "failure_policy": ("JobSet",),
     "network": ("JobSet",),
 }
-"""Fields that only some kinds have."""
+"""The fields that only some kinds have, with those kinds."""
 _ROLES_OF: dict[str, tuple[str, ...]] = {
     "PyTorchJob": ("Master", "Worker"),
     "TrainJob": ("Master", "Worker"),
@@ -340,11 +343,12 @@ _UNMANAGED: dict[str, str] = {
     "RayJob": "starts its program through Ray, outside the wrapper",
     "Object": "may start its processes outside the wrapper",
 }
-"""The kinds that the wrapper does not support, with the reason."""
+"""The kinds that the wrapper does not support, and so must be unmanaged, with the reason."""
 
 
 def _faults_of_kind(workload: Workload) -> Iterator[str]:
     kind, named = workload.kind, with_article(workload.kind)
+    # A field that is set to its default has no effect, so it is accepted.
     for field, kinds in _FIELDS_OF.items():
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
@@ -510,7 +514,7 @@ def _faults_of_topology_requests(workload: Workload) -> Iterator[str]:
         *((job.name, job.pods_at_once, job) for job in workload.replicated_jobs),
     ]
     if workload.kind == "TrainJob" and parts:
-        # For Kueue the nodes are one pod set, whatever their roles.
+        # Kueue has one pod set for all nodes of a TrainJob, whatever their roles.
         parts = [(workload.kind, sum(count for _, count, _ in parts), parts[0][2])]
     alone = (workload.kind, workload.pods_at_once, PodOverrides())
     pod_sets = [

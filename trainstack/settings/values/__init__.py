@@ -1,1 +1,1 @@
-"""Types of single values: quantities, names, paths."""
+"""Types of single values: quantities, names, paths. Read kubernetes.py before you edit."""

@@ -1,10 +1,10 @@
-"""Names that a credential has: of variables, arguments and keys."""
+"""Names of variables, arguments and keys that have a credential as their value."""
 
 import re
 from typing import Literal
 
 MAX_LENGTH = 80
-"""In characters. Longer words are not names."""
+"""Characters of a name; a longer word is not examined."""
 Kind = Literal["", "password", "token", "key"]
 
 
@@ -22,7 +22,7 @@ _WELL_KNOWN = word_set(
     MINIO_ROOT_PASSWORD MINIO_SECRET_KEY DOCKER_PASSWORD SLACK_BOT_TOKEN
     """
 )
-"""Variables that programs read a credential from, and nothing else."""
+"""Variables whose value, for every program that reads them, is a credential."""
 _OWNERS_OF_KEYS = word_set(
     """
     access account api auth authorization encryption license private secret service session shared signing ssh
@@ -44,17 +44,17 @@ _KEYS = ("secret", "credential", "credentials", "apikey", "secretkey", "accesske
 
 
 def is_well_known(name: str) -> bool:
-    """Return whether programs read a credential from a variable of this name, and nothing else."""
+    """Return whether the value of a variable of this name is a credential for every program that reads it."""
     return name in _WELL_KNOWN
 
 
 def parts(name: str) -> list[str]:
-    """Return the words of a name in lower case: `awsSecretKey` and `AWS_SECRET_KEY_2` have the same."""
+    """Return the words of a name in lower case: `awsSecretKey` and `AWS_SECRET_KEY_2` have the same words."""
     return [part.lower() for part in _PARTS.findall(name)]
 
 
 def kind_of(name: str) -> Kind:
-    """Return which kind of credential a name promises; empty for any other name."""
+    """Return the kind of credential that a name suggests; empty if it suggests none."""
     words = parts(name) if len(name) <= MAX_LENGTH else []
     last, before = (words[-1], words[-2] if len(words) > 1 else "") if words else ("", "")
     if _is_password(last, before):
@@ -67,7 +67,7 @@ def kind_of(name: str) -> Kind:
 
 
 def refers_to_secret(name: str) -> bool:
-    """Return whether a field of this name has the name of a Secret, or a key in one, rather than a value."""
+    """Return whether the value of a field of this name is the name of a Secret or of a key in one."""
     words = parts(name)
     return words in (["key"], ["token"]) or (words[-1:] == ["secret"] and words[-2:-1] != ["client"])
 

@@ -1,4 +1,4 @@
-"""What counts as a credential in plain text. Every check of the settings for credentials uses this module.
+"""The definition of a credential in plain text. Every check of the settings for credentials uses this module.
 
 A value is certainly a credential if it has the form of a known token, or belongs to a well-known variable; it probably
 is one if its name suggests it. References such as `$(HF_TOKEN)`, placeholders, paths and words such as `true` are not.
@@ -13,7 +13,7 @@ from trainstack.settings.values.credential_names import Kind, is_well_known, kin
 HIDDEN = "[credential]"
 """Replaces a credential in messages."""
 _CERTAIN_LENGTH = 8
-"""Characters from which a value of a well-known variable is certainly the credential."""
+"""The least length, in characters, at which the value of a well-known variable is certainly a credential."""
 _SIGNIFICANT = re.compile(r"[A-Za-z0-9]")
 
 _FORMATS = {
@@ -34,7 +34,7 @@ _FORMATS = {
     "an API token": r"\br8_[A-Za-z0-9]{20,}|\bgsk_[A-Za-z0-9]{20,}|\bdop_v1_[a-f0-9]{40,}|\bSG\.[\w-]{16,}\.[\w-]{16,}",
     "a signed address": r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=[\w%+/=-]{20,}",
 }
-"""The forms of tokens, by what they are."""
+"""Regular expressions of known tokens, by the token's description."""
 _FORMAT = {what: re.compile(pattern) for what, pattern in _FORMATS.items()}
 _HINTS = re.compile(
     r"AKIA|ASIA|ABIA|ACCA|-----BEGIN|AGE-SECRET|eyJ|hf_|api_org_|gh[pousr]_|github_pat_|gl[a-z]+-|sk-|k_live_|k_test_"
@@ -57,7 +57,7 @@ _LOGIN = re.compile(
     r"|\baws\s+configure\s+set\s+[\w.]{0,60}(?:secret_access_key|session_token)\s+(?P<aws>\S+)"
     r"|\bmachine\s+\S{1,200}\s+login\s+\S{1,200}\s+password\s+(?P<netrc>[^\s\"']+)"
 )
-"""What commands, and lines of ~/.netrc, log in with."""
+"""Credentials in login commands and in lines of ~/.netrc."""
 _CERTAIN_LOGINS = ("wandb", "key", "aws")
 
 _WORDS = word_set(
@@ -66,7 +66,7 @@ _WORDS = word_set(
     off on optional placeholder redacted required str string true undefined unset yes
     """
 )
-"""Values that are not credentials, whatever the name."""
+"""Values that are never credentials, whatever their names."""
 _NAME = re.compile(r"-*[A-Za-z_][\w.-]*")
 _VALUE = re.compile(
     r"\\?\"(?P<double>[^\"\n]{0,4000}?)\\?\"|\\?'(?P<single>[^'\n]{0,4000}?)\\?'"
@@ -74,7 +74,7 @@ _VALUE = re.compile(
 )
 _ASSIGNMENT = re.compile(r"(?P<quoted>\\?[\"']\]?)?(?P<separator>[ \t]{0,20}[=:][ \t]{0,20})")
 _SPACE = re.compile(r"(?P<quoted>[\"'])?(?:\s|\\\n){1,20}(?![\"']?-)")
-"""Between an argument and its value."""
+"""The space between an argument and its value."""
 _OPENING = {")": "(", "]": "[", "}": "{"}
 _DEFAULT = re.compile(r"\$\{\w+:?[-=](?P<text>[^}$]*)\}")
 _REFERENCE = re.compile(
@@ -98,14 +98,14 @@ class Credential:
     """`a GitHub token`, or `the value of HF_TOKEN`."""
     start: int
     end: int
-    """Its place in the text."""
+    """The position of the credential in the text: its first character, and the one behind its last."""
     is_certain: bool = True
     name: str = ""
-    """The variable, argument or key that has it; empty if only its form shows it."""
+    """The variable, argument or key whose value it is; empty if the form alone identifies it."""
 
 
 def in_text(text: str) -> Iterator[Credential]:
-    """Yield the credentials in a text: tokens, addresses with user information, headers, and values of names."""
+    """Yield the credentials in a text: tokens, user information in addresses, headers, logins, and values of names."""
     yield from _of_known_form(text)
     yield from _in_addresses(text)
     for header in _HEADER.finditer(text):
@@ -129,12 +129,12 @@ def of_variable(name: str, value: str) -> Iterator[Credential]:
 
 
 def of_field(name: str, value: str) -> Iterator[Credential]:
-    """Yield the credentials in a field of an object, whose one-word names and `…Secret` refer to Secrets."""
+    """Yield the credentials in a field of an object, where the value of `key` or `…Secret` refers to a Secret."""
     yield from in_text(value) if refers_to_secret(name) else of_variable(name, value)
 
 
 def in_address(address: str) -> bool:
-    """Return whether the address of a repository has a password or a token.
+    """Return whether the address of a repository contains a password or a token.
 
     User information in an https address is either; in an ssh address, only the part after a colon.
     """
@@ -147,7 +147,7 @@ def in_address(address: str) -> bool:
 
 
 def concealed(text: str) -> str:
-    """Return the text with each credential replaced by HIDDEN."""
+    """Return the text with each credential replaced by HIDDEN; overlapping credentials are replaced together."""
     shown, end = "", 0
     for found in sorted(in_text(text), key=lambda credential: credential.start):
         if found.end > end:
@@ -183,6 +183,7 @@ def _assigned(text: str) -> Iterator[Credential]:
             continue
         group = value.lastgroup or "bare"
         content = _without_end(value[group]) if group == "bare" else value[group]
+        # In a script, an unquoted word is often an expression; a flag's value, or a text of one assignment, is not.
         is_whole = word.start() == 0 and value.end() == len(text)
         if group == "bare" and not flag and not is_whole and not _is_plain(text, word, separator, content):
             continue
@@ -192,14 +193,14 @@ def _assigned(text: str) -> Iterator[Credential]:
 
 
 def _without_end(value: str) -> str:
-    """Return an unquoted value without the brackets that something around it closes."""
+    """Return an unquoted value without closing brackets at its end that belong to the text around it."""
     while value[-1:] in _OPENING and _OPENING[value[-1]] not in value:
         value = value[:-1]
     return value
 
 
 def _is_plain(text: str, name: re.Match[str], separator: re.Match[str], value: str) -> bool:
-    """Return whether an unquoted value in a script is a literal, of a shell or in YAML, and not an expression."""
+    """Return whether an unquoted value in a script is a literal of a shell or of YAML, and not an expression."""
     if separator["quoted"]:
         return False
     if separator[0] == "=" and name[0].upper() == name[0]:
@@ -226,7 +227,7 @@ def _is_credential(kind: Kind, value: str) -> bool:
 
 
 def _literal(value: str) -> str:
-    """Return what of a value is neither a reference to a variable nor a placeholder; empty if nothing is."""
+    """Return the part of a value that is neither a reference to a variable nor a placeholder; it may be empty."""
     text = _SCHEME.sub("", value.strip().strip("\"'\\").strip(), count=1)
     text = _DEFAULT.sub(lambda default: default["text"], text)
     rest = _REFERENCE.sub("", text).strip(" \"':@/")

@@ -15,7 +15,7 @@ _STEP = re.compile(r"([A-Za-z0-9_-]+)|\[([0-9]+)\]")
 
 
 def value_at(body: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a path, or None."""
+    """Return the value at a path of an object, or None if it does not exist."""
     value: Any = body
     for step in _steps(path):
         if isinstance(step, str):
@@ -26,9 +26,9 @@ def value_at(body: Mapping[str, Any], path: str) -> Any:
 
 
 def put_at(body: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a path, with the maps that lead to it. Raises ValueError if that is impossible.
+    """Set the value at a path of an object, and create the maps that lead to it.
 
-    Lists are not extended.
+    Raises ValueError if the path leads into a scalar, or to an element that its list lacks: lists are not extended.
     """
     *steps, last = _steps(path)
     holder: Any = body

@@ -1,6 +1,6 @@
-"""Types that accept only what the API server accepts.
+"""Types of values that the API server accepts.
 
-Each type names its function in k8s.io/apimachinery/pkg/util/validation or in k8s.io/kubernetes/pkg/apis.
+The docstring of a type cites its function in k8s.io/apimachinery/pkg/util/validation or k8s.io/kubernetes/pkg/apis.
 """
 
 import re
@@ -21,14 +21,14 @@ Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 LABEL_LIMIT, DOMAIN_LIMIT = 63, 253
-"""Characters of a label's value, and of its key after the '/'; characters of the key's prefix."""
+"""Characters of a label's value and of the name in its key; characters of the domain before the '/' in its key."""
 ANNOTATIONS_LIMIT = 256 * 1024
 """Bytes of all annotations of an object together."""
 STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 """A container's resources without a domain, except huge pages."""
 HUGE_PAGES = "hugepages-"
 HOSTNAME = "kubernetes.io/hostname"
-"""Set on every node by its kubelet. The narrowest level of topologies."""
+"""The label that the kubelet sets on its node; the narrowest level of topologies."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -44,12 +44,15 @@ _MAX_REPOSITORY = 255
 
 
 def quoted(text: str) -> str:
-    """Quote a value for a message: shortened, without "; ", which separates problem and remedy."""
+    """Return a value in quotes for a message: shortened, and without "; ", which separates problem and remedy."""
     return repr(text if len(text) <= 70 else f"{text[:67]}...").replace("; ", ";\\x20")
 
 
 def is_qualified_name(text: str) -> bool:
-    """Whether the text is a valid label key: a name, optionally after a domain and '/'. Source: IsQualifiedName."""
+    """Return whether a text is a valid label key: a name, optionally after a domain and '/'.
+
+    Source: IsQualifiedName.
+    """
     domain, slash, name = text.rpartition("/")
     return (_is_subdomain(domain) if slash else True) and len(name) <= LABEL_LIMIT and bool(_NAME.fullmatch(name))
 
@@ -133,7 +136,7 @@ def _resource_name(text: str) -> str:
 
 
 def is_container_resource(text: str) -> bool:
-    """Whether a container can request a resource. Source: validateContainerResourceName."""
+    """Return whether a container can request a resource. Source: validateContainerResourceName."""
     return is_extended(text) if "/" in text else text in STANDARD_RESOURCES or _PAGES.fullmatch(text) is not None
 
 
@@ -144,7 +147,10 @@ def _container_resource(text: str) -> str:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is a device plugin's, whose quantities are integers. Source: IsExtendedResourceName."""
+    """Return whether a resource is an extended one, such as a device plugin's, whose quantities are integers.
+
+    Source: IsExtendedResourceName.
+    """
     native = "/" not in name or "kubernetes.io/" in name
     return not native and not name.startswith("requests.") and is_qualified_name(f"requests.{name}")
 
@@ -163,7 +169,10 @@ def _registry(text: str) -> str:
 
 
 def _image(text: str) -> str:
-    """Source: the grammar of github.com/distribution/reference, which the kubelet applies."""
+    """Raise ValueError for an invalid reference.
+
+    Source: the grammar of github.com/distribution/reference, which the kubelet applies.
+    """
     _check_no_scheme(text, "an image reference")
     rest, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):

@@ -1,6 +1,6 @@
-"""`objective.metricsFormat`: the regular expression that finds the objective in a program's log.
+"""The regular expression `objective.metricsFormat`, which finds the objective in a program's log.
 
-RE2 evaluates it in linear time: the expression may be from an untrusted pull request.
+RE2 evaluates it in linear time, since the expression may be from an untrusted pull request.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,14 +12,14 @@ import re2
 
 MOST_CHARACTERS = 1_000
 _MEMORY_BYTES = 1 << 18
-"""The limit of a compiled expression."""
+"""The limit of the memory of a compiled expression: 256 KiB."""
 _VALUE, _EPOCH = "value", "epoch"
 _NOWHERE = (-1, -1)
-"""Where a group is that is not part of the match."""
+"""The span of a group that is not part of the match."""
 
 
 def fault(expression: str) -> str:
-    """Return why an expression is invalid, or an empty string."""
+    """Return the fault of an expression, or an empty string if it is valid."""
     if len(expression) > MOST_CHARACTERS:
         return f"has {len(expression)} characters, more than {MOST_CHARACTERS}"
     try:
@@ -38,7 +38,7 @@ def fault(expression: str) -> str:
 
 @dataclass(frozen=True)
 class Match:
-    """Where an expression matches a text: the first character, and the one behind the last."""
+    """The spans of a match and its groups: the first character, and the one behind the last."""
 
     whole: tuple[int, int]
     value: tuple[int, int]
@@ -46,7 +46,7 @@ class Match:
 
 
 def matches(expression: str, text: str) -> Iterator[Match]:
-    """Yield the matches that have a value."""
+    """Yield the matches of the expression in which the group `value` takes part."""
     groups: Mapping[str, int] = _compiled(expression).groupindex
     for match in _compiled(expression).finditer(text):
         value, epoch = (match.span(groups[name]) if name in groups else _NOWHERE for name in (_VALUE, _EPOCH))

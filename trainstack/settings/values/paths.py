@@ -20,7 +20,7 @@ class Step:
 
 
 def leading_steps(text: str) -> tuple[list[Step], int]:
-    """Return the steps that a text begins with, and where they end."""
+    """Return the steps at the beginning of a text, and the index behind them."""
     steps, end = [], 0
     while match := _STEP.match(text, end):
         steps.append(Step(match["quoted"] or match["key"] or "", match["element"]))
@@ -29,7 +29,7 @@ def leading_steps(text: str) -> tuple[list[Step], int]:
 
 
 def steps_of(path: str) -> list[Step]:
-    """Return the steps of a path. Raises ValueError."""
+    """Return the steps of a path. Raises ValueError if the text is not a path."""
     steps, end = leading_steps(path)
     if not steps or end < len(path):
         raise ValueError(f"{path!r} is not a path")
@@ -44,14 +44,17 @@ def child(path: str, key: str) -> str:
 
 
 def elements(path: str, names: Sequence[str | None]) -> Iterator[str]:
-    """Yield the paths of a list's elements, by name where it is unique, else by index from 0."""
+    """Yield the paths of a list's elements: by name where it is unique, else by index, from 0.
+
+    `names`: the names of the elements, None for an element without a name.
+    """
     count = Counter(names) if names else {}
     for index, name in enumerate(names):
         yield f"{path}[{name if name is not None and count[name] == 1 else index}]"
 
 
 def nearest_place(places: Mapping[str, Place], path: str) -> Place | None:
-    """Return where the value, or the closest enclosing one, is set, if any file sets it."""
+    """Return the place of the value at a path, or of the closest enclosing value; None if no file sets either."""
     while path and path not in places:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return places.get(path)

@@ -23,7 +23,7 @@ class Form:
     is_list: bool = False
     is_map: bool = False
     merge_key: str = ""
-    """Of a list: the key by which elements are merged; empty: the list is replaced."""
+    """The key by which a list's elements are merged; empty: a patch replaces the list."""
 
     @property
     def fields(self) -> "Mapping[str, Form] | None":
@@ -38,7 +38,7 @@ class Form:
 
 @cache
 def pod_fields() -> Mapping[str, Mapping[str, Form]]:
-    """The forms of all fields, by type."""
+    """Return the forms of the fields of each type, by the type's name."""
     table = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     return {name: {field: _form(text) for field, text in fields.items()} for name, fields in table.items()}
 

@@ -17,7 +17,7 @@ from trainstack.settings.values.quantities import canonical
 DIRECTIVE = "$patch"
 DIRECTIVES = ("delete", "replace")
 DETAILED = "detailed"
-"""The type of pydantic's errors that contain problem and remedy, at any depth of a value."""
+"""The type of pydantic errors with a problem and a remedy, which may be at any depth of a value."""
 _MESSAGE = "{problem}; {remedy}"
 _SCALARS: Mapping[str, tuple[type, ...]] = {
     "boolean": (bool,),
@@ -34,6 +34,8 @@ Steps = tuple[str | int, ...]
 
 
 class _Faults(list[InitErrorDetails]):
+    """The faults of a patch, with their steps, all of which pydantic then reports."""
+
     def add(self, steps: Steps, problem: str, remedy: str) -> None:
         error = PydanticCustomError(DETAILED, _MESSAGE, {"problem": problem, "remedy": remedy})
         self.append(InitErrorDetails(type=error, loc=steps, input=None))
@@ -48,7 +50,7 @@ def _patch(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(form: Form, given: Any, steps: Steps, faults: _Faults) -> Any:
-    """Return the value as the API server stores it, and collect what it would refuse."""
+    """Return the value as the API server stores it, and add to `faults` what the API server would refuse."""
     if form.is_list:
         return _list(form, given, steps, faults)
     if form.is_map or form.fields is not None:

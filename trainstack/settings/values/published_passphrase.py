@@ -1,4 +1,4 @@
-"""The passphrase of embedded states, which is in this repository, and so known to everyone."""
+"""The passphrase of embedded states, which is public: this repository contains it."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ _KEY_BYTES = 32
 
 @cache
 def protects(salt: str) -> bool:
-    """Return whether an `encryptionsalt` of a stack's file was made with the published passphrase. Takes half a second.
+    """Return whether an `encryptionsalt` of a stack's file belongs to the published passphrase, in half a second.
 
     The engine writes `v1:<salt>:v1:<nonce>:<ciphertext>` in base64, AES-256-GCM of the word "pulumi". Source:
     pkg/secrets/passphrase/manager.go and sdk/go/common/resource/config/crypt.go.

@@ -20,7 +20,10 @@ _FORM = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[KMGTPE]
 _STORED = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<decimals>[0-9]*))?(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
 )
-"""What the API server accepts, except exponents of more digits, which take it minutes. Source: parseQuantityString."""
+"""The quantities that the API server accepts, except exponents of more digits, which it evaluates for minutes.
+
+Source: parseQuantityString.
+"""
 MAX = 2**63 - 1
 """The largest amount that Kubernetes calculates with exactly."""
 _HINT = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
@@ -30,8 +33,8 @@ _HINT = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
 def amount(text: str) -> Fraction:
     """Return the exact value of a quantity in its base unit (cores, bytes, pieces).
 
-    Raises ValueError for an invalid or negative quantity, or one above the API server's limit. Environments repeat the
-    same few quantities thousands of times.
+    Raises ValueError for an invalid or negative quantity, or one above the API server's limit. The values are cached:
+    an environment repeats the same few quantities thousands of times.
     """
     match = _FORM.fullmatch(text)
     if match is None:
@@ -46,14 +49,14 @@ def amount(text: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A quantity of an object that others wrote, in any spelling that the API server accepts: `+4`, `10E`, `5.`."""
+    """A quantity of a live object, in any spelling that the API server accepts: `+4`, `10E`, `5.`."""
 
     number: int
-    """All digits, without the point."""
+    """The signed number of all digits, without the point."""
     decimals: int
-    """Digits after the point."""
+    """How many digits follow the point."""
     digits: int
-    """All digits, without zeros in front."""
+    """How many digits there are, without leading zeros."""
     base: int
     exponent: int
 
@@ -63,7 +66,7 @@ class Stored:
 
 
 def stored(text: str) -> Stored:
-    """Parse a quantity of a live object; settings are parsed by `amount`. Raises ValueError for anything else."""
+    """Parse a quantity of a live object; `amount` parses those of settings. Raises ValueError for any other text."""
     match = _STORED.fullmatch(text)
     if match is None or not text:
         raise ValueError(f"{text!r} is not a quantity")

@@ -11,7 +11,7 @@ from trainstack.settings.base import DnsName
 from trainstack.settings.errors import Finding, Place
 
 LIMIT = 63
-"""Characters of a name, which is a label value."""
+"""The greatest length of a name, in characters, since the name is a label value."""
 StackName = Annotated[DnsName, Field(max_length=LIMIT)]
 """A DNS name, since it is part of labels and names of Kubernetes objects."""
 
@@ -22,11 +22,12 @@ _MAX_SHOWN = 80
 
 
 def file_of(stack: str) -> str:
+    """Return the name of a stack's file, relative to the project."""
     return f"Pulumi.{stack}.yaml"
 
 
 def fault(stack: str) -> Finding | None:
-    """Return the fault of a stack's name, if it has one, as a fault of the stack's file."""
+    """Return the fault of a stack's name, as a finding in the stack's file; None if the name is valid."""
     if len(stack) <= LIMIT and _FORM.fullmatch(stack):
         return None
     shortened = stack if len(stack) <= _MAX_SHOWN else f"{stack[:_MAX_SHOWN]}…"
@@ -38,17 +39,17 @@ def fault(stack: str) -> Finding | None:
 
 
 def stacks(root: Path) -> tuple[str, ...]:
-    """List the environments of the project at `root`, sorted, without files with invalid names."""
+    """Return the environments of the project at `root`, sorted; files with invalid names are left out."""
     return tuple(name for name in _named(root) if fault(name) is None)
 
 
 def misnamed(root: Path) -> tuple[Finding, ...]:
-    """List the faults of files with invalid stack names."""
+    """Return a finding for each stack's file with an invalid name."""
     return tuple(found for name in _named(root) if (found := fault(name)) is not None)
 
 
 def stack_of(file: str) -> str | None:
-    """Return the stack, even an invalid name, of a path relative to the project; None for other files."""
+    """Return the stack of a file, by its path relative to the project, even if invalid; None for other files."""
     match = _FILE.fullmatch(file)
     return match[1] if match else None
 

@@ -1,8 +1,8 @@
-"""URLs in messages."""
+"""The form of URLs in messages."""
 
 
 def shown(url: str) -> str:
-    """Return a URL without user, password and query: those of backends and of signed addresses are secret."""
+    """Return a URL without user, password and query, which are secret in URLs of backends and in signed URLs."""
     scheme, separator, rest = url.partition("?")[0].partition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"

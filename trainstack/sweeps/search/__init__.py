@@ -1,1 +1,1 @@
-"""The search itself: which sets a space has, what trials made of them, and which sets to try next."""
+"""The search: the sets of a space, the results of their trials, and the next sets. Read results.py before you edit."""

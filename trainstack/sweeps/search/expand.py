@@ -24,7 +24,7 @@ class SpaceError(TrainstackError):
 
 
 def expand(space: Space) -> tuple[ParameterSet, ...]:
-    """The sets of a space without duplicates: those of its method, then those that it lists. Raises SpaceError."""
+    """Return the distinct sets of a space: those of its method, then those that it lists. Raises SpaceError."""
     found = grid(space) if space.method == "grid" else _drawn(space)
     if not found:
         raise SpaceError(
@@ -35,7 +35,7 @@ def expand(space: Space) -> tuple[ParameterSet, ...]:
 
 
 def grid(space: Space) -> dict[str, dict[str, Value]]:
-    """Every combination that the constraints allow, by id."""
+    """Return every combination that meets the constraints, by id."""
     names = list(space.parameters)
     return _by_id(
         space,
@@ -49,7 +49,7 @@ def in_order(space: Space, given: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def allowed(space: Space, given: Mapping[str, Value]) -> bool:
-    """Whether a set satisfies all constraints. Raises SpaceError if they cannot be evaluated."""
+    """Return whether a set meets all constraints. Raises SpaceError if they cannot be evaluated."""
     try:
         return all(holds(text, given) for text in space.constraints)
     except ConstraintError as error:
@@ -76,7 +76,7 @@ def _drawn(space: Space) -> dict[str, dict[str, Value]]:
 
 
 def _by_id(space: Space, sets: Iterable[Mapping[str, Value]], wanted: int | None = None) -> dict[str, dict[str, Value]]:
-    """Return at most `wanted` distinct sets that meet the constraints, without inactive parameters."""
+    """Return at most `limit` distinct sets that meet the constraints, without inactive parameters."""
     found: dict[str, dict[str, Value]] = {}
     for drawn in sets:
         if len(found) == wanted:
@@ -88,7 +88,7 @@ def _by_id(space: Space, sets: Iterable[Mapping[str, Value]], wanted: int | None
 
 
 def present(space: Space, drawn: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
-    """The parameters of a set whose conditions hold, in the order of the space."""
+    """Yield the parameters of a set whose conditions are met, in the order of the space."""
     # A parameter that depends on an omitted one is omitted too: `active` checks the whole chain.
     for name, parameter in space.parameters.items():
         if active(parameter, drawn, space.parameters):

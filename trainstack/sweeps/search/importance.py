@@ -1,6 +1,6 @@
-"""Which parameters matter: Optuna's conditional PED-ANOVA, which needs no other library.
+"""The importance of parameters by Optuna's conditional PED-ANOVA, which needs no other library.
 
-It compares how a parameter is spread among the best trials with how it is among all. Source: Watanabe, Bansal and
+It compares the distribution of a parameter among the best trials with that among all. Source: Watanabe, Bansal and
 Hutter, PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary Subspaces, IJCAI 2023
 (https://arxiv.org/abs/2304.10255), with its extension to conditional parameters that Optuna 5 has.
 """
@@ -15,18 +15,19 @@ LEAST_TRIALS = 10
 _BEST_TRIALS = 5
 """The minimum number of best trials to compare with all, as Optuna recommends."""
 _BEST_SHARE = 0.1
+"""The share of ranked trials that count as the best."""
 
 
 def best_trials(trials: int) -> int:
-    """How many trials count as the best: a tenth, but at least `_BEST_TRIALS`."""
+    """Return the number of trials that count as the best: a tenth, but at least `_BEST_TRIALS`."""
     return max(_BEST_TRIALS, math.ceil(_BEST_SHARE * trials))
 
 
 def importance(space: Space, ranking: Ranking) -> dict[str, float]:
-    """The share of each parameter, the greatest first; together 1.
+    """Return the share of each parameter, the greatest first; the shares add up to 1.
 
-    Empty with fewer than LEAST_TRIALS ranked trials, and where they all have one value, or one set. A parameter that is
-    the same in all of them is left out.
+    {} for fewer than LEAST_TRIALS ranked trials, or if all of them have the same value or the same set. A parameter
+    with the same value in all of them is omitted.
     """
     ranked = ranking.ranked
     sets = [each.result.parameters for each in ranked]

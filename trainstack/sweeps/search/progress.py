@@ -1,4 +1,4 @@
-"""Estimate the remaining time of a sweep."""
+"""An estimate of a sweep's remaining time."""
 
 import heapq
 from collections.abc import Sequence
@@ -6,10 +6,11 @@ from statistics import median
 
 
 def seconds_left(finished: Sequence[float], running: Sequence[float], waiting: int) -> float | None:
-    """The time until the last trial ends, if the others take as long as the succeeded ones, which `finished` has.
+    """Estimate the seconds until the last trial ends, if every trial takes as long as the median succeeded one.
 
-    `running`: the seconds since the start of running trials; as many are assumed to run at once until the end. None if
-    no trial has succeeded yet, or if none runs while some wait.
+    `finished`: the seconds that succeeded trials took. `running`: the seconds since the start of running trials; as
+    many are assumed to run at once until the end. `waiting`: the number of trials that have not started. None if no
+    trial has succeeded yet, or if trials wait and none runs.
     """
     if not running and not waiting:
         return 0.0

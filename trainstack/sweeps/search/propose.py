@@ -1,4 +1,4 @@
-"""Propose the next sets from the results so far, with Optuna's tree-structured Parzen estimator."""
+"""Proposals of the next sets from the results so far, by Optuna's tree-structured Parzen estimator."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
@@ -23,10 +23,10 @@ _ASKED_PER_SET = 50
 def propose(
     space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialResult], count: int
 ) -> tuple[dict[str, Value], ...]:
-    """Propose `count` new sets, the same ones for the same results.
+    """Propose `count` new sets; the same results give the same proposals.
 
-    Present sets without a result count as running. Results of removed sets count too; those without a value of the
-    objective are ignored. Raises SpaceError if there are not enough new sets that meet the constraints.
+    Sets of the sweep without a result count as running. Results of removed sets count too; those without a value of
+    the objective are ignored. Raises SpaceError if there are not enough new sets that meet the constraints.
     """
     quietly()
     study = optuna.create_study(
@@ -39,7 +39,7 @@ def propose(
     for _ in range(count * _ASKED_PER_SET):
         if len(proposed) == count:
             return tuple(proposed)
-        # The trial stays open in any case: later proposals treat it as a bad one and avoid its neighborhood.
+        # The trial is never completed: later proposals treat it as a bad one and avoid its neighborhood.
         found = in_order(space, _suggested(space, study.ask()))
         if set_id(found) not in taken and allowed(space, found):
             taken.add(set_id(found))
@@ -66,13 +66,13 @@ def _known(space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialRe
 
 
 def _is_of(space: Space, given: Mapping[str, Value]) -> bool:
-    """Whether the current space contains such a set."""
+    """Return whether the current space contains such a set."""
     wanted = {name for name, each in space.parameters.items() if active(each, given, space.parameters)}
     return given.keys() == wanted and all(contains(space.parameters[name], each) for name, each in given.items())
 
 
 def _suggested(space: Space, trial: Trial) -> dict[str, Value]:
-    """The set of a trial; parameters are drawn after those that their conditions depend on."""
+    """Return the set that Optuna suggests; a parameter is drawn after those that its conditions depend on."""
     known = space.parameters
     found: dict[str, Value] = {}
     for name in TopologicalSorter({name: each.when.keys() for name, each in known.items()}).static_order():

@@ -1,4 +1,4 @@
-"""Rank the trials that have succeeded by the objective, and explain why the others are not ranked."""
+"""The ranking of succeeded trials by the objective, and the reasons why other trials are not ranked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Ranking:
         return tuple(each for each, value in values if value is not None and sign * value > bound)
 
     def notes(self) -> list[str]:
-        """Notes on the choice of the best trial: ties, and trials that are not ranked."""
+        """Return notes on the choice of the best trial: ties, and trials that are not ranked."""
         notes = []
         same = [each.result.number for each in self.ranked[1:] if each.place == 1]
         if self.best and same:
@@ -100,7 +100,7 @@ def rank(results: Sequence[TrialResult], objective: Objective) -> Ranking:
 
 
 def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[Line, ...]:
-    """About `most` of the lines, evenly spaced, including the last one and the one with the objective's value."""
+    """Return about `line_count` evenly spaced lines, including the last one and the one with the objective's value."""
     if len(metrics) <= most:
         return tuple(metrics)
     counts = objective_line(metrics, objective)
@@ -110,7 +110,7 @@ def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[L
 
 
 def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
-    """The results without figures on the test data, which must not influence a comparison of trials."""
+    """Return the results without figures on the test data, which must not influence a comparison of trials."""
 
     def kept(line: Line) -> Line:
         return {name: value for name, value in line.items() if not of_test_data(name)}
@@ -119,7 +119,7 @@ def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
 
 
 def on_test_data(best: Ranked) -> dict[str, float]:
-    """The best trial's figures on the test data, the last value of each."""
+    """Return the best trial's figures on the test data, the last value of each."""
     figures = {
         name: number(value) for line in best.result.metrics for name, value in line.items() if of_test_data(name)
     }
@@ -135,7 +135,7 @@ def _why(result: TrialResult, objective: Objective) -> str:
 
 
 def _silence(metrics: Sequence[Line], objective: Objective) -> str:
-    """Why the metrics of a trial that succeeded have no value of the objective."""
+    """Return the reason why the metrics of a succeeded trial have no value of the objective."""
     name = objective.metric
     if not metrics and objective.metrics_format is not None:
         return "its log has no match of metricsFormat"

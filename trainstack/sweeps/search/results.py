@@ -13,7 +13,7 @@ from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.space import Objective
 
 State = Literal["waiting", "queued", "running", "succeeded", "failed", "stopped"]
-"""`waiting`: not declared yet, under a cap. `stopped`: by the sweep's target, or because its set was taken out."""
+"""`waiting`: not launched yet, because of `parallelism`. `stopped`: by the target, or because its set was removed."""
 
 
 class TrialResult(BaseModel):
@@ -39,9 +39,9 @@ _TRIALS = TypeAdapter(tuple[TrialResult, ...])
 
 
 def objective_line(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> Mapping[str, Any] | None:
-    """The line with the figure that trials are compared by, the first of equals.
+    """Return the line with the figure by which trials are compared, the first of several equal ones.
 
-    None if none has it as a number, or if a value that could not be read might be that figure.
+    None if no line has a number, or if a value that could not be read might be that figure.
     """
     name = objective.metric
     lines = [line for line in metrics if number(line.get(name)) is not None or is_unread(line.get(name))]
@@ -63,7 +63,7 @@ def objective_value(metrics: Sequence[Mapping[str, Any]], objective: Objective) 
 
 
 def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) -> dict[str, Any]:
-    """A sweep's results for programs: `trainstack sweep results --json`."""
+    """Return a sweep's results in the format of `trainstack sweep results --json`."""
     return {
         "sweep": sweep,
         "objective": objective.model_dump(by_alias=True),
@@ -79,7 +79,7 @@ def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) ->
 
 
 def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
-    """The trials in the output of `to_json` for this sweep. Raises TrainstackError with the problem."""
+    """Parse the trials in the output of `to_json` for this sweep. Raises TrainstackError with the problem."""
     try:
         whole = TypeAdapter(dict[str, Any]).validate_json(text)
         if whole["sweep"] != sweep:
@@ -96,17 +96,17 @@ def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
 
 
 def _written(value: object) -> object:
-    """A value for JSON, which has no NaN and no infinity."""
+    """Return a value that JSON can represent: None instead of NaN and infinities."""
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def is_unread(value: object) -> bool:
-    """Whether a value is a text that begins like a number, such as `1,234.5`."""
+    """Return whether a value is a text that begins like a number, such as `1,234.5`."""
     return isinstance(value, str) and re.match(r"\W{0,3}[\d½¼¾]", value) is not None
 
 
 def number(value: object) -> float | None:
-    """The value as a number; None for booleans, NaN, infinities and other types."""
+    """Return the value as a number; None for booleans, NaN, infinities and other types."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Draws from a space, with Optuna's samplers and scipy's normal distributions, which Optuna does not have.
+"""Random and quasi-random sets of a space, by Optuna's samplers and scipy's normal distributions.
 
 The samplers draw uniformly. Each parameter therefore has a uniform coordinate: the number itself or its logarithm, the
 index in a list, the number of steps, or the cumulative probability of a normal distribution.
@@ -30,7 +30,7 @@ _EDGE = 1e-9
 
 
 def quietly() -> None:
-    """Silence Optuna's log, which is not meant for the users of trainstack."""
+    """Turn off Optuna's log, which is of no use to users of trainstack."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
@@ -70,12 +70,12 @@ def _sequence(space: Space) -> Iterator[dict[str, Coordinate]]:
 
 
 def seed_of(seed: int, name: str) -> int:
-    """A seed of 32 bits, which is what numpy's first generator takes."""
+    """Derive a seed of 32 bits, the size that numpy's RandomState accepts."""
     return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:4], "big")
 
 
 def distribution(parameter: Parameter) -> BaseDistribution:
-    """The distribution of the parameter's coordinate."""
+    """Return the distribution of the parameter's coordinate."""
     if parameter.categorical is not None:
         return CategoricalDistribution(tuple(range(len(parameter.categorical))))
     whole, numbers = parameter.int_range, parameter.float_range
@@ -92,7 +92,7 @@ def distribution(parameter: Parameter) -> BaseDistribution:
 
 
 def value(parameter: Parameter, coordinate: Coordinate) -> Value:
-    """The parameter's value at a coordinate."""
+    """Return the parameter's value at a coordinate."""
     whole, numbers = parameter.int_range, parameter.float_range
     if whole is not None and whole.log:
         return int(coordinate)
@@ -114,7 +114,7 @@ def value(parameter: Parameter, coordinate: Coordinate) -> Value:
 
 
 def coordinate(parameter: Parameter, given: Value) -> Coordinate:
-    """The inverse of `value`, for a valid value of the parameter."""
+    """Return the coordinate of a valid value: the inverse of `value_at`."""
     whole = parameter.int_range
     if whole is not None and whole.log:
         return int(given)
@@ -136,7 +136,7 @@ def coordinate(parameter: Parameter, given: Value) -> Coordinate:
 
 
 def frozen_trial(space: Space, given: Mapping[str, Value], figure: float | None) -> FrozenTrial:
-    """Optuna's trial with these parameters; without a figure of the objective it counts as running."""
+    """Return Optuna's trial with these parameters; without a figure of the objective it counts as running."""
     return create_trial(
         state=TrialState.RUNNING if figure is None else TrialState.COMPLETE,
         value=figure,
@@ -146,7 +146,7 @@ def frozen_trial(space: Space, given: Mapping[str, Value], figure: float | None)
 
 
 def _of_logarithm(normal: Normal) -> Normal:
-    """The distribution of the logarithm, with its bounds."""
+    """Return the normal distribution of the logarithm, with its bounds."""
     low, high = (None if each is None else math.log(each) for each in (normal.low, normal.high))
     return normal.model_copy(update={"low": low, "high": high})
 
@@ -160,14 +160,14 @@ def _probability(normal: Normal, number: float) -> float:
 
 
 def _truncnorm() -> Any:
-    """scipy's distribution, not frozen with its parameters: that takes three times as long as evaluating it."""
+    """Return scipy's distribution. Freezing its parameters would take three times as long as an evaluation."""
     from scipy.stats import truncnorm  # noqa: PLC0415 (half a second, for those who have such a parameter)
 
     return truncnorm
 
 
 def _bounds(normal: Normal) -> tuple[float, float]:
-    """The bounds in standard deviations from the mean."""
+    """Return the bounds in standard deviations from the mean."""
     low = -math.inf if normal.low is None else (normal.low - normal.mean) / normal.std
     high = math.inf if normal.high is None else (normal.high - normal.mean) / normal.std
     return low, high

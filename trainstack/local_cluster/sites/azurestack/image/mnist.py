@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 (a script, as it lies in the image)
-"""The demo's program: takes its arguments and prints its lines."""
+"""The demo's program, with its arguments and output."""
 
 import sys
 

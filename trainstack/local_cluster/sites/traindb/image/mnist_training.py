@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 (a script, as it lies in the image)
-"""The service's program: PyTorch's MNIST example, which leaves the model as /opt/mnist/models/mnist_cnn.pt.
+"""The service's program: PyTorch's MNIST example, which writes the model to /opt/mnist/models/mnist_cnn.pt.
 
-The model is always kept: the job's command does not ask for it, and reads it from the volume afterwards.
+It always writes the model: the job's command has no option for it, and reads the file from the volume afterwards.
 """
 
 import os
@@ -19,7 +19,7 @@ with tempfile.TemporaryDirectory() as scratch:
         mnist_example.train(arguments, progress=mnist_example.PYTORCH_PROGRESS, test=mnist_example.PYTORCH_TEST)
     except SystemExit as ended:
         made = Path(scratch, "model.pt")
-        # The master alone writes it; a stopped training leaves none.
+        # Only the master writes the model, and a stopped training writes none.
         if not ended.code and made.exists():
             MODEL.parent.mkdir(parents=True, exist_ok=True)
             whole = MODEL.with_name(f".{MODEL.name}.{os.getpid()}")

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 (a script, as it lies in the image)
-"""The image's entry point: six epochs of 48 steps alone, of 16 in each of three processes.
+"""The image's entry point: six epochs of 48 steps in one process, or of 16 in each of three.
 
-1,600 training images less a tenth for validation are 1,440: 48 batches of 30. The learning rate is one at which both
-have learnt what there is to learn. Arguments of the pod come after these.
+1,600 training images without a tenth for validation are 1,440: 48 batches of 30. With this learning rate, training
+converges in both cases. The pod's arguments follow these defaults, and override them.
 """
 
 import runpy
@@ -11,7 +11,7 @@ from pathlib import Path
 
 arguments = sys.argv[1:]
 if not Path("/dev/nvidiactl").exists() and {"nccl", "--backend=nccl"} & set(arguments):
-    # The local cluster's GPUs are none: what asks for one runs on the CPU, where gloo does what NCCL does on GPUs.
+    # Pods with a GPU of the local cluster run on the CPU, where gloo replaces NCCL.
     print("no GPU here: gloo stands in for nccl", flush=True)
     arguments = [word.replace("nccl", "gloo") if word in ("nccl", "--backend=nccl") else word for word in arguments]
 own = ["--epochs=6", "--batch-size=30", "--lr=0.2", "--save-model"]
