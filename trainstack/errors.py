@@ -77,7 +77,7 @@ def expected_message(error: Exception) -> str | None:
 
 def _missing_extra(package: str) -> str | None:
     extra = _EXTRAS.get(package)
-    remedy = f"install the extra `{extra}` of trainstack: pip install 'trainstack[{extra}]'"
+    remedy = f"install Trainstack again from its wheel or commit, with the extra `{extra}`: <wheel>[{extra}]"
     return str(TrainstackError(f"{package} is not installed", remedy)) if extra else None
 
 

@@ -16,7 +16,7 @@ from trainstack.runs.images.images import workload_reference
 
 pytestmark = pytest.mark.cluster
 
-INSTALL = "pipx install trainstack"
+INSTALL = "pipx install ./trainstack-0.1.0-py3-none-any.whl"
 DELETION = "kubectl delete pvc training -n vision"
 """The researcher's page deletes the volume with it; before that, the owner's `destroy` is refused."""
 CLASS = """

@@ -87,7 +87,8 @@ def test_a_missing_optional_package_names_its_extra(module: str, extra: str, mon
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, package, None)
     expected = (
-        f"{package} is not installed; install the extra `{extra}` of trainstack: pip install 'trainstack[{extra}]'"
+        f"{package} is not installed; install Trainstack again from its wheel or commit, with the extra `{extra}`: "
+        f"<wheel>[{extra}]"
     )
     with pytest.raises(ModuleNotFoundError) as caught:
         importlib.import_module(module)

@@ -34,8 +34,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(line: str) -> str:
     """Run a line that needs no cluster, and return its output."""
     words = shlex.split(line)
-    if words == ["pipx", "install", "trainstack"]:
-        assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == words[-1]
+    if words[:2] == ["pipx", "install"]:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        assert words[2:] == [f"./{project['name']}-{project['version']}-py3-none-any.whl"]
         return ""
     assert words[0] == "trainstack", line
     result = CliRunner().invoke(app, words[1:], env={"COLUMNS": "200"})

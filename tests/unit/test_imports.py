@@ -17,6 +17,7 @@ LAYERS = (
     "garbage",
     "files",
     "printable",
+    "versions",
     "settings",
     "objects",
     "platform",
@@ -61,6 +62,7 @@ NARROW = {
         "trainstack.errors",
         "trainstack.files",
         "trainstack.printable",
+        "trainstack.versions",
         "trainstack.settings.values.published_passphrase",
     ),
     # The names of images belong to the workloads: the program names the images that the local cluster builds.
@@ -68,6 +70,7 @@ NARROW = {
         "trainstack.errors",
         "trainstack.files",
         "trainstack.toolchain",
+        "trainstack.versions",
         "trainstack.local_cluster",
         "trainstack.runs.images.images",
         "trainstack.runs.images.references",

@@ -2,6 +2,7 @@
 
 from trainstack.cli.session import Session
 from trainstack.live.registry import Registries
+from trainstack.live.registry_credentials import RegistryCredentials
 from trainstack.local_cluster import drivers
 from trainstack.local_cluster.registry_access import RegistryAccess
 
@@ -14,4 +15,4 @@ def local_registry(session: Session) -> RegistryAccess | None:
 
 def registry_client(access: RegistryAccess) -> Registries:
     """Return a client that reads every image from this registry. Raises ClusterError if a certificate is unreadable."""
-    return Registries({}, mirror=f"https://{access.address}", tls=access.tls())
+    return Registries(RegistryCredentials(), mirror=f"https://{access.address}", tls=access.tls())

@@ -12,8 +12,9 @@ from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.errors import ExitCode
 from trainstack.images.builds import require_local_registry
-from trainstack.live.registry import AccessDeniedError, ImageMissingError, NoAddressError, Registries
-from trainstack.live.registry_credentials import RegistryError, read_credentials
+from trainstack.live.registry import Registries
+from trainstack.live.registry_credentials import RegistryCredentials, read_credentials
+from trainstack.live.registry_errors import AccessDeniedError, ImageMissingError, NoAddressError, RegistryError
 from trainstack.live.snapshot import read_runs
 from trainstack.local_cluster.errors import ClusterError
 from trainstack.local_cluster.registry_access import RegistryAccess
@@ -83,7 +84,7 @@ def unread_images(
     named_images = [] if registry_access is not None else list(_named_images(session, images))
     if not named_images:
         return ()
-    registries = Registries({}, timeout_seconds=_TIMEOUT_SECONDS)
+    registries = Registries(RegistryCredentials(), timeout_seconds=_TIMEOUT_SECONDS)
 
     def find_unread(image: _NamedImage) -> UnreadImage | None:
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainstack.files.temporary import temporary_folder
 from trainstack.images.tools import ImageTool, ImageToolError, find_tool
 from trainstack.live.registry import Registries
-from trainstack.live.registry_credentials import RegistryError
+from trainstack.live.registry_errors import RegistryError
 from trainstack.local_cluster.errors import ClusterError
 from trainstack.local_cluster.images import (
     Recipe,

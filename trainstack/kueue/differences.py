@@ -5,13 +5,13 @@ differences from it. Found by reading the modules and by comparing thousands of 
 code (docs/decisions/0018-second-judge.md).
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from trainstack.kueue.feature_gates import GATES, LOCKED_GATES, Gate
 from trainstack.kueue.fields import FIELDS, MODELED, UNKNOWN
+from trainstack.versions import parse_release
 
 _TOPOLOGY = "verdicts do not place pods in a topology"
 _MULTIKUEUE = "the quota of this cluster is the same with MultiKueue"
@@ -229,26 +229,23 @@ v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Source:
 
 
 def minor_of(release: str) -> str:
-    """Return the minor release of a release, such as `v0.15` of `0.15.2`."""
-    major, _, minor_and_patch = release.removeprefix("v").partition(".")
-    return f"v{major}.{minor_and_patch.partition('.')[0]}"
+    """Return the minor release of a release, such as `v0.15` of `0.15.2`; empty for anything else."""
+    version = parse_release(release)
+    return f"v{version.major}.{version.minor}" if version else ""
 
 
 def release_of(release: str) -> KueueRelease:
     """Return what verdicts on a release depend on. One that is not modeled counts as the pinned one."""
     if not release:
         return UNKNOWN_RELEASE
-    minor = minor_of(release)
-    modeled_release, patch = (
-        RELEASES.get(minor, PINNED),
-        re.match(r"\.(\d+)", f"v{release.removeprefix('v')}"[len(minor) :]),
-    )
-    if patch is None:
+    modeled_release, version = RELEASES.get(minor_of(release), PINNED), parse_release(release)
+    # A minor release alone, as users write it, has no known patches.
+    if version is None or release.count(".") < 2:
         return modeled_release
-    patches_by_feature = _DEVIATING_PATCHES.get(minor, {})
+    patches_by_feature = _DEVIATING_PATCHES.get(minor_of(release), {})
     return replace(
         modeled_release,
         disputed_features=frozenset(
-            feature for feature, deviates in patches_by_feature.items() if deviates(int(patch[1]))
+            feature for feature, deviates in patches_by_feature.items() if deviates(version.patch)
         ),
     )

@@ -16,7 +16,8 @@ from urllib.request import parse_http_list, parse_keqv_list
 
 import httpx
 
-from trainstack.live.registry_credentials import API_OF_DEFAULT_HOST, Credentials, RegistryError, credentials_for, trust
+from trainstack.live.registry_credentials import API_OF_DEFAULT_HOST, IDENTITY_TOKEN, RegistryCredentials, trust
+from trainstack.live.registry_errors import AccessDeniedError, ImageMissingError, NoAddressError, RegistryError
 from trainstack.runs.images.references import DEFAULT_HOST, host, target
 
 _ACCEPTED = (
@@ -27,18 +28,6 @@ _ACCEPTED = (
 )
 """Accepted media types. Indexes are first, since the digest of an index applies to nodes of any platform."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-
-
-class ImageMissingError(RegistryError):
-    """The registry does not have the image."""
-
-
-class AccessDeniedError(RegistryError):
-    """The registry denies access to the user."""
-
-
-class NoAddressError(RegistryError):
-    """The registry's host has no address in DNS."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +47,7 @@ class ServedImage:
 class Registries:
     """A client of image registries, with one HTTP client for each."""
 
-    credentials: Credentials
+    credentials: RegistryCredentials
     mirror: str | None = None
     """The URL of a registry from which all images are read; None: each image is read from its own registry."""
     transport: httpx.BaseTransport | None = None
@@ -102,7 +91,7 @@ class Registries:
         api = API_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
         url = f"{self.mirror or f'https://{api}'}/v2/{parts.repository}/{kind}/{digest or own_digest or parts.tag}"
         # A mirror must not receive the credentials of another registry.
-        login = None if self.mirror else credentials_for(self.credentials, registry, parts.repository)
+        login = None if self.mirror else self.credentials.login(registry, parts.repository)
         try:
             response = self._client(api).request(method, url, auth=_Challenged(login))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -155,7 +144,7 @@ def _raise_for(status: int, reference: str, registry: str, user: str) -> None:
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         raise AccessDeniedError(
             f"{reference}: {registry} denies access to {user or 'anonymous users'}, or has no such image; log in with "
-            f"`buildah login`, `podman login` or `docker login {registry}`, without a credential helper"
+            f"`buildah login`, `podman login` or `docker login {registry}`"
         )
     if status != httpx.codes.OK:
         raise RegistryError(f"{reference}: {registry} returned status {status}; try again later")
@@ -172,7 +161,9 @@ class _Challenged(httpx.Auth):
     """Authentication by a registry's challenge: with a token from the service in it, or with user and password."""
 
     def __init__(self, credentials: tuple[str, str] | None) -> None:
-        self.basic = None if credentials is None else httpx.BasicAuth(*credentials)
+        user, secret = credentials or ("", "")
+        self.identity_token = secret if user == IDENTITY_TOKEN else None
+        self.basic = httpx.BasicAuth(user, secret) if credentials and self.identity_token is None else None
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         response = yield request
@@ -182,16 +173,21 @@ class _Challenged(httpx.Auth):
         bearer = challenges.get("bearer", {})
         # The password is sent only over https, unless the registry itself uses http.
         if "realm" in bearer and httpx.URL(bearer["realm"]).scheme in ("https", request.url.scheme):
-            params = httpx.QueryParams({key: bearer[key] for key in ("service", "scope") if key in bearer})
-            token_request = httpx.Request("GET", bearer["realm"], params=params)
-            if self.basic:
-                token_request = next(self.basic.auth_flow(token_request))
-            token = _token((yield token_request))
+            token = _token((yield self._token_request(bearer)))
             if token is not None:
                 request.headers["Authorization"] = f"Bearer {token}"
                 yield request
         elif "basic" in challenges and self.basic:
             yield from self.basic.auth_flow(request)
+
+    def _token_request(self, bearer: Mapping[str, str]) -> httpx.Request:
+        parameters = {key: bearer[key] for key in ("service", "scope") if key in bearer}
+        if self.identity_token is not None:
+            # Source: https://distribution.github.io/distribution/spec/auth/oauth/
+            grant = {"grant_type": "refresh_token", "refresh_token": self.identity_token, "client_id": "trainstack"}
+            return httpx.Request("POST", bearer["realm"], data=parameters | grant)
+        request = httpx.Request("GET", bearer["realm"], params=parameters)
+        return next(self.basic.auth_flow(request)) if self.basic else request
 
     # httpx reads the body of a token response only with this attribute.
     requires_response_body = True

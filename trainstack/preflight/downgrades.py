@@ -5,11 +5,13 @@ The functions are pure: they compare declared manifests with the labels of live 
 
 from collections.abc import Iterator, Mapping
 
+from semver import Version
+
 from trainstack.objects.labels import RELEASE
 from trainstack.objects.ownership import Identity, identity
 from trainstack.platform.operators.install import OperatorManifests
 from trainstack.preflight.operator_facts import OPERATORS
-from trainstack.preflight.versions import Version, version
+from trainstack.versions import parse_version
 
 WHY = (
     "an older controller may not understand objects that a newer one wrote, and its CRDs may lack the version in which "
@@ -20,9 +22,9 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 
 
 def older(running: str, declared: str) -> bool:
-    """Return whether the declared release is older than the running one; False if either is not a version."""
-    found, wanted = version(running), version(declared)
-    return found is not None and wanted is not None and wanted < found
+    """Return whether the declared version is older than the running one; False if either is not a version."""
+    running_version, declared_version = parse_version(running), parse_version(declared)
+    return running_version is not None and declared_version is not None and declared_version < running_version
 
 
 def remedy(operator: str, running: str) -> str:
@@ -54,6 +56,6 @@ def _newer(
     for manifest in (*install.crds, *install.deployments):
         object_, declared = identity(manifest), manifest["metadata"]["labels"][RELEASE]
         running = live.get(object_, {}).get(RELEASE, "")
-        numbers = version(running)
-        if numbers is not None and older(running, declared):
-            yield numbers, running, declared, object_
+        running_version = parse_version(running)
+        if running_version is not None and older(running, declared):
+            yield running_version, running, declared, object_

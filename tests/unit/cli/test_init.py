@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,16 @@ from typer.testing import CliRunner, Result
 
 from tests.unit.review.test_workflows import PINNED
 from trainstack.cli.app import app
+from trainstack.cli.commands import init
 from trainstack.errors import TrainstackError
-from trainstack.onboarding.new_project.files import OWNED_FILES, build_new_files, build_owned_files, renew_owned_files
+from trainstack.onboarding.new_project.files import (
+    OWNED_FILES,
+    Installation,
+    build_new_files,
+    build_owned_files,
+    renew_owned_files,
+)
+from trainstack.onboarding.new_project.origin import Origin
 from trainstack.onboarding.new_project.request import PROFILES, ProjectRequest
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.loading.load import load, placement
@@ -25,6 +32,9 @@ FILES = {*OWNED_FILES, "Pulumi.dev.yaml", "workloads/hello/workload.yaml"}
 TENANTS = FILES - {"Pulumi.dev.yaml"} | {"Pulumi.vision.yaml"}
 CASES = sorted(product(PROFILES, SERVICES))
 NAMES = ("--namespace", "vision", "--queue", "gpu")
+WHEEL = Origin(requirement="./wheels/trainstack-1-py3-none-any.whl --hash=sha256:01", wheel=Path("/w/trainstack-1.whl"))
+INSTALLATION = Installation(WHEEL, "typer==0.29.2 --hash=sha256:02")
+OLD_INSTALLATION = Installation(WHEEL, "typer==0.28.0 --hash=sha256:03")
 
 
 @pytest.fixture
@@ -34,6 +44,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / ".git").mkdir(parents=True)
     monkeypatch.chdir(root)
     return root
+
+
+@pytest.fixture(autouse=True)
+def installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make this installation one from a wheel: that of the tests is a folder's."""
+    monkeypatch.setattr(init, "_installation", lambda: INSTALLATION)
 
 
 def trainstack(*words: str) -> Result:
@@ -55,7 +71,7 @@ def make_request(**changes: Any) -> ProjectRequest:
 
 @pytest.mark.parametrize(("profile", "cluster"), CASES)
 def test_a_new_project_is_sound(folder: Path, profile: str, cluster: str) -> None:
-    """`check` accepts its six files; each unknown value is an error with file and line."""
+    """`check` accepts its files; each unknown value is an error with file and line."""
     result = trainstack("init", "--profile", profile, "--cluster", cluster, *NAMES)
     assert result.exit_code == 0, result.output
     written = files(folder)
@@ -170,7 +186,7 @@ def test_missing_options_are_named(folder: Path, words: list[str], message: str)
 def test_a_name_that_pulumi_refuses(name: str) -> None:
     """The remedy names the option."""
     with pytest.raises(TrainstackError, match=r"is not a valid name for a Pulumi project; use --name with at most 100"):
-        build_new_files(make_request(name=name), "1", virtualenv=False)
+        build_new_files(make_request(name=name), INSTALLATION, virtualenv=False)
 
 
 def test_all_faults_of_a_request_are_listed() -> None:
@@ -179,7 +195,7 @@ def test_all_faults_of_a_request_are_listed() -> None:
         name="a b", environment="Dev", profile="tenant", cluster="gce", namespace="A", queue="x" * 64
     )
     with pytest.raises(TrainstackError) as caught:
-        build_new_files(request, "1", virtualenv=False)
+        build_new_files(request, INSTALLATION, virtualenv=False)
     lines = str(caught.value).splitlines()
     assert [line for line in lines if ";" not in line] == []
     assert [
@@ -187,14 +203,14 @@ def test_all_faults_of_a_request_are_listed() -> None:
         for word, line in zip(("'a b'", "'Dev'", "--namespace 'A'", "--queue", "--cluster 'gce'"), lines, strict=True)
     ] == [True] * 5
     with pytest.raises(TrainstackError, match=r"name them with --namespace and --queue \(`kubectl get localqueues"):
-        build_new_files(make_request(profile="tenant"), "1", virtualenv=False)
+        build_new_files(make_request(profile="tenant"), INSTALLATION, virtualenv=False)
 
 
 @pytest.mark.parametrize("word", ["null", "true", "1e5", "0x1f", "007", "12", "on", "2024-01-01", "0o17", "1-2"])
 def test_a_name_that_yaml_reads_as_something_else(folder: Path, word: str) -> None:
     """The name is quoted: our loader and the engine's read a string."""
     texts = build_new_files(
-        make_request(name=word, environment=word, namespace=word, queue=word), "1", virtualenv=False
+        make_request(name=word, environment=word, namespace=word, queue=word), INSTALLATION, virtualenv=False
     )
     for path, text in texts.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -214,12 +230,15 @@ def test_the_engine_uses_the_projects_environment_if_there_is_one(folder: Path) 
     assert runtime == {"name": "python", "options": {"virtualenv": ".venv"}}
     shutil.rmtree(folder / ".venv")
     assert "Pulumi.yaml: unchanged" in trainstack("init", "--upgrade").stderr
-    assert "options" not in yaml.safe_load(build_owned_files("lab", "1", virtualenv=False)["Pulumi.yaml"])["runtime"]
+    assert (
+        "options"
+        not in yaml.safe_load(build_owned_files("lab", INSTALLATION, virtualenv=False)["Pulumi.yaml"])["runtime"]
+    )
 
 
 def test_the_program_has_three_lines() -> None:
     """The program is the same as that of this repository."""
-    text = build_owned_files("lab", "1", virtualenv=False)["__main__.py"]
+    text = build_owned_files("lab", INSTALLATION, virtualenv=False)["__main__.py"]
     stamp, _, program = text.partition("\n")
     assert stamp.startswith("# Written by")
     assert program == (ROOT / "__main__.py").read_text()
@@ -229,17 +248,18 @@ def test_the_program_has_three_lines() -> None:
 def test_an_upgrade_renews_unedited_files(folder: Path) -> None:
     """It shows the difference, and leaves the user's files alone. A second one changes nothing."""
     trainstack("init", "--profile", "owner", "--cluster", "kind")
-    for path, text in build_owned_files("lab", "0.0.1", virtualenv=False).items():
-        (folder / path).write_text(text, newline="\r\n" if path == ".github/workflows/trainstack.yml" else "")
+    for path, text in build_owned_files("lab", OLD_INSTALLATION, virtualenv=False).items():
+        (folder / path).write_text(text, newline="\r\n" if path == ".gitignore" else "")
     (folder / "Pulumi.dev.yaml").write_text("config: {}\n")
     before = files(folder)
     planned = trainstack("init", "--upgrade", "--dry-run")
     assert files(folder) == before
     result = trainstack("init", "--upgrade")
     assert (result.exit_code, result.stdout) == (0, planned.stdout)
-    assert f"+  PACKAGE: trainstack=={version('trainstack')}" in result.stdout
-    assert ".github/workflows/trainstack.yml: renewed" in result.stderr
-    fresh = build_owned_files("lab", version("trainstack"), virtualenv=False)
+    assert "-typer==0.28.0 --hash=sha256:03\n+typer==0.29.2 --hash=sha256:02" in result.stdout
+    assert "requirements.txt: renewed" in result.stderr
+    assert "Next:\n  mkdir -p wheels && cp /w/trainstack-1.whl wheels/\n" in result.stderr
+    fresh = build_owned_files("lab", INSTALLATION, virtualenv=False)
     assert files(folder) == {**before, **fresh}
     result = trainstack("init", "--upgrade")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -248,30 +268,28 @@ def test_an_upgrade_renews_unedited_files(folder: Path) -> None:
 def test_an_upgrade_keeps_edited_files(folder: Path) -> None:
     """It shows what to apply; with the first line applied, the file counts as upgraded. Deleted files stay away."""
     trainstack("init", "--profile", "owner", "--cluster", "kind")
-    old = build_owned_files("lab", "0.0.1", virtualenv=False)
-    workflow = folder / ".github" / "workflows" / "trainstack.yml"
-    workflow.write_text(old[".github/workflows/trainstack.yml"] + "# mine\n")
+    old = build_owned_files("lab", OLD_INSTALLATION, virtualenv=False)
+    requirements = folder / "requirements.txt"
+    requirements.write_text(old["requirements.txt"] + "# mine\n")
     with (folder / "Pulumi.yaml").open("a") as file:
         file.write("backend: {url: 's3://team'}\n")
     (folder / ".gitignore").unlink()
     result = trainstack("init", "--upgrade")
     assert result.exit_code == 1
-    assert (
-        "these files were edited and are kept: .github/workflows/trainstack.yml; apply the difference" in result.stderr
-    )
+    assert "these files were edited and are kept: requirements.txt; apply the difference" in result.stderr
     assert "-# mine" in result.stdout
     assert "Pulumi.yaml: unchanged" in result.stderr
     assert ".gitignore: missing" in result.stderr
     assert not (folder / ".gitignore").exists()
-    assert workflow.read_text().endswith("# mine\n")
-    fresh = build_owned_files("lab", version("trainstack"), virtualenv=False)[".github/workflows/trainstack.yml"]
-    workflow.write_text(fresh + "# mine\n")
+    assert requirements.read_text().endswith("# mine\n")
+    fresh = build_owned_files("lab", INSTALLATION, virtualenv=False)["requirements.txt"]
+    requirements.write_text(fresh + "# mine\n")
     assert trainstack("init", "--upgrade").exit_code == 0
 
 
 def test_a_file_of_others_is_edited() -> None:
     """A file without the first line of trainstack is never renewed."""
-    fresh = build_owned_files("lab", "1", virtualenv=False)
+    fresh = build_owned_files("lab", INSTALLATION, virtualenv=False)
     assert {owned.outcome for owned in renew_owned_files(dict.fromkeys(fresh, "mine\n"), fresh).values()} == {"edited"}
 
 
@@ -307,7 +325,7 @@ def test_editors_find_the_schemas(folder: Path) -> None:
 
 def test_the_workflow_is_safe() -> None:
     """Actions are pinned by commit, foreign text never becomes a command, and one job may write comments."""
-    text = build_owned_files("lab", "1.2.3", virtualenv=False)[".github/workflows/trainstack.yml"]
+    text = build_owned_files("lab", INSTALLATION, virtualenv=False)[".github/workflows/trainstack.yml"]
     workflow: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)
     assert [line for line in text.splitlines() if "uses:" in line and not PINNED.search(line)] == []
     jobs = workflow["jobs"]
@@ -326,3 +344,39 @@ def test_the_workflow_is_safe() -> None:
     pinned = {step["uses"] for step in steps if step.get("uses", "").startswith("actions/")}
     known = "".join(file.read_text() for file in (ROOT / ".github" / "workflows").glob("*.yml"))
     assert [action for action in pinned if action not in known and "setup-python" not in action] == []
+
+
+def test_the_workflow_installs_by_hash_and_never_by_name() -> None:
+    """Whoever registers the name on an index would run code beside the preview's credentials."""
+    for origin in (WHEEL, Origin(source=f"trainstack @ git+https://git.example.org/trainstack@{'a' * 40}")):
+        text = build_owned_files("lab", Installation(origin, ""), virtualenv=False)[".github/workflows/trainstack.yml"]
+        jobs = yaml.load(text, Loader=yaml.BaseLoader)["jobs"]
+        scripts = [
+            step["run"] for job in jobs.values() for step in job["steps"] if "pip install" in step.get("run", "")
+        ]
+        assert len(scripts) == len(jobs)
+        installs = [line.strip() for script in scripts for line in script.splitlines() if "pip install" in line]
+        assert {line for line in installs if "--require-hashes" not in line} == (
+            {f'python -m pip install --no-deps --no-build-isolation "{origin.source}"'} if origin.source else set()
+        )
+
+
+def test_a_wheel_is_copied_into_the_project(folder: Path) -> None:
+    """The next steps have the command, before the files are committed."""
+    result = trainstack("init", "--profile", "owner", "--cluster", "kind")
+    assert WHEEL.requirement in (folder / "requirements.txt").read_text().splitlines()
+    steps = result.stderr.partition("Next:\n")[2].splitlines()
+    copy, commit = (next(line for line in steps if word in line) for word in (" cp ", "git commit"))
+    assert copy == "  mkdir -p wheels && cp /w/trainstack-1.whl wheels/"
+    assert steps.index(copy) < steps.index(commit)
+    assert " wheels && git commit" in commit
+
+
+def test_an_origin_that_no_workflow_reaches_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The project works on this machine; the requirements name what is missing."""
+    problem = Installation(Origin(problem="it was installed from a folder, file:///src"), "typer==1 --hash=sha256:02")
+    monkeypatch.setattr(init, "_installation", lambda: problem)
+    result = trainstack("init", "--profile", "owner", "--cluster", "kind")
+    assert result.exit_code == 0
+    assert "The workflow cannot install Trainstack: it was installed from a folder, file:///src." in result.stderr
+    assert "# Trainstack itself is missing: it was installed from a folder" in (folder / "requirements.txt").read_text()

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from trainstack.cli.app import app
 from trainstack.cli.commands import pin as command
-from trainstack.live.registry_credentials import RegistryError
+from trainstack.live.registry_errors import RegistryError
 from trainstack.settings.loading.load import load
 
 ENVIRONMENT = """\

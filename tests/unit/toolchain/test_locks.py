@@ -9,10 +9,10 @@ from packaging.requirements import Requirement
 
 from trainstack.toolchain import gomod, lock, versions
 from trainstack.toolchain.errors import ToolchainError
-from trainstack.toolchain.lock import SITE_LOCK
+from trainstack.toolchain.lock import RUNTIME_LOCK, SITE_LOCK
 from trainstack.toolchain.places import CHECKOUT, GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
 
-LOCKS = (REQUIREMENTS_LOCK, GO_LOCK, SITE_LOCK)
+LOCKS = (REQUIREMENTS_LOCK, RUNTIME_LOCK, GO_LOCK, SITE_LOCK)
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: str(path.name))
@@ -56,12 +56,28 @@ def test_lock_holds_what_pyproject_pins() -> None:
                 *project["build-system"]["requires"],
             ],
         ),
+        (RUNTIME_LOCK, project["project"]["dependencies"]),
         (GO_LOCK, groups["go"]),
         (SITE_LOCK, groups["site"]),
     ):
         locked = lock.parse(path.read_text())
         parsed = map(Requirement, requirements)
         assert [str(pin) for pin in parsed if not pin.specifier.contains(locked.get(pin.name, "0"))] == []
+
+
+def test_the_runtime_lock_is_a_part_of_the_complete_one() -> None:
+    """A project's workflow installs what the tests of this repository ran with."""
+    complete, runtime = lock.load(), lock.load(RUNTIME_LOCK)
+    assert runtime.items() <= complete.items()
+    assert "pytest" not in runtime
+
+
+def test_requirements_of_a_build_have_its_backend() -> None:
+    """pip builds a commit without an isolated environment, which would fetch what no hash covers."""
+    (backend,) = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert backend not in lock.runtime_requirements(with_build=False)
+    requirements = lock.parse(lock.runtime_requirements(with_build=True))
+    assert requirements == {**lock.load(RUNTIME_LOCK), "setuptools": backend.partition("==")[2]}
 
 
 def test_locked_package_that_is_absent_names_the_remedy() -> None:

@@ -14,8 +14,9 @@ from trainstack.images.builds import build as build_image
 from trainstack.images.builds import is_built, require_local_registry
 from trainstack.images.builds import push as push_image
 from trainstack.images.tools import ImageToolError
-from trainstack.live.registry import ImageMissingError, Registries
-from trainstack.live.registry_credentials import RegistryError, read_credentials
+from trainstack.live.registry import Registries
+from trainstack.live.registry_credentials import read_credentials
+from trainstack.live.registry_errors import ImageMissingError, RegistryError
 from trainstack.local_cluster.errors import ClusterError
 from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.errors import nearest

@@ -1,8 +1,9 @@
 """`trainstack init`: a project in a repository of its own."""
 
+import hashlib
 import shlex
 from collections.abc import Iterable
-from importlib.metadata import version
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +17,14 @@ from trainstack.errors import ExitCode, TrainstackError
 from trainstack.files.project import edit_project
 from trainstack.files.temporary import temporary_folder
 from trainstack.onboarding import project_files
-from trainstack.onboarding.new_project.files import OWNED_FILES, build_new_files, build_owned_files, renew_owned_files
+from trainstack.onboarding.new_project.files import (
+    OWNED_FILES,
+    Installation,
+    build_new_files,
+    build_owned_files,
+    renew_owned_files,
+)
+from trainstack.onboarding.new_project.origin import WHEELS, Origin, read_origin
 from trainstack.onboarding.new_project.request import ProjectRequest
 from trainstack.preflight.preflight import examine, unloaded
 from trainstack.settings.errors import SettingsError
@@ -24,6 +32,7 @@ from trainstack.settings.loading import schema
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.loading.project import FILE, project_name, virtualenv
 from trainstack.settings.values.stack_name import fault
+from trainstack.toolchain.lock import runtime_requirements
 
 _SCHEMAS = Path(".trainstack/schema")
 """Where the files' comments for editors refer to; git ignores it."""
@@ -56,11 +65,12 @@ def init(  # noqa: PLR0913 (the options of the command)
     ] = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Create a project in a repository of its own: at most six files, none of which may exist.
+    """Create a project in a repository of its own: at most seven files, none of which may exist.
 
-    The files are Pulumi.yaml, __main__.py, an environment, a workload, a GitHub workflow and .gitignore. Deploys
-    nothing. With --upgrade, renews Pulumi.yaml, __main__.py, the workflow and .gitignore after an upgrade of
-    Trainstack: shows the difference, and for an edited file, which is kept, the difference to apply.
+    The files are Pulumi.yaml, __main__.py, requirements.txt, an environment, a workload, a GitHub workflow and
+    .gitignore. Deploys nothing. With --upgrade, renews the generated files (all but the environment and the workload)
+    after an upgrade of Trainstack: shows the difference, and for an edited file, which is kept, the difference to
+    apply.
 
     Examples:
       trainstack init --profile owner --cluster kind
@@ -85,7 +95,8 @@ def init(  # noqa: PLR0913 (the options of the command)
         namespace=namespace,
         queue=queue,
     )
-    files = build_new_files(request, version("trainstack"), virtualenv=(root / ".venv" / "bin" / "python").exists())
+    installation = _installation()
+    files = build_new_files(request, installation, virtualenv=(root / ".venv" / "bin" / "python").exists())
     _ensure_absent(root, files)
     findings = _findings(files, request.stack)
     if dry_run:
@@ -98,7 +109,35 @@ def init(  # noqa: PLR0913 (the options of the command)
             edit.write(files | schema.files(_SCHEMAS))
         for path in files:
             err.print(f"written: {path}")
-    _show_next(root, request, list(files), findings, dry_run=dry_run)
+    _warn_of_origin(installation.origin)
+    _show_next(root, request, list(files), findings, installation.origin, dry_run=dry_run)
+
+
+def _installation() -> Installation:
+    origin = read_origin(distribution("trainstack").read_text("direct_url.json"), _hash_of)
+    return Installation(origin, runtime_requirements(with_build=bool(origin.source)).rstrip())
+
+
+def _hash_of(file: Path) -> str | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _warn_of_origin(origin: Origin) -> None:
+    if origin.problem:
+        err.print(
+            f"The workflow cannot install Trainstack: {origin.problem}. Install it from a wheel or from git, and run "
+            "`trainstack init --upgrade`."
+        )
+
+
+def _wheel_steps(origin: Origin) -> list[str]:
+    """Return the commands that put the wheel where the requirements expect it."""
+    if origin.wheel is None:
+        return []
+    return [f"mkdir -p {WHEELS} && cp {shlex.quote(str(origin.wheel))} {WHEELS}/"]
 
 
 def _ensure_absent(root: Path, files: Iterable[str]) -> None:
@@ -122,7 +161,9 @@ def _findings(files: dict[str, str], stack: str) -> list[str]:
         return [str(finding) for finding in examine(Declared(loaded.settings), root, loaded.places).findings]
 
 
-def _show_next(root: Path, request: ProjectRequest, files: list[str], findings: list[str], *, dry_run: bool) -> None:
+def _show_next(
+    root: Path, request: ProjectRequest, files: list[str], findings: list[str], origin: Origin, *, dry_run: bool
+) -> None:
     stack = request.stack
     for finding in findings:
         err.print(finding)
@@ -130,7 +171,8 @@ def _show_next(root: Path, request: ProjectRequest, files: list[str], findings: 
         *([f"cd {shlex.quote(str(root))}"] if root != Path.cwd() else []),
         *(["git init"] if not (root / ".git").exists() else []),
         f"trainstack check -s {stack}",
-        f"git add {' '.join(files)} && git commit",
+        *_wheel_steps(origin),
+        f"git add {' '.join([*files, *([WHEELS] if origin.wheel else [])])} && git commit",
         *([] if request.embedded else creation_steps(stack)),
         f"trainstack up -s {stack}",
     ]
@@ -140,7 +182,8 @@ def _show_next(root: Path, request: ProjectRequest, files: list[str], findings: 
 def _upgrade(root: Path, *, dry_run: bool) -> None:
     if not (root / FILE).is_file():
         fail(f"no {FILE} in {root}; change to the project's folder, or create a project with --profile and --cluster")
-    fresh_texts = build_owned_files(project_name(root), version("trainstack"), virtualenv=virtualenv(root))
+    installation = _installation()
+    fresh_texts = build_owned_files(project_name(root), installation, virtualenv=virtualenv(root))
     with edit_project(root) as edit:
         existing_texts = {path: text for path in OWNED_FILES if (text := edit.text(path)) is not None}
         renewals = renew_owned_files(existing_texts, fresh_texts)
@@ -151,6 +194,9 @@ def _upgrade(root: Path, *, dry_run: bool) -> None:
             edit.write(renewed_texts | schema.files(_SCHEMAS))
     for path, renewal in renewals.items():
         err.print(f"{path}: {'would be renewed' if dry_run and path in renewed_texts else renewal.outcome}")
+    _warn_of_origin(installation.origin)
+    if "requirements.txt" in renewed_texts and installation.origin.wheel:
+        show_steps("Next", _wheel_steps(installation.origin), dry_run=dry_run)
     if edited_texts:
         raise TrainstackError(
             f"these files were edited and are kept: {', '.join(edited_texts)}",

@@ -16,7 +16,8 @@ from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
 from trainstack.live.code_commits import GitError, resolve, revisions
 from trainstack.live.registry import Registries
-from trainstack.live.registry_credentials import RegistryError, read_credentials
+from trainstack.live.registry_credentials import read_credentials
+from trainstack.live.registry_errors import RegistryError
 from trainstack.preflight.preflight import check as preflight
 from trainstack.preflight.rules.images import image_unpinned
 from trainstack.preflight.used_images import UsedImage, used_images

@@ -11,6 +11,7 @@ from pathlib import Path
 from trainstack.local_cluster.command import execute
 from trainstack.local_cluster.errors import ClusterError
 from trainstack.local_cluster.kind.engine import TIMEOUT_SECONDS, Engine
+from trainstack.versions import parse_release
 
 OLDEST = (0, 24)
 """The oldest supported version: its nodes have Kubernetes 1.31, and a provisioner that supports a shared folder."""
@@ -18,7 +19,7 @@ _INSTALL = (
     f"install kind v{OLDEST[0]}.{OLDEST[1]} or later: `go install sigs.k8s.io/kind@v0.30.0`, or a release from "
     "https://kind.sigs.k8s.io"
 )
-_VERSION = re.compile(r"kind v(?P<major>\d+)\.(?P<minor>\d+)\.\S*")
+_VERSION = re.compile(r"kind (?P<version>v\S+)")
 _STEP = re.compile(r"^ ✓ (?P<text>[ -~]+)")
 """kind's line about a completed step, without the emoji at its end."""
 DELETE_SECONDS = 300.0
@@ -99,5 +100,6 @@ def check() -> None:
     result = execute(["kind", "version"], TIMEOUT_SECONDS)
     printed = result.stdout.strip()
     match = _VERSION.match(printed)
-    if match is None or (int(match["major"]), int(match["minor"])) < OLDEST:
+    release = parse_release(match["version"]) if match else None
+    if release is None or (release.major, release.minor) < OLDEST:
         raise ClusterError(f"{shutil.which('kind')} is not supported (`kind version` prints {printed!r})", _INSTALL)

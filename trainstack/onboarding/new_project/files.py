@@ -15,17 +15,28 @@ from typing import Any, Literal
 import jinja2
 
 from trainstack.errors import TrainstackError
+from trainstack.onboarding.new_project.origin import Origin
 from trainstack.onboarding.new_project.request import ProjectRequest, find_faults
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.values.stack_name import file_of
 
 WORKLOAD = "hello"
 """The name of the workload and of its run."""
-OWNED_FILES = ("Pulumi.yaml", "__main__.py", ".github/workflows/trainstack.yml", ".gitignore")
+OWNED_FILES = ("Pulumi.yaml", "__main__.py", "requirements.txt", ".github/workflows/trainstack.yml", ".gitignore")
 """The files that `trainstack init --upgrade` renews. All other files belong to the user from the beginning."""
 _STAMP = re.compile(r"# Written by `trainstack init`; `trainstack init --upgrade` renews it unless edited\. (\w{16})\n")
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _RESERVED = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The Trainstack that a project's workflow installs."""
+
+    origin: Origin
+    dependencies: str
+    """Lines of a requirements file with a hash for each file."""
+
 
 Outcome = Literal["renewed", "unchanged", "edited", "missing"]
 
@@ -39,25 +50,24 @@ class OwnedFileUpdate:
     """The text of the present template."""
 
 
-def build_new_files(request: ProjectRequest, version: str, *, virtualenv: bool) -> dict[str, str]:
+def build_new_files(request: ProjectRequest, installation: Installation, *, virtualenv: bool) -> dict[str, str]:
     """Return the texts of the files by their paths.
 
-    `version` is Trainstack's, for the workflow. With `virtualenv`, the engine uses the project's `.venv`. Raises
-    TrainstackError with all faults of the request.
+    With `virtualenv`, the engine uses the project's `.venv`. Raises TrainstackError with all faults of the request.
     """
     if violations := list(find_faults(request)):
         raise TrainstackError("\n".join(violations))
     values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD}
     return {
-        **build_owned_files(request.name, version, virtualenv=virtualenv),
+        **build_owned_files(request.name, installation, virtualenv=virtualenv),
         file_of(request.stack): _render("environment.yaml", **values),
         f"workloads/{WORKLOAD}/workload.yaml": _render("workload.yaml", **values),
     }
 
 
-def build_owned_files(name: str, version: str, *, virtualenv: bool) -> dict[str, str]:
+def build_owned_files(name: str, installation: Installation, *, virtualenv: bool) -> dict[str, str]:
     """Return the texts of the owned files by their paths. The parameters are those of `build_new_files`."""
-    values = {"name": name, "version": version, "virtualenv": virtualenv}
+    values = {"name": name, **vars(installation), "virtualenv": virtualenv}
     return {path: _with_stamp(_render(path.rpartition("/")[2].lstrip("._"), **values)) for path in OWNED_FILES}
 
 

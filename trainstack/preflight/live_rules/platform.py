@@ -2,21 +2,24 @@
 
 from collections.abc import Iterator
 
+from semver import Version
+
 from trainstack.kueue.releases import MODELED_MINORS, is_modeled
 from trainstack.preflight import downgrades
 from trainstack.preflight.live_context import LiveContext, Operator, absent, declared, needed, unread
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
-from trainstack.preflight.versions import KUEUE_FIRST, clashes, version
+from trainstack.preflight.versions import KUEUE_FIRST, clashes
 from trainstack.runs.status.kinds import kind_of_launch, launch_resource, launched_as
 from trainstack.settings.sections.workloads import with_article
+from trainstack.versions import parse_release
 
 _CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
 _FINE = (404, 409)
 """Statuses of a dry run that are no refusal. 404: the kind or the namespace is missing, which another rule reports;
 409: the launch already exists."""
-_KUEUE_NEEDS = (1, 29, 0)
+_KUEUE_NEEDS = Version(1, 29, 0)
 """Oldest Kubernetes version for the Kueue that serves our API version. Source: README of Kueue v0.15."""
 
 
@@ -27,9 +30,9 @@ _KUEUE_NEEDS = (1, 29, 0)
     remedy="Upgrade the cluster, or use another one.",
 )
 def server_version(context: LiveContext) -> Iterator[Violation]:
-    found = version(context.live.version)
+    server = parse_release(context.live.version)
     path = needed(context.settings).get("kueue")
-    if path and found and found < _KUEUE_NEEDS:
+    if path and server and server < _KUEUE_NEEDS:
         message = f"the cluster runs Kubernetes {context.live.version}, but Kueue v0.15 requires v1.29 or later"
         yield Violation(path, message)
 
@@ -161,7 +164,7 @@ def operator_version(context: LiveContext) -> Iterator[Violation]:
 def version_clash_on_cluster(context: LiveContext) -> Iterator[Violation]:
     installs = context.settings.operators.installs
     releases = _releases(context) | {name: install.manifest.version for name, install in installs.items()}
-    versions = {name: numbers for name, text in releases.items() if (numbers := version(text))}
+    versions = {name: version for name, text in releases.items() if (version := parse_release(text))}
     for clash in clashes(versions, [run for _, run in context.runs()]):
         # version_clash over the files reports a clash of declared operators alone.
         if first := next((name for name in clash.operators if not declared(context.settings, name)), None):
@@ -189,9 +192,9 @@ def _releases(context: LiveContext) -> dict[str, str]:
 )
 def kueue_unmodelled(context: LiveContext) -> Iterator[Violation]:
     path = needed(context.settings).get("kueue")
-    numbers = version(context.kueue_release)
+    release = parse_release(context.kueue_release)
     # version_clash reports an older release.
-    if path and numbers and numbers >= KUEUE_FIRST and not is_modeled(context.kueue_release):
+    if path and release and release >= KUEUE_FIRST and not is_modeled(context.kueue_release):
         message = (
             f"Kueue {context.kueue_release} admits the runs, but the verdicts model {', '.join(MODELED_MINORS)} only"
         )

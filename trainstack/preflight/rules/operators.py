@@ -13,13 +13,14 @@ from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.preflight.versions import clashes, version
+from trainstack.preflight.versions import clashes
 from trainstack.runs.manifests.trainjob import misfits
 from trainstack.runs.status.kinds import framework_of, kind_of_launch, launched_as, shown_kind
 from trainstack.settings.errors import nearest
 from trainstack.settings.sections.operators import KueueConfiguration
 from trainstack.settings.values.kubernetes import STANDARD_RESOURCES, is_container_resource
 from trainstack.settings.values.paths import child
+from trainstack.versions import parse_release
 
 _FRAMEWORKS = (
     "batch/job",
@@ -225,7 +226,9 @@ def jobset_missing(context: RuleContext) -> Iterator[Violation]:
 )
 def version_clash(context: RuleContext) -> Iterator[Violation]:
     declared = context.settings.operators.installs
-    versions = {name: found for name, install in declared.items() if (found := version(install.manifest.version))}
+    versions = {
+        name: version for name, install in declared.items() if (version := parse_release(install.manifest.version))
+    }
     for clash in clashes(versions, [run for _, run in context.runs()]):
         path = f"{OPERATORS[clash.operators[0]].path}.manifest.version"
         yield Violation(path, clash.message, clash.remedy, clash.severity)

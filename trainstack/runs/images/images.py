@@ -7,6 +7,7 @@ build context and the build arguments, so settings can name an image before it i
 import hashlib
 import json
 import os
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -150,8 +151,14 @@ def _add_content(digest: "hashlib._Hash", path: Path) -> None:
 def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
     file = context / ".dockerignore"
     lines = [line.strip() for line in read_text(file).splitlines()] if file.is_file() else []
-    patterns = [*_ALWAYS_IGNORED, *(line for line in lines if line and not line.startswith("#"))]
-    return [(not pattern.startswith("!"), _regex(pattern.removeprefix("!"))) for pattern in patterns]
+    rules = [(True, _regex(pattern)) for pattern in _ALWAYS_IGNORED]
+    for number, line in enumerate(lines, start=1):
+        if line and not line.startswith("#"):
+            try:
+                rules.append((not line.startswith("!"), _regex(line.removeprefix("!").strip())))
+            except re.error as error:
+                raise FileError(file, f"has an invalid pattern in line {number}, {line!r}: {error}") from None
+    return rules
 
 
 def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]]]) -> bool:
@@ -161,20 +168,22 @@ def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]
     return next(matching, False)
 
 
+_TOKEN = re.compile(r"(?P<folders>\*\*/?)|(?P<text>\*)|(?P<character>\?)|(?P<group>\[[^\]]+\])|\\?(?P<literal>.)")
+
+
 def _regex(pattern: str) -> re.Pattern[str]:
     """Translate a pattern of `.dockerignore` to a regex. `**` matches any number of folders.
 
-    Source: https://docs.docker.com/build/concepts/context/#dockerignore-files
+    Source: https://docs.docker.com/build/concepts/context/#dockerignore-files and, for `**` within a name,
+    https://github.com/moby/patternmatcher
     """
-    rest = pattern.strip().strip("/").removeprefix("./")
-    out = ""
-    while rest:
-        for token, translation in (("**/", "(?:.*/)?"), ("**", ".*"), ("*", "[^/]*"), ("?", "[^/]")):
-            if rest.startswith(token):
-                out, rest = out + translation, rest[len(token) :]
-                break
-        else:
-            group = re.match(r"\[[^\]]+\]", rest)
-            token = group.group() if group else rest[0]
-            out, rest = out + (token if group else re.escape(token)), rest[len(token) :]
-    return re.compile(out)
+    pattern = posixpath.normpath(pattern).strip("/")
+
+    def translate(token: re.Match[str]) -> str:
+        if token["folders"]:
+            return ".*" if token.end() == len(pattern) else "(?:.*/)?"
+        if token["group"]:
+            return token["group"]
+        return "[^/]*" if token["text"] else "[^/]" if token["character"] else re.escape(token["literal"])
+
+    return re.compile(_TOKEN.sub(translate, pattern))

@@ -66,6 +66,7 @@ def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
         trainer["resourcesPerNode"] = trainer.pop("resources")
     spec = {
         "runtimeRef": {"apiGroup": API_VERSION.partition("/")[0], "kind": "TrainingRuntime", "name": launch.name},
+        # One process a node, as a PyTorchJob has one a pod.
         "trainer": {"numNodes": _nodes(workload), "numProcPerNode": 1, **trainer},
     }
     return launch_object("TrainJob", API_VERSION, workload, stack, launch, spec)
@@ -85,8 +86,8 @@ def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest
         "kind": "TrainingRuntime",
         "metadata": metadata(launch.name, stack, namespace=workload.namespace, labels=launch_labels(workload, launch)),
         "spec": {
-            # One process per node, like one per pod in a PyTorchJob.
-            "mlPolicy": {"numNodes": _nodes(workload), "torch": {"numProcPerNode": 1}},
+            # Trainer v2.2 removed numProcPerNode here; all releases read it from the TrainJob.
+            "mlPolicy": {"numNodes": _nodes(workload), "torch": {}},
             "template": {"spec": {"replicatedJobs": [{"name": NODE, "template": trains}]}},
         },
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trainstack.files.regular import FileError
 from trainstack.local_cluster.images.recipe import tag_of
 from trainstack.runs.images.images import BASE_RECIPE, base_reference, content_tag, context_files, workload_reference
 from trainstack.runs.images.references import Target, target
@@ -150,6 +151,12 @@ def test_another_json_file_is_image_content(tmp_path: Path, text: str) -> None:
         ("sub/**", ["Dockerfile", "a.md", "a.py"]),
         ("*\n!*.py", ["Dockerfile", "a.py"]),
         ("*\n!sub/deep/*.py", ["Dockerfile", "sub/deep/c.py"]),
+        ("**/deep", ["Dockerfile", "a.md", "a.py", "sub/b.md"]),
+        ("s**c.py", ["Dockerfile", "a.md", "a.py", "sub/b.md"]),
+        ("a**y", ["Dockerfile", "a.md", "a.py", "sub/b.md", "sub/deep/c.py"]),
+        ("./sub/./deep/../*.md", ["Dockerfile", "a.md", "a.py", "sub/deep/c.py"]),
+        ("*\n! a\\.py", ["Dockerfile", "a.py"]),
+        ("[^a].md\n", ["Dockerfile", "a.md", "a.py", "sub/b.md", "sub/deep/c.py"]),
         ("[a-b].m?", ["Dockerfile", "a.py", "sub/b.md", "sub/deep/c.py"]),
         ("Dockerfile", ["Dockerfile", "a.md", "a.py", "sub/b.md", "sub/deep/c.py"]),
     ],
@@ -162,6 +169,14 @@ def test_dockerignore(tmp_path: Path, patterns: str, kept: list[str]) -> None:
         (context / name).write_text(name)
     (context / ".dockerignore").write_text(patterns)
     assert [name for name in names(context) if name != ".dockerignore"] == kept
+
+
+def test_an_invalid_pattern_is_reported(tmp_path: Path) -> None:
+    """The error has file, line and pattern."""
+    context = make_context(tmp_path)
+    (context / ".dockerignore").write_text("*.md\n[z-a]\n")
+    with pytest.raises(FileError, match=r"has an invalid pattern in line 2, '\[z-a\]'.*\.dockerignore"):
+        names(context)
 
 
 def test_a_workload_is_named_after_its_folder_and_depends_on_the_base(tmp_path: Path) -> None:

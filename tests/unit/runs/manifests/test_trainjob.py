@@ -91,7 +91,7 @@ def test_the_trainjob_has_the_program_and_the_runtime_has_the_pods() -> None:
             "kind": "TrainingRuntime",
             "metadata": {"name": "train-1-2", "namespace": "research", "labels": {**LAUNCH_LABELS, **own}},
             "spec": {
-                "mlPolicy": {"numNodes": 3, "torch": {"numProcPerNode": 1}},
+                "mlPolicy": {"numNodes": 3, "torch": {}},
                 "template": {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}},
             },
         },

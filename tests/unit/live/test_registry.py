@@ -1,16 +1,15 @@
 """Requests to a registry: the host, the credentials, and the error without an answer."""
 
 import base64
-import json
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
 import httpx
 import pytest
 
-from trainstack.live.registry import ImageMissingError, Registries, ServedImage
-from trainstack.live.registry_credentials import RegistryError, credentials_for, read_credentials, trust
+from trainstack.live.registry import Registries, ServedImage
+from trainstack.live.registry_credentials import IDENTITY_TOKEN, RegistryCredentials
+from trainstack.live.registry_errors import ImageMissingError, RegistryError
 
 DIGEST = f"sha256:{'1' * 64}"
 BASIC = "Basic " + base64.b64encode(b"ann:secret").decode()
@@ -19,7 +18,9 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 def make_registries(answer: Handler, mirror: str | None = None) -> Registries:
     """Return registries with this answer, and Ann's credentials for one of them."""
-    return Registries({"registry.example.org": ("ann", "secret")}, mirror, httpx.MockTransport(answer))
+    return Registries(
+        RegistryCredentials({"registry.example.org": ("ann", "secret")}), mirror, httpx.MockTransport(answer)
+    )
 
 
 def serve_all(_: httpx.Request) -> httpx.Response:
@@ -133,61 +134,6 @@ def test_a_registry_that_is_not_there_is_named() -> None:
         make_registries(answer).digest("r.example.org/a:1")
 
 
-def own_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write docker's file into this folder, and hide all others."""
-    monkeypatch.delenv("REGISTRY_AUTH_FILE", raising=False)
-    for variable in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_CONFIG"):
-        monkeypatch.setenv(variable, str(folder))
-
-
-def test_credentials_are_those_of_docker_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials are found by host for any form of the key; those of a credential helper are skipped."""
-    own_files(tmp_path, monkeypatch)
-    assert read_credentials() == {}
-    auth = base64.b64encode(b"ann:a:b").decode()
-    auths = {
-        "https://index.docker.io/v1/": {"auth": auth},
-        "r.example.org:5000": {"username": "bob", "password": "x"},
-        "helped.example.org": {},
-    }
-    (tmp_path / "config.json").write_text(json.dumps({"auths": auths, "credsStore": "desktop"}))
-    assert read_credentials() == {"docker.io": ("ann", "a:b"), "r.example.org:5000": ("bob", "x")}
-
-
-def test_credentials_of_buildah_and_podman_come_before_docker_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The order is that of those tools; only REGISTRY_AUTH_FILE is read if set."""
-    files = {
-        "XDG_RUNTIME_DIR": ("run", "run/containers/auth.json"),
-        "XDG_CONFIG_HOME": ("config", "config/containers/auth.json"),
-        "DOCKER_CONFIG": ("docker", "docker/config.json"),
-        "REGISTRY_AUTH_FILE": ("given.json", "given.json"),
-    }
-    for variable, (_, name) in files.items():
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        auths = {key: {"username": variable, "password": "x"} for key in ("r.example.org", variable)}
-        file.write_text(json.dumps({"auths": auths}))
-        monkeypatch.delenv(variable, raising=False)
-    for variable in ("DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(variable, str(tmp_path / files[variable][0]))
-        assert read_credentials()["r.example.org"] == (variable, "x")
-    assert read_credentials().keys() == {"r.example.org", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_CONFIG"}
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "given.json"))
-    assert read_credentials().keys() == {"r.example.org", "REGISTRY_AUTH_FILE"}
-
-
-def test_the_credentials_of_a_repository_come_before_those_of_its_registry() -> None:
-    """`podman login r.example.org/team` applies to that part of the registry alone."""
-    credentials = {"r.example.org": ("all", "1"), "r.example.org/team": ("team", "2"), "r.example.org/te": ("no", "3")}
-    users = [
-        credentials_for(credentials, *words)
-        for words in (("r.example.org", "team/a"), ("r.example.org", "a"), ("other.example.org", "team/a"))
-    ]
-    assert users == [("team", "2"), ("all", "1"), None]
-
-
 def manifest(name: str) -> str:
     """Return the address of a manifest or a blob."""
     return f"https://r.example.org/v2/a/{name}"
@@ -244,19 +190,30 @@ def test_a_missing_image_is_not_taken_for_a_silent_registry() -> None:
     assert not isinstance(caught.value, ImageMissingError)
 
 
-def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names its folder."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    folder = tmp_path / ".config" / "containers" / "certs.d" / "r.example.org"
-    folder.mkdir(parents=True)
-    (folder / "ca.crt").write_text("no certificate")
-    with pytest.raises(RegistryError, match=f"{folder}: cannot read a certificate"):
-        trust("r.example.org")
+def test_an_identity_token_is_exchanged_for_a_token_of_the_request() -> None:
+    """Azure's registry issues such a login; its token service accepts no password."""
+    requests: list[httpx.Request] = []
 
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        if request.url.path == "/oauth2/token":
+            return httpx.Response(200, json={"access_token": "t"})
+        if request.headers.get("Authorization") == "Bearer t":
+            return serve_all(request)
+        challenge = (
+            'Bearer realm="https://r.example.org/oauth2/token",service="r.example.org",scope="repository:a:pull"'
+        )
+        return httpx.Response(401, headers={"WWW-Authenticate": challenge})
 
-def test_credentials_that_cannot_be_read_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the file."""
-    own_files(tmp_path, monkeypatch)
-    (tmp_path / "config.json").write_text('{"auths": {"r": {"auth": "%"}}}')
-    with pytest.raises(RegistryError, match=r"config\.json: cannot read the credentials"):
-        read_credentials()
+    credentials = RegistryCredentials({"r.example.org": (IDENTITY_TOKEN, "refresh")})
+    assert Registries(credentials, transport=httpx.MockTransport(answer)).digest("r.example.org/a:1") == DIGEST
+    token_request = requests[1]
+    assert token_request.method == "POST"
+    assert "Authorization" not in token_request.headers
+    assert dict(httpx.QueryParams(token_request.content.decode())) == {
+        "client_id": "trainstack",
+        "grant_type": "refresh_token",
+        "refresh_token": "refresh",
+        "scope": "repository:a:pull",
+        "service": "r.example.org",
+    }
