@@ -39,8 +39,8 @@ class RecordedLaunch:
     def is_same(self, metadata: Mapping[str, Any]) -> bool:
         """Return whether the metadata of a live object of this name is that of this launch.
 
-    It may be that of another launch with the same fixed name.
-    """
+        It may be that of another launch with the same fixed name.
+        """
         if self.uid:
             return bool(metadata["uid"] == self.uid)
         own = self.labels.get(LAUNCH)
