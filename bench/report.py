@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.results import ArmResult, CaseResult, Results, Summary
 from trainstack.reports import charts
-from trainstack.reports.panels import Bar, Bars, Group
+from trainstack.reports.panels import Bar, BarGroup, BarPanel
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -81,17 +81,17 @@ def _seconds_of(case: CaseResult) -> str:
     return "CPU seconds" if case.measure == "cpu" else "wall seconds"
 
 
-def _panel(case: CaseResult) -> Bars:
-    return Bars(
+def _panel(case: CaseResult) -> BarPanel:
+    return BarPanel(
         title=_plain(case.title),
         axis=_seconds_of(case),
         groups=tuple(_group(case, arm, color) for color, arm in enumerate(case.arms)),
     )
 
 
-def _group(case: CaseResult, arm: ArmResult, color: int) -> Group:
+def _group(case: CaseResult, arm: ArmResult, color: int) -> BarGroup:
     median = arm.summary(case.measure).median
-    return Group(name=arm.name, color=color, bars=(Bar(value=median, text=f"{_number(median)} s"),))
+    return BarGroup(name=arm.name, color=color, bars=(Bar(value=median, text=f"{_number(median)} s"),))
 
 
 def _plain(title: str) -> str:

@@ -13,7 +13,7 @@ from bench import checkout, tools
 from bench.audit import audited
 from bench.case import Case, Command, Scene
 from trainstack.local_cluster import cluster as devcluster
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.spec import ClusterSpec
@@ -47,7 +47,7 @@ def files(scratch: Path, *, short: bool) -> Scene:
 
 @contextmanager
 def on_cluster(
-    folder: Path, variables: dict[str, str], cluster: Cluster, scratch: Path, *, short: bool
+    folder: Path, variables: dict[str, str], cluster: LocalCluster, scratch: Path, *, short: bool
 ) -> Iterator[Scene]:
     """Yield the scene of a project on a cluster. `variables`: those of `trainstack env -s dev`."""
     layout = Layout.of(cluster.state)
@@ -65,14 +65,14 @@ def on_cluster(
 
 
 @contextmanager
-def _cluster(folder: Path, simulated_nodes: int, report: Report) -> Iterator[Cluster]:
+def _cluster(folder: Path, simulated_nodes: int, report: Report) -> Iterator[LocalCluster]:
     spec = ClusterSpec(audit=True, simulated_nodes=simulated_nodes)
-    with devcluster.temporary(folder / "cluster", spec, report) as running:
+    with devcluster.temporary_cluster(folder / "cluster", spec, report) as running:
         yield running
 
 
 @contextmanager
-def _project(cluster: Cluster, folder: Path, *, short: bool, report: Report) -> Iterator[Scene]:
+def _project(cluster: LocalCluster, folder: Path, *, short: bool, report: Report) -> Iterator[Scene]:
     """Copy the project, and serve the images of `dev`."""
     digits = workload(checkout.ROOT / "workloads" / "digits")
     ensure_images([*operators(), *helpers(), digits], cluster.registry, report)

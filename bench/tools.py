@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.case import Arm, Command, Scene
 from bench.meter import DEADLINE_SECONDS, BenchError
-from trainstack.guards.definitions import KIND, revisions
+from trainstack.guards.definitions import KIND, revisions_of_resource
 from trainstack.objects.labels import LEDGER, REVISION, STATE, field_manager, with_state
 from trainstack.runs.recorded import state_resource
 
@@ -88,7 +88,7 @@ def live_objects(scene: Scene, stack: str) -> Objects:
         raise BenchError(f"the state of {stack} has no object; bring it up first")
     stored: dict[str, str] = {}
     for resource in json.loads(export)["deployment"]["resources"]:
-        stored |= revisions(state_resource(resource["urn"], resource.get("outputs")))
+        stored |= revisions_of_resource(state_resource(resource["urn"], resource.get("outputs")))
     marked = [_marked(body, state[1], stored) for body in rendered(scene, stack)]
     return written(scene, stack, marked, field_manager(state[1]))
 

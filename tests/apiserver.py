@@ -25,13 +25,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from trainstack.local_cluster import certificates
-from trainstack.local_cluster.certificates import embedded
+from trainstack.local_cluster.certificates import base64_text
 from trainstack.local_cluster.config import components
-from trainstack.local_cluster.errors import ClusterError
-from trainstack.local_cluster.launch import find
+from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.local_cluster.launch import find_program
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import Slot
-from trainstack.local_cluster.plan import Component
+from trainstack.local_cluster.plan import ClusterComponent
 from trainstack.local_cluster.spec import ClusterSpec
 
 ADMIN = "trainstack-admin"
@@ -164,25 +164,25 @@ class ApiServer:
 
     def credentials(self, user: User) -> Body:
         """Return a kubeconfig's `user` entry, with a client certificate of this server's authority."""
-        authority, signer = certificates._authority(Layout(self.state).certs)
+        authority, signer = certificates._load_or_create_authority(Layout(self.state).certs)
         key = ec.generate_private_key(ec.SECP256R1())
         names = [(NameOID.ORGANIZATION_NAME, group) for group in user.groups] + [(NameOID.COMMON_NAME, user.name)]
         subject = x509.Name([x509.NameAttribute(kind, name) for kind, name in names])
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-        builder = certificates._builder(subject, authority.subject, certificates.LEAF_DAYS)
+        builder = certificates._certificate_builder(subject, authority.subject, certificates.LEAF_DAYS)
         certificate = (
             builder.public_key(key.public_key()).add_extension(usage, critical=False).sign(signer, hashes.SHA256())
         )
         return {
-            "client-certificate-data": embedded(certificate.public_bytes(serialization.Encoding.PEM)),
-            "client-key-data": embedded(certificates._pem(key)),
+            "client-certificate-data": base64_text(certificate.public_bytes(serialization.Encoding.PEM)),
+            "client-key-data": base64_text(certificates._pem(key)),
         }
 
     def access(self, user: User | None = None, namespace: str = "") -> "Access":
         """Return the access of a user for a kubeconfig, by default of the administrator."""
         user = user or User(ADMIN, ("system:masters",))
         authority = (Layout(self.state).certs / "ca.crt").read_bytes()
-        cluster = {"server": self.server, "certificate-authority-data": embedded(authority)}
+        cluster = {"server": self.server, "certificate-authority-data": base64_text(authority)}
         return Access(cluster, self.credentials(user), namespace)
 
 
@@ -228,12 +228,12 @@ def api_server(folder: Path, *, flags: Mapping[str, str] | None = None) -> Itera
 
     """
     layout = Layout.of(folder)
-    layout.make()
+    layout.make_folders()
     layout.audit_policy.write_text(json.dumps(_POLICY))
     for attempt in range(1, STARTS + 1):
         processes: list[subprocess.Popen[bytes]] = []
         slot = Loopback(0, *_free_ports(3))
-        certificates.issue(layout, slot)
+        certificates.issue_certificates(layout, slot)
         try:
             # Extended one by one, so that started processes are killed if a later one fails to start.
             processes.extend(_start(layout, component) for component in _components(layout, slot, flags or {}))
@@ -242,7 +242,7 @@ def api_server(folder: Path, *, flags: Mapping[str, str] | None = None) -> Itera
                 continue
             if any(process.poll() is not None for process in processes) or not _answers(client):
                 log = (layout.log / "apiserver.log").read_text(errors="replace")
-                raise ClusterError(f"the API server in {folder} does not start: {log[-2000:]}")
+                raise LocalClusterError(f"the API server in {folder} does not start: {log[-2000:]}")
             with contextlib.closing(client):
                 yield ApiServer(layout.state, slot.server, client)
             return
@@ -288,10 +288,12 @@ def _free_ports(count: int) -> list[int]:
         return [listener.getsockname()[1] for listener in sockets]
 
 
-def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> list[Component]:
+def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> list[ClusterComponent]:
     """Return the local cluster's etcd and kube-apiserver, with other addresses."""
     needed = {"etcd", "kube-apiserver"}
-    every = components(layout, slot, ClusterSpec(audit=True), lambda name: find(name) if name in needed else Path(name))
+    every = components(
+        layout, slot, ClusterSpec(audit=True), lambda name: find_program(name) if name in needed else Path(name)
+    )
     etcd, peer = f"http://127.0.0.1:{slot.etcd_port}", f"http://127.0.0.1:{slot.peer_port}"
     changes = {
         "etcd": {
@@ -323,7 +325,7 @@ def _with_flags(argv: Sequence[str], changed: Mapping[str, str]) -> tuple[str, .
     return (*kept, *(f"--{name}={value}" for name, value in changed.items()))
 
 
-def _start(layout: Layout, component: Component) -> subprocess.Popen[bytes]:
+def _start(layout: Layout, component: ClusterComponent) -> subprocess.Popen[bytes]:
     with (layout.log / f"{component.name}.log").open("wb") as log:
         return subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "--", *component.argv],

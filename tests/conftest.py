@@ -17,13 +17,13 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from tests.cluster.inventory import ObjectKey
     from tests.cluster.project import Project
-    from trainstack.local_cluster.cluster import Cluster
+    from trainstack.local_cluster.cluster import LocalCluster
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Cluster"]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LocalCluster"]:
     """Yield the cluster of all tests that do not need their own."""
     from tests.local_clusters import cluster_for_dev, kept_state  # noqa: PLC0415 (see above)
 
@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Cluster"]:
 
 
 @pytest.fixture(scope="session")
-def checkout(cluster: "Cluster", tmp_path_factory: pytest.TempPathFactory) -> "Project":
+def checkout(cluster: "LocalCluster", tmp_path_factory: pytest.TempPathFactory) -> "Project":
     """Return a copy of the project that finds the cluster only by KUBECONFIG."""
     from tests.cluster.project import Project  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from trainstack.runs.status.kinds import KINDS
 from trainstack.toolchain import gotool
 from trainstack.toolchain.build import Builder
-from trainstack.toolchain.groups import BY_NAME
+from trainstack.toolchain.groups import GROUPS_BY_NAME
 
 FILES = {
     "MPIJob": ("github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"),
@@ -21,7 +21,7 @@ def definition(kind: str) -> dict[str, Any]:
     """Return the definition with only the version used here. `go mod download` has verified the file."""
     builder = Builder(gotool.ensure(Console(stderr=True)))
     module, file = FILES[kind]
-    text = (builder.module_folder(BY_NAME["cluster"], module) / file).read_text(encoding="utf-8")
+    text = (builder.module_folder(GROUPS_BY_NAME["cluster"], module) / file).read_text(encoding="utf-8")
     body: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
     used = KINDS[kind].api_version.partition("/")[2]
     versions = [version for version in body["spec"]["versions"] if version["name"] == used]

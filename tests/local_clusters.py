@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trainstack.local_cluster import cluster as devcluster
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import Recipe, ensure_images, helpers, operators, workload
 from trainstack.local_cluster.spec import ClusterSpec
 
@@ -22,12 +22,12 @@ def kept_state(suffix: str = "") -> Path | None:
 
 
 @contextmanager
-def local_cluster(state: Path, spec: ClusterSpec | None = None, *, kept: Path | None = None) -> Iterator[Cluster]:
+def local_cluster(state: Path, spec: ClusterSpec | None = None, *, kept: Path | None = None) -> Iterator[LocalCluster]:
     """Run a cluster, and delete it afterwards; instead, use the kept one if there is one."""
     if kept:
         yield devcluster.up(kept, spec)
     else:
-        with devcluster.temporary(state, spec) as running:
+        with devcluster.temporary_cluster(state, spec) as running:
             yield running
 
 
@@ -37,7 +37,7 @@ def dev_images() -> list[Recipe]:
 
 
 @contextmanager
-def cluster_for_dev(state: Path, *, kept: Path | None = None) -> Iterator[Cluster]:
+def cluster_for_dev(state: Path, *, kept: Path | None = None) -> Iterator[LocalCluster]:
     """Run a cluster with an audit log and every image that the dev environment needs, as `local_cluster` does."""
     with local_cluster(state, ClusterSpec(audit=True), kept=kept) as running:
         ensure_images(dev_images(), running.registry, lambda _: None)

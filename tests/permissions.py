@@ -34,4 +34,4 @@ def permit_all(
 
 
 def _objects(resources: Iterable[Mapping[str, Any]]) -> frozenset[Identity]:
-    return own_state(state_resource(item["urn"], item.get("outputs")) for item in resources).held
+    return own_state(state_resource(item["urn"], item.get("outputs")) for item in resources).object_identities

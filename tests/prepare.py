@@ -17,7 +17,9 @@ from trainstack.toolchain.groups import GROUPS
 
 def build_images() -> None:
     """Build the images of dev, of code checkouts and of the reference systems. Does nothing if they are built."""
-    of_sites = [recipe for name in definition.names() for recipe in images.recipes(definition.load(name))]
+    of_sites = [
+        recipe for name in definition.site_names() for recipe in images.site_recipes(definition.load_site(name))
+    ]
     ensure_built([*dev_images(), git(), forge.recipe(), *of_sites], print)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from trainstack.settings.loading.merge import merge, plain
-from trainstack.settings.loading.source import read
+from trainstack.settings.loading.merge import merge, to_plain
+from trainstack.settings.loading.source import read_map
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "start"
 _FENCE = re.compile(r"^```(sh|yaml edit (?P<file>\S+))\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,7 +32,7 @@ class Edit:
     def apply(self, root: Path) -> None:
         """Merge the values into the file, which must exist, by the rule for settings."""
         (root / ".edit.yaml").write_text(self.text)
-        edited = plain(merge(read(root, self.file, []), read(root, ".edit.yaml", [])))
+        edited = to_plain(merge(read_map(root, self.file, []), read_map(root, ".edit.yaml", [])))
         (root / ".edit.yaml").unlink()
         (root / self.file).write_text(yaml.safe_dump(json.loads(json.dumps(edited)), sort_keys=False))
 

@@ -17,7 +17,7 @@ from bench.case import Arm, Case, Scene
 from bench.cluster_reads import await_true, client, first_log_line, jobs_ended
 from bench.environments import as_config
 from bench.meter import BenchError
-from trainstack.live.kubeconfig import LOCAL
+from trainstack.live.kubeconfig import LOCAL_CLUSTER_FILE
 
 STACK = NAMESPACE = QUEUE = "bench-run"
 DEV, DEV_NAMESPACE, DEV_QUEUE = "dev", "research", "research"
@@ -181,7 +181,7 @@ def _as_local(scene: Scene) -> Iterator[Path]:
     """
     if scene.cluster_state is None or scene.kubeconfig is None:
         raise BenchError("this case needs a cluster")
-    kubeconfig = scene.folder / LOCAL
+    kubeconfig = scene.folder / LOCAL_CLUSTER_FILE
     folder = kubeconfig.parent
     folder.mkdir()
     try:

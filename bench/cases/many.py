@@ -17,7 +17,7 @@ from bench.cases.status import arms_of
 from bench.cluster_reads import await_true, client, delete_page, items
 from bench.environments import as_config
 from trainstack.live.progress import KUEUE
-from trainstack.local_cluster.simulated import DURATION, SIMULATED
+from trainstack.local_cluster.simulated import DURATION_ANNOTATION, SIMULATED_NODE_KEY
 from trainstack.objects import labels
 
 Form = Literal["jobs", "indexed"]
@@ -53,7 +53,7 @@ def platform() -> Body:
                 {
                     "name": OPEN,
                     "nodeLabels": {"type": "kwok"},
-                    "tolerations": [{"key": SIMULATED, "operator": "Exists"}],
+                    "tolerations": [{"key": SIMULATED_NODE_KEY, "operator": "Exists"}],
                 }
             ],
             "clusterQueues": [cluster_queue(OPEN), cluster_queue(HELD, stopPolicy="Hold")],
@@ -69,7 +69,7 @@ def run(queue: str | None, **changes: Any) -> Body:
     """Return a run of one pod, which a simulated node pretends to execute for a second."""
     placed = {
         "nodeSelector": {"type": "kwok"},
-        "tolerations": [{"key": SIMULATED, "operator": "Exists"}],
+        "tolerations": [{"key": SIMULATED_NODE_KEY, "operator": "Exists"}],
     }
     return {
         "kind": "Job",
@@ -78,7 +78,7 @@ def run(queue: str | None, **changes: Any) -> Body:
         "image": {"name": "busybox:1.35"},
         "command": ["train"],
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
-        "annotations": {DURATION: "1s"},
+        "annotations": {DURATION_ANNOTATION: "1s"},
         "runAsUser": 1000,
         **({"queue": queue} if queue else placed),
         **changes,

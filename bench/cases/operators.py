@@ -12,7 +12,7 @@ from bench import tools
 from bench.case import Arm, Case, Command, Scene
 from bench.cluster_reads import await_true, client
 from bench.environments import as_config
-from trainstack.live.paths import collection
+from trainstack.live.paths import collection_path
 from trainstack.objects.labels import Manifest
 from trainstack.platform import probes
 
@@ -32,7 +32,7 @@ def answers(api: httpx.Client) -> bool:
 
 
 def _path(probe: Manifest) -> str:
-    return collection(probe["apiVersion"], probe["kind"], probe["metadata"].get("namespace"))
+    return collection_path(probe["apiVersion"], probe["kind"], probe["metadata"].get("namespace"))
 
 
 @contextmanager

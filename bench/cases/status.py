@@ -8,7 +8,7 @@ from functools import partial
 from bench import tools
 from bench.case import Arm, Case, Scene
 from trainstack.live.progress import KUEUE
-from trainstack.local_cluster.cgroups import hierarchies, members
+from trainstack.local_cluster.cgroups import member_pids, read_hierarchies
 
 IDLE_SECONDS = 60
 _LISTS = {
@@ -39,7 +39,7 @@ def _dev(scene: Scene) -> Iterator[Sequence[Arm]]:
 @contextmanager
 def _idle(scene: Scene) -> Iterator[Sequence[Arm]]:
     """Yield an observation of all processes of the cluster."""
-    observed = partial(members, scene.cgroup, hierarchies())
+    observed = partial(member_pids, scene.cgroup, read_hierarchies())
     yield [Arm(name="local cluster", command=scene.command("sleep", str(IDLE_SECONDS)), members=observed)]
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from bench.environments import as_config, environment
 from bench.programs.clock import Clock
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.preflight.preflight import examine
 from trainstack.settings.loading.load import load_with_places
 
@@ -32,7 +32,7 @@ def main(step: str) -> None:
             reading.show()
             return
         checking = Clock()
-        checked = examine(Declared(loaded.settings), root, loaded.places)
+        checked = examine(StackObjects(loaded.settings), root, loaded.places)
         seconds = checking.seconds()
     never = sum(verdict.outcome == "never fits" for verdict in checked.verdicts)
     if (len(checked.verdicts), never) != (RUNS, RUNS // 10):

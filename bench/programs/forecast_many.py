@@ -83,7 +83,7 @@ def main(count: int) -> None:
     clock = Clock()
     schedule = simulate(runs, queues)
     seconds = clock.seconds()
-    left = [unfinished.task.key for unfinished in schedule.open_timelines if _fits(unfinished.task)]
+    left = [unfinished.task.key for unfinished in schedule.endless_timelines if _fits(unfinished.task)]
     if left:
         raise SystemExit(f"{len(left)} runs never ended, {left[0]} among them")
     clock.show(seconds)

@@ -8,7 +8,7 @@ from tests.admission.bench import Bench
 from tests.admission.kueue import install
 from tests.local_clusters import kept_state, local_cluster
 from tests.seeds import chosen_seed
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 
 @pytest.fixture(scope="session")
@@ -18,13 +18,13 @@ def seed() -> int:
 
 
 @pytest.fixture(scope="package")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Yield a separate cluster, and delete it before other tests start."""
     with local_cluster(tmp_path_factory.mktemp("admission"), kept=kept_state("-admission")) as running:
         yield running
 
 
 @pytest.fixture(scope="package")
-def bench(cluster: Cluster) -> Bench:
+def bench(cluster: LocalCluster) -> Bench:
     """Return a bench with Kueue ready for cases."""
     return Bench(install(cluster))

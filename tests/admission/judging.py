@@ -187,7 +187,7 @@ def answers(asked: Sequence[Question]) -> list[Answer | None]:
     With fair sharing, Kueue's scheduler panics for a queue without a cohort whose own candidates do not suffice.
     """
     (release,) = {question.case.release for question in asked}
-    (program,) = groups.BY_NAME[PROGRAM_GROUPS[release]].programs
+    (program,) = groups.GROUPS_BY_NAME[PROGRAM_GROUPS[release]].programs
     text = json.dumps([question.input() for question in asked])
     done = subprocess.run([tools.program(program.name)], input=text, capture_output=True, text=True, check=True)
     return [_of_program(question, found) for question, found in zip(asked, json.loads(done.stdout), strict=True)]

@@ -13,12 +13,12 @@ import yaml
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
 from tests.definitions import FILES, definition
-from trainstack.declared.inputs import CACHE, release_path
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.declared.inputs import CACHE_FOLDER, release_path
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, operators
 from trainstack.local_cluster.layout import Layout
 from trainstack.platform import probes
-from trainstack.platform.operators.install import staged
+from trainstack.platform.operators.install import stage_manifests
 from trainstack.platform.operators.kueue import CONFIG_KEY, CONFIG_MAP, CONTROLLER, NAMESPACE, kueue
 from trainstack.platform.operators.release import read_release
 from trainstack.runs.status.kinds import KINDS as OF_LAUNCHES
@@ -60,7 +60,7 @@ class InvalidObjectError(Exception):
 class Api:
     """A client of the API server that sends requests from many threads at once."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: LocalCluster) -> None:
         certs = Layout.of(cluster.state).certs
         tls = ssl.create_default_context(cafile=str(certs / "ca.crt"))
         tls.load_cert_chain(certs / "admin.crt", certs / "admin.key")
@@ -137,7 +137,7 @@ KINDS = {
 or from the modules that Kueue requires. The definitions are enough for Kueue to make Workloads; no operator runs."""
 
 
-def install(cluster: Cluster, **configuration: Any) -> Api:
+def install(cluster: LocalCluster, **configuration: Any) -> Api:
     """The pinned Kueue, ready. `configuration`: fields of KueueConfiguration."""
     owner = Person(cluster.kubeconfig)
     pinned = load(ROOT, "dev").operators.kueue
@@ -146,8 +146,8 @@ def install(cluster: Cluster, **configuration: Any) -> Api:
     fields = KueueConfiguration(frameworks=tuple(KINDS), **configuration)
     wanted = pinned.model_copy(update={"requests": requests, "configuration": fields})
     ensure_images(operators(["kueue"]), cluster.registry, lambda _: None)
-    release = read_release(release_path(pinned.manifest, ROOT), pinned.manifest.sha256, ROOT / CACHE)
-    objects = staged(
+    release = read_release(release_path(pinned.manifest, ROOT), pinned.manifest.sha256, ROOT / CACHE_FOLDER)
+    objects = stage_manifests(
         kueue([_with_test_settings(body) for body in release], wanted), "admission", pinned.manifest.version
     )
     # Kueue looks for the kinds that it manages when it starts.
@@ -167,7 +167,7 @@ def _definitions() -> list[Body]:
     for kind in filter(None, KINDS.values()):
         pinned = Manifest.model_validate(templates[kind[0]]["manifest"])
         names = {kind[1], "trainingruntimes.trainer.kubeflow.org", "clustertrainingruntimes.trainer.kubeflow.org"}
-        release = read_release(release_path(pinned, ROOT), pinned.sha256, ROOT / CACHE)
+        release = read_release(release_path(pinned, ROOT), pinned.sha256, ROOT / CACHE_FOLDER)
         found += [
             body for body in release if body["kind"] == "CustomResourceDefinition" and body["metadata"]["name"] in names
         ]

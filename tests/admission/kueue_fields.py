@@ -14,7 +14,7 @@ import yaml
 from trainstack.kueue.differences import RELEASES
 from trainstack.toolchain import gotool
 from trainstack.toolchain.build import Builder
-from trainstack.toolchain.groups import BY_NAME
+from trainstack.toolchain.groups import GROUPS_BY_NAME
 
 FILE = Path(__file__).parents[1] / "unit" / "kueue" / "kueue_fields.json"
 KINDS = (
@@ -57,9 +57,10 @@ def kueue_fields(module: Path) -> dict[str, Any]:
 
 def fields_of_all_releases() -> dict[str, dict[str, Any]]:
     """Return the fields and gates by minor release, from the modules of the programs that judge verdicts."""
-    builder = Builder(gotool.choose())
+    builder = Builder(gotool.choose_go())
     return {
-        minor: kueue_fields(builder.module_folder(BY_NAME[f"judge-{minor}"], "sigs.k8s.io/kueue")) for minor in RELEASES
+        minor: kueue_fields(builder.module_folder(GROUPS_BY_NAME[f"judge-{minor}"], "sigs.k8s.io/kueue"))
+        for minor in RELEASES
     }
 
 

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from trainstack.kueue.differences import RELEASES
-from trainstack.objects.immutable_fields import IMMUTABLE
+from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS
 from trainstack.toolchain import gotool
 from trainstack.toolchain.build import Builder
-from trainstack.toolchain.groups import BY_NAME
+from trainstack.toolchain.groups import GROUPS_BY_NAME
 
 KUEUE = "sigs.k8s.io/kueue"
 _OF_KUEUE = "Workload"
@@ -40,10 +40,10 @@ def immutable_fields(module: Path) -> dict[str, set[str]]:
 @pytest.mark.parametrize("minor", RELEASES)
 def test_the_table_has_the_rules_of_kueues_definitions(minor: str) -> None:
     """That of a flavor is about its whole spec."""
-    module = Builder(gotool.choose()).module_folder(BY_NAME[f"judge-{minor}"], KUEUE)
+    module = Builder(gotool.choose_go()).module_folder(GROUPS_BY_NAME[f"judge-{minor}"], KUEUE)
     table = {
         kind: {field.path for field in fields}
-        for kind, (section, fields) in IMMUTABLE.items()
+        for kind, (section, fields) in IMMUTABLE_FIELDS.items()
         if section.startswith("queues.")
     }
     flavor = yaml.load(

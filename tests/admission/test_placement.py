@@ -8,10 +8,10 @@ import pytest
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from tests.unit.preflight.cluster_cases import make_live
 from trainstack.cli.kueue_judge import JudgeProgram, kueue_judge
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.format import summary
 from trainstack.kueue.verdict import Verdict
-from trainstack.preflight.live_context import LiveContext, Operator
+from trainstack.preflight.live_context import LiveContext, LiveOperator
 from trainstack.settings.sections.queues import ResourceFlavor, Topology
 from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Resources, Workload
@@ -125,11 +125,11 @@ def verdicts(
     live = replace(live, admission={**live.admission, "Topology": (), "Workload": workloads})
     assert live.operators is not None
     kueue = live.operators["kueue"]
-    assert isinstance(kueue, Operator)
+    assert isinstance(kueue, LiveOperator)
     live = replace(live, operators={**live.operators, "kueue": replace(kueue, release=release)})
     settings = make_settings(*runs, queues=queues)
     settings = settings.model_copy(update={"operators": settings.operators.model_copy(update={"kueue": None})})
-    context = LiveContext(Declared(settings), live, {}, judge=lambda _: program)
+    context = LiveContext(StackObjects(settings), live, {}, judge=lambda _: program)
     return {verdict.name: verdict for verdict in context.verdicts}
 
 

@@ -11,7 +11,7 @@ from tests.unit.make import make_cluster_queue, make_distributed, make_queues, m
 from tests.unit.runs.manifests.test_mpijob import make_mpijob
 from tests.unit.runs.manifests.test_object import make_object
 from tests.unit.runs.manifests.test_rayjob import make_rayjob
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import PodSet, Workload
 from trainstack.kueue.workloads import read_kueue_workload, read_workload, run_workloads
@@ -81,7 +81,7 @@ def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
     try:
         names = {key(body) for body in launches}
         wait_until("all Workloads are there", lambda: names <= bench.workloads().keys())
-        model = stack_model(Declared(settings))
+        model = stack_model(StackObjects(settings))
         live = {name: read_kueue_workload(body, model) for name, body in bench.workloads().items() if name in names}
         yield {
             workload_key.partition("/")[2]: body for workload_key, body in live.items() if isinstance(body, Workload)
@@ -111,7 +111,7 @@ def without_paths(sets: tuple[PodSet, ...]) -> list[PodSet]:
 def test_every_kind_of_run_is_read_as_kueue_reads_it(launched: dict[str, Workload]) -> None:
     """Names, order, counts, requests with those of init containers, selectors and tolerations; priority and queue."""
     settings = environment()
-    ours = run_workloads(Declared(settings), stack_model(Declared(settings)))
+    ours = run_workloads(StackObjects(settings), stack_model(StackObjects(settings)))
     assert [item.name for item in ours] == [run.name for run in settings.workloads.runs]
     for workload in ours:
         theirs = launched[workload.name]
@@ -123,7 +123,7 @@ def test_the_minimum_parallelism_of_a_job_is_read(launched: dict[str, Workload])
     """By Kueue's annotation."""
     settings = environment()
     job = shrinking(manifest(settings.workloads.runs[1], "test", named("several")))
-    ours = read_workload(job, (), stack_model(Declared(settings)))
+    ours = read_workload(job, (), stack_model(StackObjects(settings)))
     assert (without_paths(ours.pod_sets), ours.pod_sets[0].min_count) == (
         without_paths(launched["shrinking"].pod_sets),
         2,

@@ -12,14 +12,14 @@ from tests.admission.kueue import Body, wait_until
 from tests.cluster.people import Person, cluster_command
 from tests.cluster.project import Project
 from tests.unit.make import make_cluster_queue, make_group, make_run, make_settings
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.model import QueueState
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import run_workloads
 from trainstack.live import admission
 from trainstack.live.environment import read_environment
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.platform import queues, tenants
 from trainstack.preflight.live_context import LiveContext
 from trainstack.settings.model import Settings
@@ -94,17 +94,17 @@ def site(bench: Bench) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def owner(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Person:
+def owner(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Person:
     """Use the kubeconfig of the owner, who may read everything."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     return Person(cluster.kubeconfig)
 
 
 @pytest.fixture
-def researcher(cluster: Cluster, site: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+def researcher(cluster: LocalCluster, site: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
     """A member of a team with the rights that a platform gives, whose kubeconfig is used."""
     team = Team(name=NAME, namespace=NAME, service_account="researcher")
-    for body in tenants.rights(team, NAME):
+    for body in tenants.team_manifests(team, NAME):
         done = Person(cluster.kubeconfig).kubectl("apply", "--server-side", body=body)
         assert done.code == 0, done.text
     file = tmp_path / "kubeconfig"
@@ -118,12 +118,12 @@ def researcher(cluster: Cluster, site: Bench, tmp_path: Path, monkeypatch: pytes
 
 def read_snapshot(settings: Settings) -> QueueState:
     """Return the snapshot that `check --cluster` uses."""
-    return LiveContext(Declared(settings), read_environment(settings, ()), {}).snapshot
+    return LiveContext(StackObjects(settings), read_environment(settings, ()), {}).snapshot
 
 
 def verdict_of(snapshot: QueueState, settings: Settings) -> Verdict:
     """The verdict on the environment's run."""
-    (workload,) = run_workloads(Declared(settings), snapshot.model)
+    (workload,) = run_workloads(StackObjects(settings), snapshot.model)
     return AdmissionSimulator(snapshot.model, snapshot.admitted).verdict(workload)
 
 
@@ -157,7 +157,7 @@ def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch:
     """The list has several pages. Objects that other tests have deleted may disappear between two reads."""
 
     def read(most: int) -> QueueState:
-        monkeypatch.setattr(admission, "PAGE", most)
+        monkeypatch.setattr(admission, "PAGE_SIZE", most)
         return read_snapshot(environment())
 
     wait_until("one by one it is what it is in one answer", lambda: read(1) == read(10**6))
@@ -198,7 +198,7 @@ def test_missing_rights_leave_it_unknown_under_any_profile(researcher: Person) -
 
 
 def test_check_tells_verdicts_and_findings_of_the_cluster(
-    site: Bench, cluster: Cluster, tmp_path: Path, owner: Person
+    site: Bench, cluster: LocalCluster, tmp_path: Path, owner: Person
 ) -> None:
     """The run waits; quota and a flavor have no nodes; Kueue does not manage Pods, as its configuration says."""
     whole = environment()

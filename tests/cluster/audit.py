@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.layout import Layout
 from trainstack.platform.rbac.rights import API, Grant
 
@@ -56,7 +56,7 @@ class Request:
         return {first, *(Grant(first.group, first.resource, verb, first.namespace, first.name) for verb in also)}
 
 
-def writes(cluster: Cluster, user: str) -> list[str]:
+def writes(cluster: LocalCluster, user: str) -> list[str]:
     """Return the paths to which a user has written since the cluster's start, in order."""
     return [
         request.uri
@@ -67,7 +67,7 @@ def writes(cluster: Cluster, user: str) -> list[str]:
     ]
 
 
-def requests(cluster: Cluster, user: str) -> list[Request]:
+def requests(cluster: LocalCluster, user: str) -> list[Request]:
     """Return the requests of a user since the cluster's start."""
     found = []
     for line in _lines(Layout.of(cluster.state).audit):

@@ -13,7 +13,7 @@ from tests.cluster.project import Project
 from tests.cluster.registries import buildah_variables
 from tests.local_clusters import kept_state, local_cluster
 from trainstack.local_cluster import cluster as devcluster
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.spec import ClusterSpec
 
 
@@ -59,7 +59,7 @@ def traces_before_sites(tmp_path_factory: pytest.TempPathFactory) -> traces.Trac
 
 
 @pytest.fixture(scope="session")
-def sites(traces_before_sites: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def sites(traces_before_sites: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Start a cluster and add the sites of all reference systems with two commands while it runs."""
     state = _sites_state(tmp_path_factory)
     spec = ClusterSpec(simulated_nodes=1, simulated_product=OTHER_PRODUCT)
@@ -73,13 +73,13 @@ def sites(traces_before_sites: traces.Traces, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="session")
-def owner(sites: Cluster) -> Person:
+def owner(sites: LocalCluster) -> Person:
     """Return the administrator of the cluster of the sites."""
     return Person(sites.kubeconfig)
 
 
 @pytest.fixture(scope="session")
-def tenant(sites: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
+def tenant(sites: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
     """Return a researcher of the GPU service, with the kubeconfig from `trainstack cluster kubeconfig`."""
     file = tmp_path_factory.mktemp("tenant") / "kubeconfig"
     words = ("--as", f"{TENANT}/researcher", "--output", str(file))

@@ -33,8 +33,8 @@ from trainstack.cli.session import Session
 from trainstack.local_cluster.layout import Layout
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.rbac.policies import API as ADMISSION
-from trainstack.platform.rbac.rights import API, granted_by
-from trainstack.platform.tenants import rights as rights_of_team
+from trainstack.platform.rbac.rights import API, rights_of_role
+from trainstack.platform.tenants import team_manifests as rights_of_team
 
 PATHS = {
     "Namespace": "/api/v1/namespaces",
@@ -101,7 +101,7 @@ def applied_rights(server: ApiServer, session: Session) -> Iterator[list[Person]
                 roles.setdefault(body["metadata"]["name"], []).append(body)
                 if namespace := body["metadata"].get("namespace"):
                     _ensure_namespace(server, namespace)
-        granted = [grant for several in roles.values() for role in several for grant in granted_by(role)]
+        granted = [grant for several in roles.values() for role in several for grant in rights_of_role(role)]
         bound = {
             (grant.resource, grant.namespace, grant.name) for grant in granted if grant.verb == "bind" and grant.name
         }
@@ -119,7 +119,7 @@ def applied_rights(server: ApiServer, session: Session) -> Iterator[list[Person]
 
 
 def _person(name: str, roles: list[Body], declared: set[str]) -> Person:
-    granted = frozenset(grant for role in roles for grant in granted_by(role))
+    granted = frozenset(grant for role in roles for grant in rights_of_role(role))
     writing = {grant.namespace for grant in granted if grant.verb not in ("get", "list", "watch") and not grant.name}
     own = writing | (declared if name.startswith("trainstack-") else set())
     return Person(name, name, tuple(sorted(own - {""})), granted)

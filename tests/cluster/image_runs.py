@@ -4,21 +4,21 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trainstack.local_cluster.errors import ClusterError
-from trainstack.local_cluster.images.storage import OWN_MOUNTS, Storage, container_name
+from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.local_cluster.images.storage import UNSHARE_COMMAND, ImageStorage, container_name
 
 
 def run_in_image(
-    image: str, argv: Sequence[str], mounts: Mapping[Path, str], storage: Storage | None = None
+    image: str, argv: Sequence[str], mounts: Mapping[Path, str], storage: ImageStorage | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a built image, as the image's user, with this machine's folders at the given paths.
 
     Network and process ids are this machine's. Output is captured; the exit code is the command's. The working
     container is removed with its mounts. Raises ClusterError if the image has not been built.
     """
-    storage = storage or Storage.shared()
-    if not storage.has(image):
-        raise ClusterError(f"image {image} has not been built on this machine; run `trainstack cluster load`")
+    storage = storage or ImageStorage.shared()
+    if not storage.has_image(image):
+        raise LocalClusterError(f"image {image} has not been built on this machine; run `trainstack cluster load`")
     container = container_name("run")
     storage.run("from", "--quiet", "--pull-never", "--name", container, image)
     try:
@@ -29,6 +29,6 @@ def run_in_image(
         storage.run("rm", container)
 
 
-def run_command(storage: Storage, container: str, argv: Sequence[str], mounts: Mapping[Path, str]) -> list[str]:
+def run_command(storage: ImageStorage, container: str, argv: Sequence[str], mounts: Mapping[Path, str]) -> list[str]:
     volumes = [f"--volume={source.resolve()}:{target}" for source, target in sorted(mounts.items())]
-    return [*OWN_MOUNTS, *storage.buildah("run", "--isolation=chroot", *volumes, container, "--", *argv)]
+    return [*UNSHARE_COMMAND, *storage.buildah("run", "--isolation=chroot", *volumes, container, "--", *argv)]

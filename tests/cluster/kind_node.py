@@ -20,13 +20,13 @@ from pathlib import Path
 from rich.console import Console
 
 from trainstack.local_cluster import archive
-from trainstack.local_cluster.archive import Link
+from trainstack.local_cluster.archive import Symlink
 from trainstack.local_cluster.images import debian, sources
-from trainstack.local_cluster.images.storage import OWN_MOUNTS
+from trainstack.local_cluster.images.storage import UNSHARE_COMMAND
 from trainstack.toolchain import debian as packages
 from trainstack.toolchain import gomod, gotool, groups, tools
 from trainstack.toolchain.gotool import Go
-from trainstack.toolchain.locking import locked
+from trainstack.toolchain.locking import hold_lock
 from trainstack.toolchain.places import GO_MODULES, cache_root
 
 KIND = "sigs.k8s.io/kind@v0.30.0"
@@ -119,7 +119,7 @@ class Built:
 
 
 def missing_packages() -> list[str]:
-    found = packages.installed_here()
+    found = packages.read_installed()
     return [name for name in REQUIRED_PACKAGES if name not in found]
 
 
@@ -127,12 +127,16 @@ def ensure_built() -> Built:
     """Build what the cache and podman do not have: about 2 minutes on 2 cores with Go's caches filled."""
     console = Console(stderr=True, markup=False, emoji=False)
     go = gotool.ensure(console)
-    parts = [Path(__file__).read_bytes(), go.version.encode(), groups.link_flags(groups.BY_NAME["kubectl"]).encode()]
+    parts = [
+        Path(__file__).read_bytes(),
+        go.version.encode(),
+        groups.link_flags(groups.GROUPS_BY_NAME["kubectl"]).encode(),
+    ]
     parts += [file.read_bytes() for name in ("cluster", "dns") for file in sorted((GO_MODULES / name).iterdir())]
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
     folder = cache_root() / "kind-test" / key
     built = Built(folder / "bin", f"{_PREFIX}node:{key}", f"{_PREFIX}registry:{key}")
-    with locked(cache_root() / "locks" / "kind-test", console):
+    with hold_lock(cache_root() / "locks" / "kind-test", console):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".building-", dir=folder) as name:
             staging = Path(name)
@@ -175,7 +179,7 @@ def _build_programs(go: Go, staging: Path) -> Path:
     _go(go, staging, "install", KIND, GOBIN=str(out))
     for name in ("cluster", "dns"):
         shutil.copytree(GO_MODULES / name, staging / name)
-    flags = groups.link_flags(groups.BY_NAME["kubectl"])
+    flags = groups.link_flags(groups.GROUPS_BY_NAME["kubectl"])
     kubeadm = f"{_KUBERNETES}/cmd/kubeadm"
     _go(go, staging / "cluster", "build", "-ldflags", flags, "-o", str(out / "kubeadm"), kubeadm)
     imported = "\n".join(f'\t_ "github.com/coredns/coredns/plugin/{name}"' for name in _PLUGINS)
@@ -216,10 +220,10 @@ def _import_registry(image: str) -> None:
 
 
 def _import_node(root: Path, module: Path, built: Built) -> None:
-    mirror = sources.read()[0]
+    mirror = sources.read_sources()[0]
     include = f"--include={','.join(_NODE_PACKAGES)}"
     options = ("--variant=minbase", f"--keyring={debian.KEYRING}", include)
-    _run([*OWN_MOUNTS, "debootstrap", *options, mirror.suite, str(root), mirror.uri])
+    _run([*UNSHARE_COMMAND, "debootstrap", *options, mirror.suite, str(root), mirror.uri])
     _copy_files_of_kind(module / "images" / "base" / "files", root)
     _write_manifests(module, root)
     for name in _BINARIES:
@@ -306,24 +310,24 @@ def _write_images(module: Path, root: Path, programs: Path) -> None:
     (folder / "helper.tar").write_bytes(helper)
 
 
-def _iptables(root: Path) -> dict[str, bytes | Link]:
+def _iptables(root: Path) -> dict[str, bytes | Symlink]:
     """Return the node's iptables with its extensions and libraries, for kube-proxy."""
     program = "/usr/sbin/xtables-nft-multi"
     tables = [f"{name}{suffix}" for name in ("iptables", "ip6tables") for suffix in ("", "-save", "-restore")]
     extensions = [f"/{file.relative_to(root)}" for file in root.glob("usr/lib/*/xtables/*.so")]
-    files: dict[str, bytes | Link] = {f"usr/sbin/{name}": Link(program) for name in tables}
+    files: dict[str, bytes | Symlink] = {f"usr/sbin/{name}": Symlink(program) for name in tables}
     files |= {name[1:]: (root / name[1:]).read_bytes() for name in (program, *extensions)}
     return files | _libraries(root, [program, *extensions])
 
 
-def _libraries(root: Path, programs: Sequence[str]) -> dict[str, bytes | Link]:
+def _libraries(root: Path, programs: Sequence[str]) -> dict[str, bytes | Symlink]:
     """Return the shared libraries of programs in a root file system."""
     printed = _run(["chroot", str(root), "ldd", *programs])
     found = {name for name in re.findall(r"(/\S+) \(0x", printed) if ".so" in name}
     return {name[1:]: (root / name[1:]).read_bytes() for name in sorted(found)}
 
 
-def _pack(reference: str, files: Mapping[str, bytes | Link], program: str) -> bytes:
+def _pack(reference: str, files: Mapping[str, bytes | Symlink], program: str) -> bytes:
     """Return a docker-archive whose program is an entry point, so that pods may give only its arguments."""
     content = archive.layer(files)
     image = {

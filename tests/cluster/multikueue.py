@@ -14,7 +14,7 @@ import yaml
 
 from tests.cluster.lab import Config
 from tests.cluster.project import Project
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.network import API_PORT
 
 NAMESPACE = QUEUE = "research"
@@ -78,7 +78,7 @@ def run(name: str, kind: str, program: str, **changes: Any) -> Config:
     }
 
 
-def merged_kubeconfig(file: Path, clusters: dict[str, Cluster]) -> Path:
+def merged_kubeconfig(file: Path, clusters: dict[str, LocalCluster]) -> Path:
     """Write a kubeconfig with a context for each cluster."""
     config: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
     for name, cluster in clusters.items():
@@ -91,7 +91,7 @@ def merged_kubeconfig(file: Path, clusters: dict[str, Cluster]) -> Path:
     return file
 
 
-def create_kubeconfig_secret(project: Project, worker: Cluster, server: str) -> None:
+def create_kubeconfig_secret(project: Project, worker: LocalCluster, server: str) -> None:
     """Create the Secret with the worker's kubeconfig in the manager's cluster, as Kueue's documentation describes."""
     own = yaml.safe_load(worker.kubeconfig.read_text())
     own["clusters"][0]["cluster"] |= {"server": server, "tls-server-name": worker.node_ip}
@@ -102,7 +102,7 @@ def create_kubeconfig_secret(project: Project, worker: Cluster, server: str) -> 
     assert done.code == 0, done.text
 
 
-def _listener_inside(cluster: Cluster) -> socket.socket:
+def _listener_inside(cluster: LocalCluster) -> socket.socket:
     """Return a listener on the node's address in the cluster's network namespace, the only one that pods reach."""
     made: list[socket.socket] = []
 
@@ -121,7 +121,7 @@ def _listener_inside(cluster: Cluster) -> socket.socket:
 
 
 @contextmanager
-def exposed_api_server(manager: Cluster, worker: Cluster) -> Iterator[str]:
+def exposed_api_server(manager: LocalCluster, worker: LocalCluster) -> Iterator[str]:
     """Serve the worker's API server in the manager's cluster for the duration of the block; yields the URL.
 
     Connections end with the block, as at the loss of a worker cluster.

@@ -12,9 +12,9 @@ from tests.admission.bench import condition, has_reservation
 from tests.admission.kueue import Body, wait_until
 from tests.cluster.plan_bench import PlanBench
 from tests.cluster.plan_scenarios import GPU, OWNER, PER_NODE, Config
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import read_inputs
-from trainstack.local_cluster.simulated import DURATION, SIMULATED
+from trainstack.local_cluster.simulated import DURATION_ANNOTATION, SIMULATED_NODE_KEY
 from trainstack.settings.loading.load import load
 from trainstack.settings.values.kubernetes import HOSTNAME
 
@@ -35,7 +35,7 @@ def config(name: str, *runs: Config, nodes: int = 8, topology: bool = True, **qu
     flavor = {
         "name": name,
         "nodeLabels": {OWNER: name},
-        "tolerations": [{"key": SIMULATED, "operator": "Exists"}],
+        "tolerations": [{"key": SIMULATED_NODE_KEY, "operator": "Exists"}],
         **({"topology": name} if topology else {}),
     }
     return {
@@ -62,7 +62,7 @@ def run(name: str, namespace: str, pods: int, gpus: int = PER_NODE, **changes: A
         "completions": pods,
         "parallelism": pods,
         "resources": {"requests": {"cpu": 1, GPU: gpus}, "limits": {GPU: gpus}},
-        "annotations": {DURATION: "3600s"},
+        "annotations": {DURATION_ANNOTATION: "3600s"},
         **changes,
     }
 
@@ -75,9 +75,10 @@ class Site:
         (space,) = settings["trainstack:environment"]["namespaces"]
         self.namespace = str(space["name"])
         (bench.folder / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": settings}, sort_keys=False))
-        self.declared = Declared(load(bench.folder, name))
+        self.declared = StackObjects(load(bench.folder, name))
         self.objects: list[Body] = [
-            dict(body) for body in (*self.declared.namespaces.of_kind("Namespace"), *self.declared.queues.manifests)
+            dict(body)
+            for body in (*self.declared.namespaces.manifests_of_kind("Namespace"), *self.declared.queues.manifests)
         ]
 
     def create(self, *kinds: str) -> None:
@@ -121,7 +122,7 @@ class Site:
     def submit(self, *names: str) -> None:
         """Create the launches of runs."""
         settings = self.declared.settings
-        runs = Declared(settings, read_inputs(settings, self.bench.folder, commit="")).runs
+        runs = StackObjects(settings, read_inputs(settings, self.bench.folder, commit="")).runs
         self.bench.api.create(dict(launch.manifest) for launch in runs if launch.workload.name in names)
 
     def workload(self, name: str) -> Body:

@@ -21,13 +21,13 @@ import yaml
 from tests.admission.kueue import Body, install, wait_until
 from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name
 from tests.cluster.project import ROOT, CommandResult
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import read_inputs
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.schedule import Timeline
 from trainstack.kueue.workloads import epoch_seconds
-from trainstack.local_cluster.api import Api as Server
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.api import ApiClient as Server
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.simulated import node_name
 from trainstack.platform import queues
@@ -62,7 +62,7 @@ class Observed:
 class PlanBench:
     """The cluster with Kueue and the environments of scenarios."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
         """Install Kueue; the nodes belong to no scenario yet."""
         self.cluster, self.folder = cluster, folder
         (folder / "Pulumi.yaml").touch()
@@ -152,7 +152,7 @@ class PlanBench:
         Kueue orders by the creation of the Workload, which may be a second after that of the Job.
         """
         settings = self.settings(scenario)
-        runs = Declared(settings, read_inputs(settings, self.folder, commit="")).runs
+        runs = StackObjects(settings, read_inputs(settings, self.folder, commit="")).runs
         with _Watch(self.cluster, scenario.name) as watch:
             for turn in scenario.turns():
                 self.api.create(dict(runs[place].manifest) for place in turn)
@@ -202,7 +202,7 @@ def _objects(settings: Settings) -> list[Body]:
 class _Watch:
     """Watches a namespace's Workloads and records when each run got quota and when it ended."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
+    def __init__(self, cluster: LocalCluster, namespace: str) -> None:
         self.seen = Observed()
         certs = Layout.of(cluster.state).certs
         tls = ssl.create_default_context(cafile=str(certs / "ca.crt"))

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.local_cluster.simulated import DURATION, SIMULATED
+from trainstack.local_cluster.simulated import DURATION_ANNOTATION, SIMULATED_NODE_KEY
 
 Config = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -145,7 +145,7 @@ class Scenario:
             "parallelism": pods,
             # Without requests, Kueue derives them from the limits and retries the workload at an undefined time.
             "resources": {"requests": {"cpu": gpus, GPU: gpus}, "limits": {GPU: gpus}},
-            "annotations": {DURATION: f"{self.duration_seconds(index)}s"},
+            "annotations": {DURATION_ANNOTATION: f"{self.duration_seconds(index)}s"},
             **({"nodeSelector": {LABEL: kind}} if kind else {}),
             **({"expectedDurationSeconds": round(self.duration_seconds(index))} if self.declared else {}),
         }
@@ -160,7 +160,7 @@ def _flavor(name: str, kind: str) -> Config:
     return {
         "name": f"{name}-{kind}",
         "nodeLabels": {LABEL: kind, OWNER: name},
-        "tolerations": [{"key": SIMULATED, "operator": "Exists"}],
+        "tolerations": [{"key": SIMULATED_NODE_KEY, "operator": "Exists"}],
     }
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from trainstack.local_cluster.api import Api
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.api import ApiClient
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.config import HELPER_IMAGE
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.processes import wait_until
@@ -34,28 +34,28 @@ def make_pod(name: str, script: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def api_of(running: Cluster) -> Api:
+def api_of(running: LocalCluster) -> ApiClient:
     """Return the administrator's API client."""
-    return Api(running.server, Layout.of(running.state).certs)
+    return ApiClient(running.server, Layout.of(running.state).certs)
 
 
-def phase(api: Api, name: str) -> str:
+def phase(api: ApiClient, name: str) -> str:
     """Return a pod's phase."""
     return str((api.find(f"{PODS}/{name}") or {}).get("status", {}).get("phase", ""))
 
 
-def await_phase(api: Api, name: str, wanted: str, seconds: float = 60) -> None:
+def await_phase(api: ApiClient, name: str, wanted: str, seconds: float = 60) -> None:
     """Wait for a pod's phase. Fails with the pod."""
     if not wait_until(lambda: phase(api, name) == wanted, seconds, 0.2):
         pytest.fail(f"pod {name} is not {wanted}: {api.find(f'{PODS}/{name}')}")
 
 
-def log(api: Api, name: str) -> str:
+def log(api: ApiClient, name: str) -> str:
     """Return a pod's log, read through the API server and kubelet."""
     return str(api.request("GET", f"{PODS}/{name}/log"))
 
 
-def run_pod(api: Api, pod: dict[str, Any]) -> str:
+def run_pod(api: ApiClient, pod: dict[str, Any]) -> str:
     """Run a pod to completion and return its log."""
     api.request("POST", PODS, pod)
     await_phase(api, pod["metadata"]["name"], "Succeeded")

@@ -13,12 +13,12 @@ from pathlib import Path
 import yaml
 
 from trainstack.local_cluster import certificates
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images import Registry, helpers
 from trainstack.local_cluster.processes import wait_until
 from trainstack.local_cluster.registry_access import SERVER, RegistryAccess
-from trainstack.runs.images.references import target
+from trainstack.runs.images.references import mirror_reference
 from trainstack.toolchain.places import cache_root
 
 START_SECONDS = 20.0
@@ -40,7 +40,7 @@ def make_access(folder: Path, host: str = "127.0.0.1") -> RegistryAccess:
     """Return access with a free address of this machine, and issue certificates for it."""
     access = RegistryAccess(f"{host}:{free_port(host)}", folder / "certs")
     access.certs.mkdir()
-    certificates.issue_registry(access.certs, host)
+    certificates.issue_registry_certificates(access.certs, host)
     return access
 
 
@@ -80,7 +80,7 @@ def running_private_registry(folder: Path, access: RegistryAccess) -> Iterator[N
 
 
 @contextmanager
-def pulled_by_nodes(cluster: Cluster, access: RegistryAccess) -> Iterator[None]:
+def pulled_by_nodes(cluster: LocalCluster, access: RegistryAccess) -> Iterator[None]:
     """Configure the nodes to pull from the registry itself instead of the cluster's mirror."""
     folder = cluster.state / "config" / "registries" / access.address
     folder.mkdir()
@@ -96,8 +96,8 @@ def pulled_by_nodes(cluster: Cluster, access: RegistryAccess) -> Iterator[None]:
 def is_responding(registry: RegistryAccess) -> bool:
     """Return whether the registry responds, even if it requires a password."""
     try:
-        Registry(registry).digest(target("nothing"))
-    except ClusterError as error:
+        Registry(registry).digest(mirror_reference("nothing"))
+    except LocalClusterError as error:
         return "returned 401" in str(error)
     return True
 

@@ -6,7 +6,7 @@ import ssl
 import urllib.request
 from collections.abc import Mapping
 
-from trainstack.local_cluster.archive import Link, layer
+from trainstack.local_cluster.archive import Symlink, layer
 from trainstack.local_cluster.registry_access import RegistryAccess
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -28,7 +28,7 @@ def _blob(tls: ssl.SSLContext, base: str, content: bytes, media_type: str) -> di
     return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
 
-def push(registry: RegistryAccess, repository: str, tag: str, files: Mapping[str, bytes | Link]) -> None:
+def push(registry: RegistryAccess, repository: str, tag: str, files: Mapping[str, bytes | Symlink]) -> None:
     """Push an image made of some files."""
     base, tls = f"https://{registry.address}/v2/{repository}", registry.tls()
     content = layer(files)

@@ -8,7 +8,7 @@ import yaml
 
 from tests.cluster.lab import MOUNT, NAMESPACE, OPEN, Config, launches, managed_run, volume
 from tests.cluster.project import Project, eventually
-from trainstack.settings.search_space.hyperparams import folder
+from trainstack.settings.search_space.hyperparams import sweep_folder
 
 DIGITS = {
     "from": "digits",
@@ -48,7 +48,7 @@ def write_space(project: Project, name: str, parameters: Config, **changes: Any)
         "objective": {"metric": "val_accuracy", "direction": "maximize"},
         **changes,
     }
-    file = project.root / folder(name) / "space.yaml"
+    file = project.root / sweep_folder(name) / "space.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(yaml.safe_dump(content, sort_keys=False))
     done = project.run(["sweep", "expand", name], trainstack=True)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cluster.project import Project, eventually
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -78,7 +78,7 @@ def make_handmade(folder: Path) -> list[Manifest]:
 
 
 @pytest.fixture
-def static_folder(dev: Project, cluster: Cluster) -> Iterator[Path]:
+def static_folder(dev: Project, cluster: LocalCluster) -> Iterator[Path]:
     """Create the namespace and the objects by hand; yield the folder of the static volume."""
     folder = cluster.state / "volumes" / "static" / NAME
     folder.mkdir(parents=True)
@@ -125,7 +125,7 @@ def without_stack_metadata(body: Manifest) -> Manifest:
     return {**body, "metadata": {**metadata, **({"annotations": rest} if rest else {})}}
 
 
-def test_a_handmade_namespace_is_adopted_unchanged(dev: Project, static_folder: Path, cluster: Cluster) -> None:
+def test_a_handmade_namespace_is_adopted_unchanged(dev: Project, static_folder: Path, cluster: LocalCluster) -> None:
     """The generated settings equal the objects; the preview has only creates, and `up` adds only its own metadata."""
     project = Project(dev.root, dev.kubeconfig, NAME, dict(dev.variables))
     before = {key: read_object(project, *key) for key in ADOPTED | SKIPPED}

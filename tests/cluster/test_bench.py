@@ -9,12 +9,12 @@ from bench.cases import CASES
 from bench.results import Results
 from bench.runner import run
 from tests.cluster.project import Project
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
 
-def test_no_ratio_is_a_quarter_worse_than_the_stored_one(dev: Project, cluster: Cluster, tmp_path: Path) -> None:
+def test_no_ratio_is_a_quarter_worse_than_the_stored_one(dev: Project, cluster: LocalCluster, tmp_path: Path) -> None:
     """A worse case is measured a second time: a disturbance seldom slows both measurements."""
     with scenes.on_cluster(dev.root, dev.variables, cluster, tmp_path, short=True) as on_cluster:
         places = {"files": scenes.files(tmp_path, short=True), "cluster": on_cluster}

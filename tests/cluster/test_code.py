@@ -27,7 +27,7 @@ from tests.cluster.lab import (
     unmanaged_run,
 )
 from tests.cluster.project import Project, eventually
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, git
 
 pytestmark = pytest.mark.cluster
@@ -56,7 +56,7 @@ def code(url: str, revision: str, secret: str | None) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def server(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+def server(lab: Project, cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
     """Yield the git server, with the valid and invalid Secrets for access to it."""
     ensure_images([git(), forge.recipe()], cluster.registry, lambda _: None)
     try:

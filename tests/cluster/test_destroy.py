@@ -8,13 +8,13 @@ import pytest
 from tests.cluster.inventory import ObjectKey, assert_only_retained, digests, training_files
 from tests.cluster.lab import outputs
 from tests.cluster.project import Project
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.last, pytest.mark.usefixtures("no_lab")]
 
 
 def test_destroy_retains_the_objects_that_it_names(
-    dev: Project, cluster: Cluster, before: frozenset[ObjectKey]
+    dev: Project, cluster: LocalCluster, before: frozenset[ObjectKey]
 ) -> None:
     """These are volumes and definitions; no byte of the data changes."""
     retained = outputs(dev)["retained"]
@@ -29,7 +29,9 @@ def test_destroy_retains_the_objects_that_it_names(
 
 
 @pytest.mark.slow
-def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, before: frozenset[ObjectKey]) -> None:
+def test_up_after_destroy_finds_the_trained_run(
+    dev: Project, cluster: LocalCluster, before: frozenset[ObjectKey]
+) -> None:
     """It adopts the retained objects, fetches the record and trains nothing; `pulumi destroy` retains the data too."""
     data = training_files(digests(cluster.state))
     done = dev.trainstack("destroy", "--keep-platform", "--yes")

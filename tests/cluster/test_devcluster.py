@@ -17,10 +17,10 @@ from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec, r
 from tests.cluster.project import Project
 from tests.cluster.registry_push import push
 from trainstack.local_cluster import cluster
-from trainstack.local_cluster.api import path_of
-from trainstack.local_cluster.archive import Link
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.api import object_path
+from trainstack.local_cluster.archive import Symlink
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.processes import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -34,21 +34,21 @@ NAMESPACE = {
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Start one cluster with GPUs and simulated nodes, for the tests that do not harm it."""
     folder = tmp_path_factory.mktemp("running")
-    with cluster.temporary(folder / "cluster", make_spec(folder, gpus=2, simulated_nodes=2)) as found:
+    with cluster.temporary_cluster(folder / "cluster", make_spec(folder, gpus=2, simulated_nodes=2)) as found:
         yield found
 
 
-def test_up_again_changes_nothing_and_refuses_other_options(running: Cluster) -> None:
+def test_up_again_changes_nothing_and_refuses_other_options(running: LocalCluster) -> None:
     """Options that would end the pods of a ready cluster are refused with the remedy."""
     assert cluster.up(running.state) == running
-    with pytest.raises(ClusterError, match=r"\(simulated_nodes: 2 → 3\).*cluster down"):
+    with pytest.raises(LocalClusterError, match=r"\(simulated_nodes: 2 → 3\).*cluster down"):
         cluster.up(running.state, make_spec(running.state.parent, gpus=4, simulated_nodes=3))
 
 
-def test_gpus_change_without_a_restart(running: Cluster) -> None:
+def test_gpus_change_without_a_restart(running: LocalCluster) -> None:
     """`up` returns once the node has the GPUs."""
     api = api_of(running)
     for count, product in ((5, "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"), (2, "NVIDIA-A100-SXM4-40GB")):
@@ -59,7 +59,7 @@ def test_gpus_change_without_a_restart(running: Cluster) -> None:
         assert node["metadata"]["labels"]["nvidia.com/gpu.product"] == product
 
 
-def test_pods_resolve_names_and_reach_only_services(running: Cluster) -> None:
+def test_pods_resolve_names_and_reach_only_services(running: LocalCluster) -> None:
     """Cluster DNS and services work between pods on the node; connections elsewhere fail at once, without a timeout."""
     api = api_of(running)
     server = make_pod("server", "mkdir /tmp/w; echo page > /tmp/w/index.html; exec httpd -f -p 8000 -h /tmp/w")
@@ -71,7 +71,7 @@ def test_pods_resolve_names_and_reach_only_services(running: Cluster) -> None:
         "spec": {"selector": {"app": "server"}, "ports": [{"port": 80, "targetPort": 8000}]},
     }
     api.request("POST", PODS, server)
-    api.request("POST", path_of(service).rpartition("/")[0], service)
+    api.request("POST", object_path(service).rpartition("/")[0], service)
     await_phase(api, "server", "Running")
     script = """
         nslookup web.default.svc.cluster.local
@@ -85,7 +85,7 @@ def test_pods_resolve_names_and_reach_only_services(running: Cluster) -> None:
     assert "unreachable" in output.splitlines()
 
 
-def test_volumes_are_bound_written_and_read(running: Cluster) -> None:
+def test_volumes_are_bound_written_and_read(running: LocalCluster) -> None:
     """A pod that is not root writes to claims of both provisioners, and another pod reads them.
 
     The folders of the volumes are open to all accounts of the pods, and their parent to none of this machine.
@@ -120,11 +120,11 @@ def test_volumes_are_bound_written_and_read(running: Cluster) -> None:
     assert running.state.stat().st_mode & 0o777 == 0o700
 
 
-def test_every_image_name_is_pulled_from_the_local_registry(running: Cluster) -> None:
+def test_every_image_name_is_pulled_from_the_local_registry(running: LocalCluster) -> None:
     """An image pushed as `team/tool` is pulled under every registry's name, also with pull policy Always."""
     api, busybox = api_of(running), shutil.which("busybox")
     assert busybox
-    files: dict[str, bytes | Link] = {"bin/busybox": Path(busybox).read_bytes(), "bin/sh": Link("/bin/busybox")}
+    files: dict[str, bytes | Symlink] = {"bin/busybox": Path(busybox).read_bytes(), "bin/sh": Symlink("/bin/busybox")}
     push(running.registry, "team/tool", "1.0", files)
     for number, registry in enumerate(("", "docker.io/", "registry.local/", "images.example.com:8443/")):
         pod = make_pod(f"pull-{number}", "echo here", image=f"{registry}team/tool:1.0", imagePullPolicy="Always")
@@ -132,7 +132,7 @@ def test_every_image_name_is_pulled_from_the_local_registry(running: Cluster) ->
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_the_registry_refuses_clients_without_credentials(running: Cluster, method: str) -> None:
+def test_the_registry_refuses_clients_without_credentials(running: LocalCluster, method: str) -> None:
     """Pulls and pushes are refused without a certificate, by plain HTTP, from another account and from a pod."""
     path = {"GET": "tags/list", "POST": "blobs/uploads/"}[method]
     url = f"https://{running.registry.address}/v2/kueue/kueue/{path}"
@@ -152,7 +152,7 @@ def test_the_registry_refuses_clients_without_credentials(running: Cluster, meth
     assert refused in run_pod(api_of(running), make_pod(f"client-{method.lower()}", script))
 
 
-def test_the_registry_files_are_private(running: Cluster) -> None:
+def test_the_registry_files_are_private(running: LocalCluster) -> None:
     """No other account can read the client's key or the stored images."""
     images = running.state.parent / "registry"
     assert {path.stat().st_mode & 0o777 for path in (running.registry.certs, images)} == {0o700}
@@ -163,13 +163,13 @@ def test_the_registry_files_are_private(running: Cluster) -> None:
 def test_down_keeps_a_folder_without_a_cluster(tmp_path: Path, name: str, message: str) -> None:
     """A mistyped --state deletes no files."""
     (tmp_path / name).write_text("years of work")
-    with pytest.raises(ClusterError, match=message):
+    with pytest.raises(LocalClusterError, match=message):
         cluster.down(tmp_path, keep_data=False)
     cluster.down(tmp_path)
     assert (tmp_path / name).read_text() == "years of work"
 
 
-def test_simulated_gpus(running: Cluster) -> None:
+def test_simulated_gpus(running: LocalCluster) -> None:
     """The real node runs containers that request GPUs; simulated nodes accept only pods that tolerate them."""
     api = api_of(running)
     gpu = {"limits": {"nvidia.com/gpu": "2"}}
@@ -208,7 +208,7 @@ def test_simulated_gpus(running: Cluster) -> None:
     assert {pod["spec"]["nodeName"] for pod in pods} == {"simulated-0", "simulated-1"}
 
 
-def test_up_without_a_kubeconfig_starts_a_local_cluster(tmp_path: Path, running: Cluster) -> None:
+def test_up_without_a_kubeconfig_starts_a_local_cluster(tmp_path: Path, running: LocalCluster) -> None:
     """The cluster belongs to the checkout; a second `up` uses it unchanged, and `cluster down` removes it."""
     project = Project.copy(tmp_path, running).other_stack("small", NAMESPACE)
     local = {"KUBECONFIG": None}
@@ -229,7 +229,7 @@ def test_up_without_a_kubeconfig_starts_a_local_cluster(tmp_path: Path, running:
 
 
 @pytest.mark.parametrize("victim", ["kubelet", "containerd", "etcd", "apiserver", "coredns", "reconcile"])
-def test_a_killed_component_restarts_and_pods_keep_running(running: Cluster, victim: str) -> None:
+def test_a_killed_component_restarts_and_pods_keep_running(running: LocalCluster, victim: str) -> None:
     """After a SIGKILL the component is restarted, the cluster is ready, and pods keep their containers and GPUs."""
     api, name = api_of(running), f"survivor-{victim}"
     api.request("POST", PODS, make_pod(name, "sleep 1000", resources={"limits": {"nvidia.com/gpu": "1"}}))

@@ -15,7 +15,7 @@ from tests.cluster import traces
 from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec
 from trainstack.local_cluster import cgroups, cluster, launch
 from trainstack.local_cluster.layout import Layout
-from trainstack.local_cluster.processes import Run, wait_until
+from trainstack.local_cluster.processes import StartRecord, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -74,7 +74,7 @@ def test_a_killed_supervisor_leaves_no_traces(state: Path, tmp_path: Path) -> No
     """The kernel ends the processes; `up` removes the rest and starts a new cluster, `down` removes everything."""
     before = traces.collect_traces(state)
     running = cluster.up(state, make_spec(tmp_path))
-    inside, record = traces.process_namespaces(running.pid), Run.read(Layout.of(state).run)
+    inside, record = traces.process_namespaces(running.pid), StartRecord.read(Layout.of(state).run)
     assert record
     os.kill(record.init.pid, signal.SIGKILL)
 
@@ -84,7 +84,7 @@ def test_a_killed_supervisor_leaves_no_traces(state: Path, tmp_path: Path) -> No
     assert cluster.status(state).ready
     assert again.server == running.server
 
-    inside, record = traces.process_namespaces(again.pid), Run.read(Layout.of(state).run)
+    inside, record = traces.process_namespaces(again.pid), StartRecord.read(Layout.of(state).run)
     assert record
     os.kill(record.guard.pid, signal.SIGKILL)
     cluster.down(state)
@@ -108,7 +108,7 @@ def test_a_cluster_ends_with_the_process_that_uses_or_starts_it(state: Path) -> 
     with subprocess.Popen([sys.executable, "-c", TEMPORARY, str(state)], stdout=subprocess.PIPE) as user:
         assert user.stdout
         assert user.stdout.readline() == b"ready\n"
-        assert launch.supervised_state(cgroups.members(layout.cgroup, cgroups.hierarchies())) == layout.state
+        assert launch.find_state_folder(cgroups.member_pids(layout.cgroup, cgroups.read_hierarchies())) == layout.state
         user.kill()
     await_end(state, before)
     layout.run.unlink()

@@ -29,7 +29,7 @@ from tests.cluster.project import ROOT
 from trainstack.cli.commands.rights import rights_in
 from trainstack.cli.session import Session
 from trainstack.platform.rbac.rights import Grant
-from trainstack.settings.values.stack_name import stacks
+from trainstack.settings.values.stack_name import list_stacks
 
 pytestmark = pytest.mark.cluster
 
@@ -61,7 +61,7 @@ def outcomes(server: ApiServer) -> dict[str, Outcome]:
     found: dict[str, Outcome] = {}
     # Environments without namespaces of their own are first: the others set security labels on `kubeflow`, which
     # would also protect it in an environment where it has another owner.
-    for stack in sorted(stacks(ROOT), key=lambda name: (bool(objects_of(name, "Namespace")), name)):
+    for stack in sorted(list_stacks(ROOT), key=lambda name: (bool(objects_of(name, "Namespace")), name)):
         session = Session(ROOT, stack)
         rights = rights_in(session)
         with applied_rights(server, session) as people:

@@ -8,7 +8,7 @@ import yaml
 
 from tests.cluster.project import ROOT, Project, eventually
 from trainstack.local_cluster import cluster as devcluster
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, operators
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -17,15 +17,15 @@ INSTALLS = 10
 
 
 @pytest.fixture(scope="module")
-def fresh_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def fresh_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Start a separate cluster, since it is reset between installs."""
-    with devcluster.temporary(tmp_path_factory.mktemp("fresh")) as running:
+    with devcluster.temporary_cluster(tmp_path_factory.mktemp("fresh")) as running:
         ensure_images(operators(), running.registry, lambda _: None)
         yield running
 
 
 @pytest.fixture(scope="module")
-def project(fresh_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(fresh_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Return a copy of the project, whose state is kept across resets."""
     return Project.copy(tmp_path_factory.mktemp("installs"), fresh_cluster)
 
@@ -39,7 +39,7 @@ def platform_only() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", range(INSTALLS))
-def test_the_operators_install_at_the_first_attempt(fresh_cluster: Cluster, project: Project, number: int) -> None:
+def test_the_operators_install_at_the_first_attempt(fresh_cluster: LocalCluster, project: Project, number: int) -> None:
     """One `pulumi up` on a cluster that has just started; afterwards the queue is active, and no change is left."""
     devcluster.reset(fresh_cluster.state)
     stack = project.other_stack(f"install{number}", platform_only())

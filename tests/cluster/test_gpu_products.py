@@ -11,8 +11,8 @@ import pytest
 from tests.cluster.lab import launch, true_conditions
 from tests.cluster.people import NAMESPACE, OTHER_PRODUCT, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.local_cluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED, node_name
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.simulated import DURATION_ANNOTATION, GPU, GPU_PRODUCT, SIMULATED_NODE_KEY, node_name
 from trainstack.local_cluster.spec import NODE_NAME
 
 pytestmark = pytest.mark.cluster
@@ -34,7 +34,7 @@ def _other_product(owner: Person) -> Iterator[None]:
             "metadata": {"name": OTHER_FLAVOR},
             "spec": {
                 "nodeLabels": {GPU_PRODUCT: OTHER_PRODUCT},
-                "tolerations": [{"key": SIMULATED, "operator": "Exists"}],
+                "tolerations": [{"key": SIMULATED_NODE_KEY, "operator": "Exists"}],
             },
         }
     )
@@ -48,11 +48,11 @@ def _other_product(owner: Person) -> Iterator[None]:
 
 
 @pytest.fixture
-def project(sites: Cluster, tenant: Person, _other_product: None, tmp_path: Path) -> Iterator[Project]:
+def project(sites: LocalCluster, tenant: Person, _other_product: None, tmp_path: Path) -> Iterator[Project]:
     """Yield a tenant's project with two runs: one holds all GPUs of a product, one requests the other product."""
     runs = [
         make_run("holds", PRODUCT, 4, "sh", "-c", "trap exit TERM; sleep infinity & wait"),
-        {**make_run("other", OTHER_PRODUCT, 8, "echo", "trained"), "annotations": {DURATION: "10s"}},
+        {**make_run("other", OTHER_PRODUCT, 8, "echo", "trained"), "annotations": {DURATION_ANNOTATION: "10s"}},
     ]
     environment = {"profile": "tenant", "layers": ["training"], "existing": {"namespaces": [NAMESPACE]}}
     config = {

@@ -23,7 +23,7 @@ from tests.copies import copy_into
 from trainstack.cli.app import app
 from trainstack.images.builds import PROJECT_BASE_OPTIONS
 from trainstack.images.tools import ImageTool
-from trainstack.local_cluster.images import Recipe, Storage, ensure_built
+from trainstack.local_cluster.images import ImageStorage, Recipe, ensure_built
 
 pytestmark = pytest.mark.cluster
 
@@ -120,7 +120,7 @@ def test_the_error_of_an_unknown_authority_has_the_remedy(
 
 def test_buildah_builds_on_a_base_from_the_projects_layout(tmp_path: Path, buildah: None) -> None:
     """No registry has the base, and none is asked for it."""
-    storage = Storage(tmp_path / "images")
+    storage = ImageStorage(tmp_path / "images")
     (tmp_path / "base").mkdir()
     write_dockerfile(tmp_path / "base")
     (base,) = ensure_built([Recipe("base", tmp_path / "base")], print, storage)

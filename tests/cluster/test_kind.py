@@ -53,7 +53,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     assert Path("/lib/modules").is_dir(), "kind's node mounts /lib/modules, which `make test-kind` creates"
     settings = tmp_path_factory.mktemp("podman") / "containers.conf"
     # Root in a container may not raise its limits to podman's defaults.
-    limits = [option.removeprefix("--ulimit=") for option in recipe._limits()]
+    limits = [option.removeprefix("--ulimit=") for option in recipe._limit_options()]
     settings.write_text(f"[containers]\ndefault_ulimits = {json.dumps(limits)}\n")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("CONTAINERS_CONF", str(settings))

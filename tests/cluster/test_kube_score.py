@@ -11,7 +11,7 @@ from tests.cluster.project import ROOT
 from tests.cluster.test_pods import make_environment
 from tests.copies import copy_into
 from trainstack.objects.labels import Manifest
-from trainstack.review.declared import declared
+from trainstack.review.declared import checkout_manifests
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.toolchain import tools
 
@@ -82,7 +82,7 @@ def test_all_critical_findings_are_reviewed(tmp_path: Path) -> None:
     """The environment has all operators and all kinds of runs; every entry of the list is needed."""
     tools.ensure(["kube-score"])
     root = make_project(tmp_path)
-    bodies = with_pods(declared(root, "strict", commit="", releases=True, cached=True))
+    bodies = with_pods(checkout_manifests(root, "strict", commit="", with_releases=True, use_cache=True))
     kinds = {body["kind"] for body in bodies}
     assert {"Deployment", "Job", "NetworkPolicy", "Pod", "PyTorchJob", "TrainJob", "JobSet"} <= kinds
     found = critical_findings(tmp_path, bodies)

@@ -23,7 +23,7 @@ from tests.cluster.multikueue import (
 )
 from tests.cluster.project import Project, eventually
 from tests.local_clusters import cluster_for_dev
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -44,8 +44,8 @@ PODS = 6
 
 @dataclass(frozen=True)
 class Pair:
-    manager: Cluster
-    worker: Cluster
+    manager: LocalCluster
+    worker: LocalCluster
 
     @property
     def kubeconfig(self) -> Path:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.cluster.project import COMMAND_SECONDS, ROOT, CommandResult, Project, eventually
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -17,7 +17,7 @@ Variables = Mapping[str, str | None]
 
 
 @pytest.fixture(scope="module")
-def copy(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def copy(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Copy the project for the new user."""
     return Project.copy(tmp_path_factory.mktemp("newcomer"), cluster)
 

@@ -22,9 +22,9 @@ from tests.cluster.lab import (
     volume,
 )
 from tests.cluster.project import Project
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import Registry, ensure_images, helpers
-from trainstack.runs.images.references import target
+from trainstack.runs.images.references import mirror_reference
 
 pytestmark = pytest.mark.cluster
 
@@ -44,15 +44,15 @@ def environment(platform: str) -> Config:
     return config
 
 
-def serve(cluster: Cluster, helper: int) -> str:
+def serve(cluster: LocalCluster, helper: int) -> str:
     """Point the tag to one of the two small images, and return its digest."""
     ensure_images([replace(helpers()[helper], serve_as=(IMAGE,))], cluster.registry, lambda _: None)
-    digest = Registry(cluster.registry).digest(target(IMAGE))
+    digest = Registry(cluster.registry).digest(mirror_reference(IMAGE))
     assert digest is not None
     return digest
 
 
-def test_runs_use_pinned_images_and_protected_volumes_are_kept(lab: Project, cluster: Cluster) -> None:
+def test_runs_use_pinned_images_and_protected_volumes_are_kept(lab: Project, cluster: LocalCluster) -> None:
     """A moved tag is reported and changes no run. A destroy is refused as a whole, with the volume's name."""
     digest = serve(cluster, 0)
     project = lab.other_stack("pinned", environment(lab.stack))

@@ -16,7 +16,7 @@ from trainstack.objects.labels import STACK
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.toolchain import gotool
 from trainstack.toolchain.build import Builder
-from trainstack.toolchain.groups import BY_NAME
+from trainstack.toolchain.groups import GROUPS_BY_NAME
 
 pytestmark = pytest.mark.cluster
 
@@ -297,7 +297,7 @@ def test_the_failing_pods_of_upstream_are_refused(dev: Project) -> None:
 def fixtures() -> Path:
     """Return the folder in Go's module cache, which `go mod download` has verified against go.sum."""
     builder = Builder(gotool.ensure(Console(stderr=True)))
-    return builder.module_folder(BY_NAME["cluster"], MODULE) / FIXTURES
+    return builder.module_folder(GROUPS_BY_NAME["cluster"], MODULE) / FIXTURES
 
 
 def test_network_policies_allow_only_replicas_and_dns(dev: Project) -> None:

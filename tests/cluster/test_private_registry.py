@@ -19,14 +19,16 @@ from tests.cluster.registries import (
     running_private_registry,
     write_dockerfile,
 )
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.registry_access import RegistryAccess
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-def person(lab: Project, cluster: Cluster, tmp_path: Path, buildah: None) -> Iterator[tuple[Project, RegistryAccess]]:
+def person(
+    lab: Project, cluster: LocalCluster, tmp_path: Path, buildah: None
+) -> Iterator[tuple[Project, RegistryAccess]]:
     """Yield a team with a pull secret for its own registry, which is not running yet, and the registry's access.
 
     The kubeconfig is a copy in another folder, so the commands do not recognize the local cluster.

@@ -22,9 +22,9 @@ from tests.cluster.registries import (
     running_private_registry,
 )
 from trainstack.local_cluster.access import write_kubeconfig
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.local_cluster.images import Storage
-from trainstack.local_cluster.images.storage import OWN_MOUNTS
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.images import ImageStorage
+from trainstack.local_cluster.images.storage import UNSHARE_COMMAND
 from trainstack.local_cluster.spec import NODE_NAME
 from trainstack.platform.rbac.rights import API
 from trainstack.runs.images.images import base_reference
@@ -47,7 +47,15 @@ class Newcomer:
     def trainstack(self, *words: str, code: int = 0, seconds: float = 300) -> CommandResult:
         """Run a command, and assert its exit code."""
         # Buildah's mounts are removed when the command ends.
-        command = [*OWN_MOUNTS, str(self.project.root / ".venv/bin/python"), "-m", "trainstack.cli", *words, "-s", NAME]
+        command = [
+            *UNSHARE_COMMAND,
+            str(self.project.root / ".venv/bin/python"),
+            "-m",
+            "trainstack.cli",
+            *words,
+            "-s",
+            NAME,
+        ]
         done = self.project.run(command, environment=self.variables, seconds=seconds)
         assert done.code == code, done.text
         return done
@@ -122,13 +130,13 @@ def object_names(owner: Project) -> set[str]:
 
 
 @pytest.fixture
-def newcomer(dev: Project, cluster: Cluster, tmp_path: Path) -> Iterator[Newcomer]:
+def newcomer(dev: Project, cluster: LocalCluster, tmp_path: Path) -> Iterator[Newcomer]:
     """Yield a new user of a cluster whose owner has created a namespace, a queue, a class and roles."""
     project = Project.copy(tmp_path / "checkout", cluster, NAME)
     access = make_access(tmp_path, cluster.host_ip)
     variables = {**buildah_variables(tmp_path), "CONTAINERS_STORAGE_CONF": str(tmp_path / "overlay.conf")}
     # The base image is neither built nor copied, because this machine's storage has it.
-    storage = Storage.shared().folder / "storage"
+    storage = ImageStorage.shared().folder / "storage"
     (tmp_path / "overlay.conf").write_text(
         f'[storage]\ndriver = "overlay"\ngraphroot = "{tmp_path}/graph"\nrunroot = "{tmp_path}/run"\n'
         f'[storage.options]\nadditionalimagestores = ["{storage}"]\n'

@@ -20,8 +20,8 @@ from trainstack.cli.commands.rights import FOLDER, rights_text
 from trainstack.cli.session import Session
 from trainstack.live.client import FORBIDDEN
 from trainstack.local_cluster.access import write_kubeconfig
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.platform.rbac.rights import API, Grant, granted_by
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.platform.rbac.rights import API, Grant, rights_of_role
 
 pytestmark = pytest.mark.cluster
 
@@ -57,7 +57,7 @@ def test_the_committed_roles_of_environments_with_operators_are_current(stack: s
 class People:
     """Two accounts of a namespace, a project for each, and their roles."""
 
-    def __init__(self, admin: Project, cluster: Cluster, namespace: str, folder: Path) -> None:
+    def __init__(self, admin: Project, cluster: LocalCluster, namespace: str, folder: Path) -> None:
         """Create the accounts without rights."""
         self.admin, self.cluster, self.namespace = admin, cluster, namespace
         self.projects: dict[str, Project] = {}
@@ -94,7 +94,7 @@ class People:
         """Return the rights of an account, from the live roles."""
         name = f"trainstack-{self.admin.stack}-{account}"
         found = [self.admin.get("clusterrole", name), *self.admin.get("roles")["items"]]
-        return {grant for role in found if role and role["metadata"]["name"] == name for grant in granted_by(role)}
+        return {grant for role in found if role and role["metadata"]["name"] == name for grant in rights_of_role(role)}
 
     def requests_of(self, account: str) -> list[Request]:
         """Return the requests of an account to the API server."""
@@ -182,7 +182,7 @@ def run_daily_commands(researcher: Project, run: str, folder: Path, volume: str)
 
 
 @pytest.fixture(scope="module")
-def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
+def tenant(lab: Project, cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
     """Yield the accounts and roles of a tenant of the lab's namespace, whose stack is not deployed yet."""
     run = managed_run("short", "print('trained')", record={"volume": CLAIM})
     run["volumes"] = [{"volume": CLAIM, "mountPath": "/mnt/tenant"}]

@@ -22,15 +22,15 @@ from tests.cluster.people import (
 from tests.cluster.project import Project, eventually
 from trainstack.local_cluster import cgroups, network
 from trainstack.local_cluster import cluster as devcluster
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.local_cluster.layout import HIDDEN_MARK, Layout
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.layout import MOUNT_POINT_ATTRIBUTE, Layout
 
 pytestmark = pytest.mark.cluster
 
 FOLDERS = ("/home/traindbjst/traindb/models", "/mnt/disks/local-storage")
 
 
-def test_the_status_names_the_sites_and_the_node_has_their_gpus(sites: Cluster, owner: Person) -> None:
+def test_the_status_names_the_sites_and_the_node_has_their_gpus(sites: LocalCluster, owner: Person) -> None:
     """The sites were added at run time. An unknown site is refused with the nearest name, and changes nothing."""
     done = cluster_command("status", "--state", str(sites.state))
     assert "sites: eidf, traindb, vsphere, azurestack\n" in done.out, done.text
@@ -50,14 +50,16 @@ def test_the_user_of_vsphere_has_a_namespace(owner: Person) -> None:
     assert not [label for label in labels if label.startswith("trainstack.dev/")]
 
 
-def test_an_unknown_service_account_is_refused(sites: Cluster) -> None:
+def test_an_unknown_service_account_is_refused(sites: LocalCluster) -> None:
     """The error lists the existing ones."""
     done = cluster_command("kubeconfig", "--state", str(sites.state), "--as", f"{NAMESPACE}/nobody")
     assert done.code == 1
     assert f"no service account nobody in namespace {NAMESPACE}; existing ones: default, researcher" in done.err
 
 
-def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, owner: Person, tmp_path: Path) -> None:
+def test_the_training_operator_of_a_stateful_set_is_recognized(
+    sites: LocalCluster, owner: Person, tmp_path: Path
+) -> None:
     """`check` does not suggest a second one, and a declared one is refused; the first is unchanged."""
     pod = owner.get("pod", "training-operator-0", "kubeflow")
     assert [reference["kind"] for reference in pod["metadata"]["ownerReferences"]] == ["StatefulSet"]
@@ -131,7 +133,7 @@ def test_a_tenant_can_read_its_queue_and_no_other_namespace(tenant: Person) -> N
     assert "is forbidden" in tenant.kubectl("get", "pods", "-n", "default").err
 
 
-def test_the_model_is_in_the_nodes_folder(sites: Cluster, owner: Person) -> None:
+def test_the_model_is_in_the_nodes_folder(sites: LocalCluster, owner: Person) -> None:
     """A pod writes it to a hostPath volume, and a non-root pod reads it. The folder of this machine stays empty."""
     volume = {
         "apiVersion": "v1",
@@ -162,17 +164,17 @@ def assert_nothing_left(state: Path, inside: traces.ProcessNamespaces, before: t
 
     Other clusters may have started, stopped or covered the same folders meanwhile.
     """
-    now, layout, hierarchies = traces.collect_traces(state, inside), Layout.of(state), cgroups.hierarchies()
+    now, layout, hierarchies = traces.collect_traces(state, inside), Layout.of(state), cgroups.read_hierarchies()
     assert (now.processes, now.mounts, now.cgroups) == (before.processes, before.mounts, before.cgroups)
     assert (now.firewall, now.sysctls) == (before.firewall, before.sysctls)
-    assert not network.joined(layout.cgroup)
-    others = {f"{HIDDEN_MARK}.{name}" for name in cgroups.clusters(hierarchies)}
+    assert not network.has_link(layout.cgroup)
+    others = {f"{MOUNT_POINT_ATTRIBUTE}.{name}" for name in cgroups.cluster_names(hierarchies)}
     assert not [folder for folder in FOLDERS if Path(folder).exists() and not others & set(os.listxattr(folder))]
 
 
 @pytest.mark.last
 def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
-    traces_before_sites: traces.Traces, sites: Cluster, owner: Person
+    traces_before_sites: traces.Traces, sites: LocalCluster, owner: Person
 ) -> None:
     """The files are in the node's folders."""
     inside = traces.process_namespaces(sites.pid)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, outputs, run_id, team_config, unmanaged_run
 from tests.cluster.project import Project
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -98,7 +98,7 @@ def static_config(folder: Path) -> dict[str, Any]:
     }
 
 
-def test_a_static_volume_is_selected_by_its_labels(installed: Project, cluster: Cluster) -> None:
+def test_a_static_volume_is_selected_by_its_labels(installed: Project, cluster: LocalCluster) -> None:
     """The pod's file is in the node's folder. The volume outlives the stack, and the outputs name it."""
     folder = cluster.state / "volumes" / "static"
     names = ("lab-plain", "lab-labelled")

@@ -11,7 +11,7 @@ import yaml
 from tests.cluster.lab import launches
 from tests.cluster.project import ROOT, Project
 from trainstack.local_cluster import cluster as devcluster
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
 from trainstack.local_cluster.spec import NODE_NAME
 
@@ -21,9 +21,9 @@ REGISTRY = "registry.example.org"
 
 
 @pytest.fixture
-def lab_cluster(tmp_path: Path) -> Iterator[Cluster]:
+def lab_cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Yield a cluster whose registry has the lab's images."""
-    with devcluster.temporary(tmp_path / "cluster") as running:
+    with devcluster.temporary_cluster(tmp_path / "cluster") as running:
         built = [workload(ROOT / "workloads" / "digits"), helpers()[1]]
         of_the_lab = [replace(recipe, serve_as=(f"{REGISTRY}/{without_registry(recipe.image)}",)) for recipe in built]
         served = replace(of_the_lab[1], serve_as=(f"{REGISTRY}/trainstack/init-pytorch:1",))
@@ -37,7 +37,7 @@ def without_registry(image: str) -> str:
 
 
 @pytest.fixture
-def staging(lab_cluster: Cluster, tmp_path: Path) -> Project:
+def staging(lab_cluster: LocalCluster, tmp_path: Path) -> Project:
     """Return the environment and the lab's parts that it does not declare: state, context, node pool and volumes."""
     project = Project.copy(tmp_path / "copy", lab_cluster, "staging")
     (tmp_path / "states").mkdir()

@@ -16,11 +16,11 @@ from tests.cluster.pods import make_pod
 from tests.cluster.project import Project, eventually
 from tests.cluster.search import search_config, trials_of, write_space
 from tests.local_clusters import kept_state, local_cluster
-from trainstack.local_cluster.api import Api
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.api import ApiClient
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, helpers, operators
 from trainstack.local_cluster.layout import Layout
-from trainstack.local_cluster.simulated import DURATION, GPU, GPU_PRODUCT, SIMULATED
+from trainstack.local_cluster.simulated import DURATION_ANNOTATION, GPU, GPU_PRODUCT, SIMULATED_NODE_KEY
 from trainstack.local_cluster.spec import ClusterSpec
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -35,7 +35,7 @@ UP_SECONDS = 10
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Yield a cluster with about a hundred GPUs on simulated nodes."""
     spec = ClusterSpec(simulated_nodes=NODES, simulated_gpus=PER_NODE)
     with local_cluster(tmp_path_factory.mktemp("scale"), spec, kept=kept_state("-scale")) as running:
@@ -44,7 +44,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def platform(simulated: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def platform(simulated: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield a deployed platform with Kueue, a wide queue with all GPUs, and a narrow queue on hold."""
     checkout = Project.copy(tmp_path_factory.mktemp("platform"), simulated)
     project = checkout.other_stack("scale", platform_config())
@@ -75,7 +75,7 @@ def platform_config() -> Config:
         # Kueue handles hundreds of Jobs at once here. With a request of 50m, other pods make it lose its lease.
         "trainstack:operators": {"kueue": {"requests": {"cpu": "1", "memory": "512Mi"}}},
         "trainstack:queues": {
-            "flavors": [{**gpu, "tolerations": [{"key": SIMULATED, "operator": "Exists"}]}],
+            "flavors": [{**gpu, "tolerations": [{"key": SIMULATED_NODE_KEY, "operator": "Exists"}]}],
             "clusterQueues": list(queues.values()),
             "localQueues": [{"name": name, "namespace": NAMESPACE, "clusterQueue": name} for name in queues],
         },
@@ -91,7 +91,7 @@ def training(queue: str, seconds: int, **changes: Any) -> Config:
         "image": {"name": "busybox:1.35"},
         "command": ["train"],
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {GPU: 1}},
-        "annotations": {DURATION: f"{seconds}s"},
+        "annotations": {DURATION_ANNOTATION: f"{seconds}s"},
         "runAsUser": 1000,
         **changes,
     }
@@ -206,7 +206,7 @@ def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | No
     """Sample the namespace until the condition is true."""
     sampled = Samples(most_of=dict.fromkeys(capped, 0))
     end = time.monotonic() + 900
-    api = Api(server_of(project), Layout.of(project.kubeconfig.parent).certs)
+    api = ApiClient(server_of(project), Layout.of(project.kubeconfig.parent).certs)
     while not until() and not (stop and stop.is_set()):
         assert time.monotonic() < end, "it did not end within 15 minutes"
         sample(api, sampled)
@@ -214,7 +214,7 @@ def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | No
     return sampled
 
 
-def sample(api: Api, sampled: Samples) -> None:
+def sample(api: ApiClient, sampled: Samples) -> None:
     """Take one sample of pods, workloads and Jobs."""
     pods = api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
     # In the stored version, because Kueue would have to convert every object to another one.

@@ -23,7 +23,7 @@ from tests.cluster.search import (
     values,
     write_space,
 )
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, git, workload
 
 pytestmark = pytest.mark.cluster
@@ -221,7 +221,7 @@ def assert_trained_with_own_sets(found: dict[str, Config], epochs: int) -> None:
 
 
 @pytest.mark.slow
-def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: Cluster, tmp_path: Path) -> None:
+def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: LocalCluster, tmp_path: Path) -> None:
     """Four Jobs run the published program from git with only JOB_ID; then a fifth set is added.
 
     `make test` runs this sweep without the fifth set: tests/cluster/test_systems.py.

@@ -20,7 +20,7 @@ from tests.cluster.page import Page
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
 from tests.cluster.users_registry import UsersRegistry, execute_image_rows, users_registry
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, git
 
 pytestmark = pytest.mark.cluster
@@ -44,7 +44,7 @@ SECONDS = 300
 
 
 @pytest.fixture(scope="module")
-def copy(sites: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def copy(sites: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Return a copy of the project for the environments of all systems."""
     return Project.copy(tmp_path_factory.mktemp("systems"), sites)
 
@@ -56,7 +56,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersRegistry
         yield served
 
 
-def environment(copy: Project, sites: Cluster, stack: str, kubeconfig: Path | None = None) -> Iterator[Page]:
+def environment(copy: Project, sites: LocalCluster, stack: str, kubeconfig: Path | None = None) -> Iterator[Page]:
     """Yield the page of a committed environment, and destroy the environment afterwards."""
     page = Page(copy.environment(stack, kubeconfig or copy.kubeconfig), sites.state)
     try:
@@ -70,31 +70,31 @@ def environment(copy: Project, sites: Cluster, stack: str, kubeconfig: Path | No
 
 
 @pytest.fixture
-def eidf(copy: Project, sites: Cluster, tenant: Person) -> Iterator[Page]:
+def eidf(copy: Project, sites: LocalCluster, tenant: Person) -> Iterator[Page]:
     """Yield the page of the tenant's environment, with the tenant's rights only."""
     yield from environment(copy, sites, "eidf", tenant.kubeconfig)
 
 
 @pytest.fixture
-def vsphere(copy: Project, sites: Cluster) -> Iterator[Page]:
+def vsphere(copy: Project, sites: LocalCluster) -> Iterator[Page]:
     """Yield the page of the environment with the baseline."""
     yield from environment(copy, sites, "vsphere")
 
 
 @pytest.fixture
-def azurestack(copy: Project, sites: Cluster) -> Iterator[Page]:
+def azurestack(copy: Project, sites: LocalCluster) -> Iterator[Page]:
     """Yield the page of the environment with the gloo demo."""
     yield from environment(copy, sites, "azurestack")
 
 
 @pytest.fixture
-def traindb(copy: Project, sites: Cluster) -> Iterator[Page]:
+def traindb(copy: Project, sites: LocalCluster) -> Iterator[Page]:
     """Yield the page of the environment of the database."""
     yield from environment(copy, sites, "traindb")
 
 
 @pytest.fixture
-def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_path: Path) -> Iterator[Page]:
+def sweeps(copy: Project, sites: LocalCluster, tenant: Person, owner: Person, tmp_path: Path) -> Iterator[Page]:
     """Yield the page of the tenant's sweep, whose repository is reachable from the cluster."""
     ensure_images([git(), forge.recipe()], sites.registry, lambda _: None)
     try:

@@ -14,7 +14,7 @@ from tests.cluster.lab import Config, run_id, unmanaged_run, volume
 from tests.cluster.project import CommandResult, Project, eventually
 from tests.permissions import permit_all
 from trainstack.local_cluster.access import write_kubeconfig
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -77,7 +77,7 @@ def leaving(dev: Project) -> Iterator[Project]:
 
 
 @pytest.fixture
-def audited(leaving: Project, cluster: Cluster, tmp_path: Path) -> Iterator[Project]:
+def audited(leaving: Project, cluster: LocalCluster, tmp_path: Path) -> Iterator[Project]:
     """Yield the stack for an administrator whose requests the audit log has; it omits the cluster's own user."""
     done = leaving.kubectl("create", "serviceaccount", ACCOUNT, "-n", "default")
     assert done.code == 0, done.text
@@ -94,7 +94,7 @@ def audited(leaving: Project, cluster: Cluster, tmp_path: Path) -> Iterator[Proj
     leaving.kubectl("delete", f"serviceaccount/{ACCOUNT}", f"configmap/{ACCOUNT}", "-n", "default")
 
 
-def test_an_unconfirmed_change_writes_nothing(audited: Project, cluster: Cluster) -> None:
+def test_an_unconfirmed_change_writes_nothing(audited: Project, cluster: LocalCluster) -> None:
     """Without a terminal, it is a usage error.
 
     A change that would delete active runs is refused with another exit code, and names them.

@@ -10,7 +10,7 @@ import yaml
 
 from tests.cluster.project import ROOT, Project, eventually
 from tests.local_clusters import cluster_for_dev
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -49,14 +49,14 @@ RECORDED_SET: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Yield a cluster on which no other test has installed Kueue."""
     with cluster_for_dev(tmp_path_factory.mktemp("trainer")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def project(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(dedicated_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Return the dev environment with Trainer and JobSet instead of the training operator, and the queue on hold."""
     checkout = Project.copy(tmp_path_factory.mktemp("project"), dedicated_cluster)
     config: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]

@@ -24,19 +24,19 @@ from tests.cluster.project import ROOT, eventually
 from tests.cluster.reader import reader
 from tests.copies import copy_into
 from trainstack.cli.transfers import data_loader
-from trainstack.lifecycle.recovery.loaders import loader_problems, waiting_loaders
+from trainstack.lifecycle.recovery.loaders import find_waiting_loaders, loader_problems
 from trainstack.live.loaders import read_loaders
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.runs.manifests.data_loader import CONTAINER
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.runs.manifests.data_loader import LOADER_CONTAINER
 from trainstack.settings.model import Cluster as ClusterSection
 from trainstack.settings.model import Loader as LoaderSection
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Resources
 from trainstack.toolchain import tools
 from trainstack.transfer import loader as loader_module
-from trainstack.transfer.chunks import CHUNK
+from trainstack.transfer.chunks import CHUNK_BYTES
 from trainstack.transfer.fetch import fetch
-from trainstack.transfer.kubectl import kubectl
+from trainstack.transfer.kubectl import run_kubectl
 from trainstack.transfer.loader import Loader, loader_job
 from trainstack.transfer.local_files import PARTIAL
 from trainstack.transfer.upload import upload
@@ -70,7 +70,7 @@ RULES = """
 
 def run(*words: str, body: Any = None) -> bytes:
     """Run kubectl, assert that it succeeds, and return its output."""
-    done = kubectl(*words, stdin=None if body is None else json.dumps(body).encode())
+    done = run_kubectl(*words, stdin=None if body is None else json.dumps(body).encode())
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -97,7 +97,7 @@ def jobs() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def volume(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def volume(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Yield the folder of the claim `data`."""
     before = os.environ.get("KUBECONFIG")
     os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
@@ -271,7 +271,7 @@ def assert_survives_cuts(loader: Loader, volume: Path, source: Path, target: Pat
     assert filecmp.cmp(file, target / file.name, shallow=False)
     for result in (sent, fetched):
         # A cut repeats at most the current chunk and the previous one; a cut between chunks repeats none.
-        assert size <= result.sent_bytes <= size + 2 * 2 * CHUNK
+        assert size <= result.sent_bytes <= size + 2 * 2 * CHUNK_BYTES
 
 
 def test_a_cut_transfer_resumes_after_the_last_complete_chunk(
@@ -325,7 +325,7 @@ def test_a_stopped_command_deletes_its_loader_and_the_next_one_resumes(
     words, environment = upload_command(tmp_path, ENVIRONMENT, large_folder, place)
     started = len(jobs())
     with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        await_bytes(volume / place, 2 * CHUNK)
+        await_bytes(volume / place, 2 * CHUNK_BYTES)
         process.send_signal(stop)
         assert process.stderr is not None
         stderr = process.stderr.read()
@@ -335,7 +335,7 @@ def test_a_stopped_command_deletes_its_loader_and_the_next_one_resumes(
 
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     result = json.loads(done.stdout)
-    assert result["resumed_bytes"] >= CHUNK
+    assert result["resumed_bytes"] >= CHUNK_BYTES
     assert result["resumed_bytes"] + result["sent_bytes"] == SIZE
     assert contents(volume / place) == contents(large_folder)
 
@@ -357,7 +357,7 @@ def test_the_guard_deletes_the_waiting_loader_of_a_killed_command(volume: Path, 
     abandoned["spec"]["suspend"] = True
     run("create", "-f", "-", body=abandoned)
     try:
-        (held,) = waiting_loaders(read_loaders("transfer", [NAMESPACE], None))
+        (held,) = find_waiting_loaders(read_loaders("transfer", [NAMESPACE], None))
         (problem,) = loader_problems([held], held.created + timedelta(minutes=1))
         assert (problem.id, problem.what) == ("loader-waiting", f"Job {NAMESPACE}/loader-held")
     finally:
@@ -404,14 +404,14 @@ def test_an_abandoned_loader_ends_by_itself(volume: Path, monkeypatch: pytest.Mo
     chosen = LoaderSection(name="lightweight-job", naming="generated", queue="transfer-user-queue")
     settings = Settings(stack="transfer", cluster=ClusterSection(loader=chosen))
     monkeypatch.setattr(loader_module, "IDLE_SECONDS", 10)
-    monkeypatch.setattr(loader_module, "LOOK_SECONDS", 1)
+    monkeypatch.setattr(loader_module, "IDLE_CHECK_SECONDS", 1)
     plain, tenant = (
         loader_job(loader_settings, NAMESPACE, "data", "loader-left") for loader_settings in (SMALL, settings)
     )
     try:
         eventually(
             "the rules",
-            lambda: kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(plain).encode()).returncode,
+            lambda: run_kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(plain).encode()).returncode,
         )
         accepted = json.loads(run("create", "--dry-run=server", "-o", "json", "-f", "-", body=tenant))
     finally:
@@ -419,10 +419,10 @@ def test_an_abandoned_loader_ends_by_itself(volume: Path, monkeypatch: pytest.Mo
     assert accepted["metadata"]["name"].startswith("lightweight-job-")
     # The loader without a queue: Kueue would hold back the other one, because its queue does not exist.
     dry = ("create", "--dry-run=server", "-f", "-")
-    eventually("no rules", lambda: kubectl(*dry, stdin=json.dumps(plain).encode()).returncode == 0)
+    eventually("no rules", lambda: run_kubectl(*dry, stdin=json.dumps(plain).encode()).returncode == 0)
     job = json.loads(run("create", "-o", "json", "-f", "-", body=plain))["metadata"]["name"]
     run("wait", "-n", NAMESPACE, f"job/{job}", "--for=jsonpath={.status.ready}=1", "--timeout=60s")
     began = time.monotonic()
-    run("exec", "-n", NAMESPACE, f"job/{job}", "-c", CONTAINER, "--", "sleep", "13")
+    run("exec", "-n", NAMESPACE, f"job/{job}", "-c", LOADER_CONTAINER, "--", "sleep", "13")
     assert time.monotonic() - began >= 13
     eventually("the loader's end", lambda: f"job.batch/{job}" not in jobs(), 60)

@@ -15,10 +15,10 @@ from rich.console import Console
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
 from trainstack.objects.labels import LAUNCH, LEDGER, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD, Manifest
-from trainstack.review.declared import declared
+from trainstack.review.declared import checkout_manifests
 from trainstack.toolchain import gotool
 from trainstack.toolchain.build import Builder
-from trainstack.toolchain.groups import BY_NAME
+from trainstack.toolchain.groups import GROUPS_BY_NAME
 
 pytestmark = pytest.mark.cluster
 
@@ -44,7 +44,7 @@ class Source:
     def originals(self) -> Path:
         """Return the folder in Go's module cache, which `go mod download` has verified against go.sum."""
         builder = Builder(gotool.ensure(Console(stderr=True)))
-        return builder.module_folder(BY_NAME["cluster"], self.module) / self.folder
+        return builder.module_folder(GROUPS_BY_NAME["cluster"], self.module) / self.folder
 
 
 SOURCES = (
@@ -135,7 +135,7 @@ def by_key(bodies: list[Manifest]) -> dict[str, Manifest]:
 def render(settings: Path, to: Path) -> list[Manifest]:
     """Return the objects of an environment with these settings alone, without the ledgers of its runs."""
     shutil.copy(settings, to / "Pulumi.upstream.yaml")
-    objects = declared(to, "upstream", commit="", releases=False)
+    objects = checkout_manifests(to, "upstream", commit="", with_releases=False)
     return [body for body in objects if LEDGER not in body["metadata"]["labels"]]
 
 

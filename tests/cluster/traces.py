@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainstack.local_cluster import cgroups
-from trainstack.local_cluster.layout import HIDDEN_MARK, Layout
+from trainstack.local_cluster.layout import MOUNT_POINT_ATTRIBUTE, Layout
 from trainstack.local_cluster.processes import start_time
 
 SYSCTLS = (
@@ -90,7 +90,7 @@ def process_namespaces(pid: int) -> ProcessNamespaces:
 
 def _others(layout: Layout) -> set[str]:
     """Return the cgroup names of the other clusters that run on this machine."""
-    return {*cgroups.clusters(cgroups.hierarchies())} - {layout.cgroup}
+    return {*cgroups.cluster_names(cgroups.read_hierarchies())} - {layout.cgroup}
 
 
 def _links(others: set[str]) -> frozenset[str]:
@@ -107,7 +107,7 @@ def _groups(name: str) -> frozenset[str]:
 
 def _covered(folder: Path, others: set[str]) -> bool:
     """Return whether another running cluster created this folder as a mount point."""
-    return not {f"{HIDDEN_MARK}.{name}" for name in others}.isdisjoint(os.listxattr(folder))
+    return not {f"{MOUNT_POINT_ATTRIBUTE}.{name}" for name in others}.isdisjoint(os.listxattr(folder))
 
 
 def collect_traces(state: Path, inside: ProcessNamespaces = NOT_RUNNING) -> Traces:

@@ -9,7 +9,7 @@ import hypothesis
 
 from tests.dryrun.draws import Config
 from tests.dryrun.server import Manifest, Server
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.errors import TrainstackError
 from trainstack.preflight.preflight import examine
@@ -45,16 +45,18 @@ class DryRunProject:
         except SettingsError:
             self.counts["refused as files"] += 1
             return None
-        stopping = [finding.id for finding in examine(Declared(settings), self.folder).findings if finding.stops]
+        stopping = [
+            finding.id for finding in examine(StackObjects(settings), self.folder).findings if finding.is_blocking
+        ]
         if stopping:
             self.counts["refused by rules"] += 1
             self.counts.update({f"refused by {', '.join(stopping)} alone": self._server_accepts(settings)})
             return None
         self.counts["accepted"] += 1
-        return Declared(settings, Inputs(wrapper="print()", commit="abc")).manifests()
+        return StackObjects(settings, Inputs(wrapper="print()", commit="abc")).manifests()
 
     def _server_accepts(self, settings: Settings) -> bool:
         try:
-            return not self.server.refusals(Declared(settings, Inputs(wrapper="print()", commit="abc")).manifests())
+            return not self.server.refusals(StackObjects(settings, Inputs(wrapper="print()", commit="abc")).manifests())
         except TrainstackError:
             return False

@@ -13,7 +13,7 @@ import yaml
 from tests.apiserver import ApiServer, api_server
 from tests.definitions import FILES, definition
 from tests.unit.preflight.cases import ROOT
-from trainstack.live.paths import collection
+from trainstack.live.paths import collection_path
 from trainstack.platform.operators.release import read_release
 from trainstack.runs.manifests.launched_pods import launched_pods
 
@@ -60,7 +60,7 @@ class Server:
         if key in self._taken:
             return ""
         self.dry_run_count += 1
-        path = collection(body["apiVersion"], body["kind"], body["metadata"].get("namespace"))
+        path = collection_path(body["apiVersion"], body["kind"], body["metadata"].get("namespace"))
         query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "trainstack"}
         name = body["metadata"].get("name", "")
         if _IN_URLS.fullmatch(name):

@@ -16,7 +16,7 @@ from tests.unit.make import make_run
 from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import Manifest
 from trainstack.runs.manifests.build import manifest
-from trainstack.runs.manifests.strategic_merge import merged
+from trainstack.runs.manifests.strategic_merge import merge_patch
 from trainstack.settings.base import Toleration
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.pod_options import Scratch
@@ -139,7 +139,7 @@ def test_patches_are_merged_as_kubectl_merges_them(tmp_path: Path) -> None:
     @hypothesis.settings(max_examples=DRAWN, deadline=None, database=None, suppress_health_check=SUPPRESSED)
     @hypothesis.given(patches)
     def agree(patch: Manifest) -> None:
-        own = merged(template(), copy.deepcopy(patch))
+        own = merge_patch(template(), copy.deepcopy(patch))
         theirs = by_kubectl(tmp_path, patch)
         if "$patch" not in json.dumps(theirs):
             compared.append(own != template())

@@ -6,10 +6,10 @@ import pytest
 import yaml
 from rich.console import Console
 
-from trainstack.preflight.pod_security import refusals
+from trainstack.preflight.pod_security import find_pod_security_violations
 from trainstack.toolchain import gotool
 from trainstack.toolchain.build import Builder
-from trainstack.toolchain.groups import BY_NAME
+from trainstack.toolchain.groups import GROUPS_BY_NAME
 
 pytestmark = pytest.mark.cluster
 
@@ -22,7 +22,7 @@ STRICTER = {"base_windows.yaml"}
 def upstream(level: str, result: str) -> list[Path]:
     """Return the pods that the level admits, or refuses, from the pinned Go module of the API server."""
     builder = Builder(gotool.ensure(Console(stderr=True)))
-    folder = builder.module_folder(BY_NAME["cluster"], MODULE) / FIXTURES / level / VERSION / result
+    folder = builder.module_folder(GROUPS_BY_NAME["cluster"], MODULE) / FIXTURES / level / VERSION / result
     return sorted(folder.glob("*.yaml"))
 
 
@@ -30,7 +30,10 @@ def upstream(level: str, result: str) -> list[Path]:
 def test_upstream_s_pods_are_judged_as_upstream_judges_them(level: str, least: int) -> None:
     """Every fixture has at most one fault."""
     for result in ("pass", "fail"):
-        judged = {path.name: refusals(yaml.safe_load(path.read_text()), level) for path in upstream(level, result)}
+        judged = {
+            path.name: find_pod_security_violations(yaml.safe_load(path.read_text()), level)
+            for path in upstream(level, result)
+        }
         wrong = {name for name, found in judged.items() if bool(found) != (result == "fail")}
         assert wrong == (STRICTER & judged.keys())
         assert len(judged) > (least if result == "fail" else 10)
@@ -40,4 +43,4 @@ def test_upstream_s_pods_are_judged_as_upstream_judges_them(level: str, least: i
 def test_no_other_level_refuses_anything(level: str) -> None:
     """Nor one that the settings do not know."""
     for path in upstream("baseline", "fail"):
-        assert refusals(yaml.safe_load(path.read_text()), level) == []
+        assert find_pod_security_violations(yaml.safe_load(path.read_text()), level) == []

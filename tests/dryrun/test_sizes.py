@@ -11,9 +11,9 @@ from tests.apiserver import ApiServer, Response, api_server
 from tests.unit.make import make_run
 from tests.unit.runs.launches import make_launch
 from trainstack.objects.limits import (
-    MOST_BYTES_OF_A_REQUEST,
-    MOST_BYTES_OF_ANNOTATIONS,
-    MOST_BYTES_OF_DATA,
+    MAX_ANNOTATION_BYTES,
+    MAX_DATA_BYTES,
+    MAX_REQUEST_BYTES,
     annotation_bytes,
     stored_bytes,
 )
@@ -56,7 +56,7 @@ def test_the_paths_of_fields_are_counted(server: ApiServer) -> None:
 
 def test_a_request_has_a_limit(server: ApiServer) -> None:
     """Of which the check leaves 8 KiB to what others add."""
-    for name, size, code in (("within", MOST_BYTES_OF_A_REQUEST - 8_192, 201), ("over", MOST_BYTES_OF_A_REQUEST, 500)):
+    for name, size, code in (("within", MAX_REQUEST_BYTES - 8_192, 201), ("over", MAX_REQUEST_BYTES, 500)):
         rest = size - stored_bytes(job(args=("",)))
         body = job(args=("x" * rest,))
         assert stored_bytes(body) == size
@@ -68,8 +68,8 @@ def test_a_request_has_a_limit(server: ApiServer) -> None:
 def test_data_and_annotations_have_limits(server: ApiServer, excess: int) -> None:
     """Values of a ConfigMap alone, but annotations with their names."""
     data: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}
-    answers = [apply(server, {**data, "data": {"launch": '"' * (MOST_BYTES_OF_DATA + excess)}}, f"data-{excess}")]
-    metadata = {"annotations": {"note": "x" * (MOST_BYTES_OF_ANNOTATIONS - 4 + excess)}}
-    assert annotation_bytes(metadata) == MOST_BYTES_OF_ANNOTATIONS + excess
+    answers = [apply(server, {**data, "data": {"launch": '"' * (MAX_DATA_BYTES + excess)}}, f"data-{excess}")]
+    metadata = {"annotations": {"note": "x" * (MAX_ANNOTATION_BYTES - 4 + excess)}}
+    assert annotation_bytes(metadata) == MAX_ANNOTATION_BYTES + excess
     answers.append(apply(server, {**data, "metadata": metadata}, f"annotations-{excess}"))
     assert [answer.code for answer in answers] == [422 if excess else 201] * 2

@@ -17,8 +17,8 @@ import yaml
 
 from tests.faults.hostile import FRAGMENTS, LOOKALIKES, damage
 from tests.special_files import make_socket, make_sparse_file
-from trainstack.settings.search_space.spaces import sweeps
-from trainstack.settings.values.stack_name import stacks
+from trainstack.settings.search_space.spaces import list_sweeps
+from trainstack.settings.values.stack_name import list_stacks
 
 ROOT = Path(__file__).resolve().parents[2]
 SEARCH = "search"
@@ -70,16 +70,18 @@ def make_checkout(folder: Path) -> Path:
         release.write_text("# only its digest is looked at\n", encoding="utf-8")
         text = text.replace(digest, hashlib.sha256(release.read_bytes()).hexdigest())
     (folder / "defaults.yaml").write_text(text, encoding="utf-8")
-    entries = "".join(_SWEEP.format(name=name) for name in sweeps(ROOT))
+    entries = "".join(_SWEEP.format(name=name) for name in list_sweeps(ROOT))
     (folder / f"Pulumi.{SEARCH}.yaml").write_text(f"{dev}\n  trainstack:sweeps:\n    sweeps:{entries}\n", "utf-8")
     return folder
 
 
 def targets(checkout: Path) -> list[tuple[str, str]]:
     """Return the files that can be changed, each with an environment that reads it."""
-    environments = [(f"Pulumi.{stack}.yaml", stack) for stack in stacks(checkout)]
+    environments = [(f"Pulumi.{stack}.yaml", stack) for stack in list_stacks(checkout)]
     workloads = [(f"workloads/{name}/workload.yaml", stack) for name, stack in (("digits", "dev"), ("eidf", "eidf"))]
-    of_sweeps = [f"sweeps/{name}/{file}" for name in sweeps(checkout) for file in ("space.yaml", "hyperparams.yml")]
+    of_sweeps = [
+        f"sweeps/{name}/{file}" for name in list_sweeps(checkout) for file in ("space.yaml", "hyperparams.yml")
+    ]
     spaces = [(file, SEARCH) for file in of_sweeps]
     return [*environments, ("defaults.yaml", "dev"), *workloads, *spaces]
 

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 import pytest
 
 from tests.local_clusters import kept_state, local_cluster
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import Recipe, ensure_images
 
 
 @contextmanager
-def own_cluster(factory: pytest.TempPathFactory, name: str, images: Sequence[Recipe]) -> Iterator[Cluster]:
+def own_cluster(factory: pytest.TempPathFactory, name: str, images: Sequence[Recipe]) -> Iterator[LocalCluster]:
     """Yield a cluster with these images, in a folder with this name, and delete it afterwards."""
     with local_cluster(factory.mktemp(name), kept=kept_state()) as running:
         ensure_images(images, running.registry, lambda _: None)

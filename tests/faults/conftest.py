@@ -7,12 +7,12 @@ import pytest
 from tests.cluster.project import ROOT, Project
 from tests.faults import outages
 from tests.faults.clusters import own_cluster
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import helpers, operators, workload
 
 
 @pytest.fixture(scope="session")
-def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Yield a cluster with the images of Kueue, the training operator and a workload."""
     images = [*operators(["kueue", "training-operator"]), *helpers(), workload(ROOT / "workloads" / "digits")]
     with own_cluster(tmp_path_factory, "outages", images) as running:
@@ -20,7 +20,7 @@ def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clus
 
 
 @pytest.fixture(scope="session")
-def platform(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def platform(dedicated_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Deploy both operators, a storage class, a namespace and two queues."""
     project = Project.copy(tmp_path_factory.mktemp("outages"), dedicated_cluster).other_stack(
         "platform", outages.platform()

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from tests.faults.configurations import SETS, SWEEPS
-from trainstack.settings.search_space.hyperparams import SETS_FILE, SPACE_FILE, folder, text_of
+from trainstack.settings.search_space.hyperparams import SETS_FILE, SPACE_FILE, format_sets, sweep_folder
 from trainstack.settings.search_space.spaces import load_space
 from trainstack.sweeps.search.expand import expand
 
@@ -19,8 +19,8 @@ def write_sweeps(root: Path) -> None:
             "objective": {"metric": "val_accuracy", "direction": "maximize"},
             "args": ["${parameters.part}"],
         }
-        target = root / folder(name)
+        target = root / sweep_folder(name)
         target.mkdir(parents=True, exist_ok=True)
         (target / SPACE_FILE).write_text(yaml.safe_dump(space, sort_keys=False))
         loaded = load_space(root, name).space
-        (target / SETS_FILE).write_text(text_of(name, loaded, expand(loaded)))
+        (target / SETS_FILE).write_text(format_sets(name, loaded, expand(loaded)))

@@ -7,31 +7,31 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from trainstack.local_cluster import cgroups
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.command import run
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.layout import Layout
-from trainstack.local_cluster.processes import Identity, outer_pids
+from trainstack.local_cluster.processes import ProcessIdentity, outer_pids
 from trainstack.local_cluster.state import read_status
 
 GRACE_SECONDS = 0.1
 """How long a restarted process runs before `keep_down` kills it."""
-FindProcesses = Callable[[], Collection[Identity]]
+FindProcesses = Callable[[], Collection[ProcessIdentity]]
 """Returns the current processes of a component or pod."""
 
 
-def component_processes(cluster: Cluster, *names: str) -> list[Identity]:
+def component_processes(cluster: LocalCluster, *names: str) -> list[ProcessIdentity]:
     """Return the running processes of components, such as `etcd` or `kubelet`."""
     pids = {component.name: component.pid for component in read_status(Layout.of(cluster.state).status)}
     if unknown := sorted({*names} - pids.keys()):
-        raise ClusterError(f"unknown components {', '.join(unknown)}; the cluster has {', '.join(sorted(pids))}")
+        raise LocalClusterError(f"unknown components {', '.join(unknown)}; the cluster has {', '.join(sorted(pids))}")
     outer = outer_pids(cluster.pid)
     return _alive([outer[pids[name]] for name in names if pids[name] in outer])
 
 
-def pod_processes(cluster: Cluster, uid: str) -> list[Identity]:
+def pod_processes(cluster: LocalCluster, uid: str) -> list[ProcessIdentity]:
     """Return a pod's processes, including its sandbox's."""
-    hierarchy = cgroups.hierarchies()[0]
+    hierarchy = cgroups.read_hierarchies()[0]
     files = (hierarchy.root / Layout.of(cluster.state).cgroup).rglob("cgroup.procs")
     found: set[int] = set()
     for file in files:
@@ -41,13 +41,13 @@ def pod_processes(cluster: Cluster, uid: str) -> list[Identity]:
     return _alive(sorted(found))
 
 
-def kill(processes: Collection[Identity]) -> None:
+def kill(processes: Collection[ProcessIdentity]) -> None:
     for process in processes:
         process.signal(signal.SIGKILL)
 
 
 @contextlib.contextmanager
-def paused(processes: Collection[Identity]) -> Iterator[None]:
+def paused(processes: Collection[ProcessIdentity]) -> Iterator[None]:
     """Stop processes while the block runs; connections to them stay open."""
     for process in processes:
         process.signal(signal.SIGSTOP)
@@ -67,7 +67,7 @@ def keep_down(find: FindProcesses, seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def small_disk(cluster: Cluster, folder: str, size_bytes: int) -> Iterator[Path]:
+def small_disk(cluster: LocalCluster, folder: str, size_bytes: int) -> Iterator[Path]:
     """Mount an empty disk of that size at a folder of the node, for pods started from now on.
 
     Yields the folder's path on this machine. The mount ends with the block, or with the cluster, which alone has it.
@@ -82,10 +82,10 @@ def small_disk(cluster: Cluster, folder: str, size_bytes: int) -> Iterator[Path]
         run(*inside, "umount", "--lazy", folder)
 
 
-def host_path(cluster: Cluster, folder: str) -> Path:
+def host_path(cluster: LocalCluster, folder: str) -> Path:
     """Return the path on this machine of a folder of the node."""
     return Path(f"/proc/{cluster.pid}/root{folder}")
 
 
-def _alive(pids: Collection[int]) -> list[Identity]:
-    return [identity for pid in pids if (identity := Identity.of(pid))]
+def _alive(pids: Collection[int]) -> list[ProcessIdentity]:
+    return [identity for pid in pids if (identity := ProcessIdentity.of(pid))]

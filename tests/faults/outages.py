@@ -24,7 +24,7 @@ from tests.cluster.people import Person, make_job, make_pytorchjob
 from tests.cluster.project import CommandResult, Project, eventually
 from tests.faults import engine, injection
 from tests.faults.competing_pods import TRAINING_PROGRAM, expected_metrics
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 EPOCHS, EPOCH_SECONDS = 60, 0.25
 """Long enough for a fault in the middle."""
@@ -191,7 +191,7 @@ def full_disk(disk: Path) -> Iterator[None]:
 class Record:
     """The record of the run that trains, read from the node's disk: no API server is needed."""
 
-    def __init__(self, project: Project, cluster: Cluster, claim: str = "lab") -> None:
+    def __init__(self, project: Project, cluster: LocalCluster, claim: str = "lab") -> None:
         run = run_id(launch(project, "trains"))
         self.folder = injection.host_path(cluster, f"{volume_folder(project, claim)}/runs/{run}")
 
@@ -217,7 +217,7 @@ class Record:
         assert len(self.epochs()) <= EPOCHS + self.attempts() - 1
 
 
-def controllers(project: Project, cluster: Cluster) -> injection.FindProcesses:
+def controllers(project: Project, cluster: LocalCluster) -> injection.FindProcesses:
     """Return a function that finds the processes of the platform's controllers."""
     pods = [
         pod["metadata"]["uid"]
@@ -227,13 +227,13 @@ def controllers(project: Project, cluster: Cluster) -> injection.FindProcesses:
     return lambda: [process for uid in pods for process in injection.pod_processes(cluster, uid)]
 
 
-def restart_node(project: Project, cluster: Cluster) -> None:
+def restart_node(project: Project, cluster: LocalCluster) -> None:
     """Simulate a restart of the node: kill kubelet, containerd and all pods; the first two are started again."""
     all_uids = [pod["metadata"]["uid"] for pod in project.get("pods")["items"]]
     found = [process for uid in all_uids for process in injection.pod_processes(cluster, uid)]
     injection.kill([*injection.component_processes(cluster, "kubelet", "containerd"), *found])
 
 
-def keep_api_server_down(cluster: Cluster, seconds: float) -> None:
+def keep_api_server_down(cluster: LocalCluster, seconds: float) -> None:
     """Keep the API server down for this time."""
     injection.keep_down(lambda: injection.component_processes(cluster, "apiserver"), seconds)

@@ -10,14 +10,14 @@ from rich.console import Console
 from trainstack.local_cluster.images import Recipe
 from trainstack.local_cluster.images.catalog import CONTAINERFILES, INIT_PYTORCH
 from trainstack.objects.labels import Manifest
-from trainstack.platform.operators.install import OperatorManifests, staged
+from trainstack.platform.operators.install import OperatorManifests, stage_manifests
 from trainstack.platform.operators.kueue import kueue
 from trainstack.platform.operators.training_operator import training_operator
 from trainstack.settings.sections.operators import ControllerResources, Kueue, TrainingOperator
 from trainstack.settings.sections.operators import Manifest as Declared
 from trainstack.toolchain import gotool, manifests, tools
 from trainstack.toolchain.build import Builder
-from trainstack.toolchain.groups import Group, Program, Stamp
+from trainstack.toolchain.groups import GoProgram, ProgramGroup, Stamp
 
 KUEUE = "sigs.k8s.io/kueue"
 TRAINING_OPERATOR = "github.com/kubeflow/training-operator"
@@ -25,12 +25,12 @@ _REQUESTS = ControllerResources(cpu="50m", memory="128Mi")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(manifests.Manifest):
+class Release(manifests.ReleaseManifest):
     """An older release with its own go.mod."""
 
     older_version: str
     """Its version, as in `v0.14.0`."""
-    program: Program
+    program: GoProgram
     stamps: tuple[Stamp, ...] = ()
     registry: str = ""
     """Where the cluster looks for an image whose name says no registry."""
@@ -41,9 +41,9 @@ class Release(manifests.Manifest):
         return self.older_version
 
     @property
-    def modules(self) -> Group:
+    def modules(self) -> ProgramGroup:
         """Return the build, which takes about a minute and a half with empty caches."""
-        return Group(
+        return ProgramGroup(
             name=self.group,
             module=self.name,
             purpose=f"{self.name} {self.version}",
@@ -64,21 +64,21 @@ RELEASES = {
         older_version="v0.14.0",
         group="before-kueue",
         module=KUEUE,
-        program=Program("kueue", f"{KUEUE}/cmd/kueue"),
+        program=GoProgram("kueue", f"{KUEUE}/cmd/kueue"),
         stamps=(Stamp(f"{KUEUE}/pkg/version.GitVersion", KUEUE),),
         overlay="config/default",
         image="us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue:main",
-        released="registry.k8s.io/kueue/kueue:{version}",
+        release_image="registry.k8s.io/kueue/kueue:{version}",
     ),
     "trainingOperator": Release(
         name="training-operator",
         older_version="v1.8.1",
         group="before-training-operator",
         module=TRAINING_OPERATOR,
-        program=Program("training-operator", f"{TRAINING_OPERATOR}/cmd/training-operator.v1"),
+        program=GoProgram("training-operator", f"{TRAINING_OPERATOR}/cmd/training-operator.v1"),
         overlay="manifests/overlays/standalone",
         image="kubeflow/training-operator:v1-04f9f13",
-        released="kubeflow/training-operator:v1-04f9f13",
+        release_image="kubeflow/training-operator:v1-04f9f13",
         registry="docker.io/",
     ),
 }
@@ -90,7 +90,7 @@ class Predecessors:
 
     def __init__(self) -> None:
         """Build the releases if they are not cached."""
-        builder, console = Builder(gotool.choose(), Path(__file__).parent / "before"), Console(stderr=True)
+        builder, console = Builder(gotool.choose_go(), Path(__file__).parent / "before"), Console(stderr=True)
         self._texts: dict[str, str] = {}
         self._programs: dict[str, Path] = {}
         for key, release in RELEASES.items():
@@ -106,7 +106,7 @@ class Predecessors:
                 release.name,
                 CONTAINERFILES / release.name,
                 programs={release.name: self._programs[key]},
-                serve_as=(release.registry + release.released.format(version=release.version),),
+                serve_as=(release.registry + release.release_image.format(version=release.version),),
             )
             for key, release in RELEASES.items()
         ]
@@ -117,8 +117,8 @@ class Predecessors:
         declared = Kueue(manifest=queues.declared, requests=_REQUESTS)
         operator = TrainingOperator(manifest=jobs.declared, requests=_REQUESTS, init_container_image=INIT_PYTORCH)
         return [
-            staged(kueue(self._objects("kueue"), declared), stack, queues.version),
-            staged(training_operator(self._objects("trainingOperator"), operator), stack, jobs.version),
+            stage_manifests(kueue(self._objects("kueue"), declared), stack, queues.version),
+            stage_manifests(training_operator(self._objects("trainingOperator"), operator), stack, jobs.version),
         ]
 
     def _objects(self, key: str) -> list[Manifest]:

@@ -16,7 +16,7 @@ from tests.cluster.people import Person
 from tests.cluster.project import CommandResult, Project
 from tests.faults.clusters import own_cluster
 from tests.faults.configured_stacks import RESEARCHER, write_kubeconfig
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.objects.labels import LOCAL_CLUSTER
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -55,7 +55,7 @@ def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoCluste
         yield TwoClusters(replace(project, kubeconfig=folders[0] / "owner"), folders[1])
 
 
-def make_kubeconfigs(cluster: Cluster, folder: Path) -> Path:
+def make_kubeconfigs(cluster: LocalCluster, folder: Path) -> Path:
     """Write kubeconfigs of an owner and of a tenant, as the administrator would."""
     admin = Person(cluster.kubeconfig)
     # With this annotation a recreated local cluster counts as the same cluster; other clusters do not have it.

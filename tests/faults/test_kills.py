@@ -24,9 +24,9 @@ from tests.faults.clusters import own_cluster
 from tests.faults.killed_commands import Command, CommandKill
 from tests.faults.kills import Kill, Operation, Victim
 from tests.seeds import chosen_seed
-from trainstack.guards.states import MEMORY
+from trainstack.guards.states import IDENTITY_RESOURCE_NAME
 from trainstack.lifecycle.recovery.problem import RecoveryCommands
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import helpers, operators
 from trainstack.objects.labels import STACK, STATE
 
@@ -41,14 +41,14 @@ SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 
 @pytest.fixture(scope="module")
-def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Yield a cluster with Kueue's image and a small one."""
     with own_cluster(tmp_path_factory, "kills", [*operators(["kueue"]), *helpers()]) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def victim(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def victim(dedicated_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield the stack, not deployed yet, on a platform that is never killed."""
     project = Project.copy(tmp_path_factory.mktemp("killed"), dedicated_cluster, "dev")
     platform = project.other_stack("platform", kills.platform())
@@ -310,7 +310,11 @@ def test_a_marked_object_without_a_state_is_found_and_removed(victim: Project) -
     (problem,) = doctor(victim)["problems"]
     assert (problem["id"], problem["commands"]) == ("object-of-another-state", [])
     resources = json.loads(victim.pulumi("stack", "export").out)["deployment"]["resources"]
-    (own,) = (resource["outputs"]["output"] for resource in resources if resource["urn"].endswith(f"::{MEMORY}"))
+    (own,) = (
+        resource["outputs"]["output"]
+        for resource in resources
+        if resource["urn"].endswith(f"::{IDENTITY_RESOURCE_NAME}")
+    )
     assert victim.kubectl("annotate", *words, f"{STATE}={own}").code == 0
     found = doctor(victim)
     assert [(item["id"], item["what"]) for item in found["problems"]] == [

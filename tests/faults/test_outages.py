@@ -14,48 +14,48 @@ from tests.cluster.project import Project, eventually
 from tests.faults import injection, outages
 from tests.faults.outages import MOST_MOMENTS, Record
 from tests.seeds import chosen_seed
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 REPEATS = 10
 AWAY_SECONDS = 30
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
-Fault = Callable[[Project, Cluster], None]
+Fault = Callable[[Project, LocalCluster], None]
 
 
-def control_plane_killed(_: Project, cluster: Cluster) -> None:
+def control_plane_killed(_: Project, cluster: LocalCluster) -> None:
     """API server and etcd die together."""
     injection.kill(injection.component_processes(cluster, "apiserver", "etcd"))
 
 
-def api_server_restarted(_: Project, cluster: Cluster) -> None:
+def api_server_restarted(_: Project, cluster: LocalCluster) -> None:
     """It dies alone."""
     injection.kill(injection.component_processes(cluster, "apiserver"))
 
 
-def api_server_away(_: Project, cluster: Cluster) -> None:
+def api_server_away(_: Project, cluster: LocalCluster) -> None:
     """Connections are refused."""
     outages.keep_api_server_down(cluster, AWAY_SECONDS)
 
 
-def api_server_hangs(_: Project, cluster: Cluster) -> None:
+def api_server_hangs(_: Project, cluster: LocalCluster) -> None:
     """Connections stand, and nobody answers."""
     with injection.paused(injection.component_processes(cluster, "apiserver")):
         time.sleep(AWAY_SECONDS)
 
 
-def etcd_killed(_: Project, cluster: Cluster) -> None:
+def etcd_killed(_: Project, cluster: LocalCluster) -> None:
     """It comes back with what it had written."""
     injection.kill(injection.component_processes(cluster, "etcd"))
 
 
-def controllers_away(project: Project, cluster: Cluster) -> None:
+def controllers_away(project: Project, cluster: LocalCluster) -> None:
     """Kueue and the training operator, and with them the webhooks."""
     injection.keep_down(outages.controllers(project, cluster), AWAY_SECONDS)
 
 
-def node_restarted(project: Project, cluster: Cluster) -> None:
+def node_restarted(project: Project, cluster: LocalCluster) -> None:
     """With every pod on it."""
     outages.restart_node(project, cluster)
 
@@ -70,7 +70,7 @@ FAULTS: tuple[Fault, ...] = (
 )
 
 
-def assert_survives(platform: Project, cluster: Cluster, fault: Fault, number: int) -> None:
+def assert_survives(platform: Project, cluster: LocalCluster, fault: Fault, number: int) -> None:
     """A run trains, a change is made, and in the middle of both the fault comes."""
     moment = random.Random(f"{SEED} {fault.__name__} {number}").randint(1, MOST_MOMENTS)
     print(f"TRAINSTACK_FAULTS_SEED={SEED}, {fault.__name__} {number}: moment {moment}")
@@ -100,7 +100,7 @@ def assert_survives(platform: Project, cluster: Cluster, fault: Fault, number: i
         outages.remove_stack(project)
 
 
-def test_a_control_plane_that_dies_costs_nothing(platform: Project, dedicated_cluster: Cluster) -> None:
+def test_a_control_plane_that_dies_costs_nothing(platform: Project, dedicated_cluster: LocalCluster) -> None:
     """API server and etcd, in the middle of `up` and of training."""
     assert_survives(platform, dedicated_cluster, control_plane_killed, 0)
 
@@ -108,7 +108,7 @@ def test_a_control_plane_that_dies_costs_nothing(platform: Project, dedicated_cl
 @pytest.mark.parametrize("number", range(REPEATS))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_goes_away_nothing_is_lost(
-    platform: Project, dedicated_cluster: Cluster, fault: Fault, number: int
+    platform: Project, dedicated_cluster: LocalCluster, fault: Fault, number: int
 ) -> None:
     """Ten moments of each; what is launched meanwhile waits for Kueue, and goes through the operator's webhook."""
     assert_survives(platform, dedicated_cluster, fault, number)
@@ -116,7 +116,7 @@ def test_whatever_goes_away_nothing_is_lost(
 
 @pytest.mark.parametrize("number", range(REPEATS))
 def test_a_run_whose_disk_is_full_resumes_when_there_is_room(
-    platform: Project, dedicated_cluster: Cluster, number: int
+    platform: Project, dedicated_cluster: LocalCluster, number: int
 ) -> None:
     """It fails in words, keeps its checkpoint, and the next attempt goes on."""
     epoch = random.Random(f"{SEED} full {number}").randint(3, outages.EPOCHS // 2)

@@ -13,7 +13,7 @@ import pytest
 from tests.faults.drawn_runs import Environment
 from tests.seeds import chosen_seed
 from tests.unit.kueue.remedy_files import STACK, apply, outcomes, verdicts, with_what_if, write
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.verdict import Remedy
 from trainstack.preflight.preflight import examine
 from trainstack.settings.errors import SettingsError
@@ -78,5 +78,5 @@ def _faults(root: Path, drawn: Environment, path: str, remedy: Remedy) -> Iterat
 
 
 def _errors(root: Path, settings: Settings) -> Counter[str]:
-    findings = examine(Declared(settings), root).findings
+    findings = examine(StackObjects(settings), root).findings
     return Counter(f"{one.id} {one.path}" for one in findings if one.severity == "error" and one.id not in VERDICTS)

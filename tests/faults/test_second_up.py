@@ -17,8 +17,8 @@ from tests.faults.configured_stacks import ConfiguredStack, configured_stacks
 from tests.faults.course import clean_up, run_course
 from tests.faults.files import write_sweeps
 from tests.seeds import chosen_seed
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.settings.search_space.hyperparams import folder
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.settings.search_space.hyperparams import sweep_folder
 
 pytestmark = pytest.mark.cluster
 
@@ -43,12 +43,12 @@ def project(dev: Project) -> Iterator[Project]:
     write_sweeps(dev.root)
     yield dev
     for name in SWEEPS:
-        shutil.rmtree(dev.root / folder(name))
+        shutil.rmtree(dev.root / sweep_folder(name))
 
 
 @pytest.mark.parametrize(("environment", "numbers"), SERIES)
 def test_a_second_up_changes_nothing_in_any_state(
-    project: Project, cluster: Cluster, seed: int, environment: Environment, numbers: range
+    project: Project, cluster: LocalCluster, seed: int, environment: Environment, numbers: range
 ) -> None:
     """The states are queued, admitted, partially admitted, running, preempted, completed, and removed by a TTL. The
     records on the volume show that every run is trained once.

@@ -16,7 +16,7 @@ from tests.cluster.project import Project, await_empty, eventually
 from tests.faults.clusters import own_cluster
 from tests.faults.drawn_stacks import STACK, DrawnStack, draw, operators_config
 from tests.seeds import chosen_seed
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import helpers, operators
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -30,14 +30,14 @@ ORDER = sorted(range(STACKS), key=lambda number: (draw(SEED, number).operators, 
 
 
 @pytest.fixture(scope="module")
-def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster with Kueue's image and a small one."""
     with own_cluster(tmp_path_factory, "drawn", [*operators(["kueue"]), *helpers()]) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def copy(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def copy(dedicated_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A copy of the project, and the seed."""
     print(f"TRAINSTACK_FAULTS_SEED={SEED}")
     return Project.copy(tmp_path_factory.mktemp("drawn"), dedicated_cluster)

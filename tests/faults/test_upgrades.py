@@ -24,13 +24,13 @@ from tests.faults import outages
 from tests.faults.outages import SECONDS, Record
 from tests.faults.predecessors import RELEASES, Predecessors
 from trainstack.local_cluster import cluster as devcluster
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
 from trainstack.objects import labels
 from trainstack.platform import namespaces, probes, storage
 from trainstack.settings.sections.environment import Namespace
 from trainstack.settings.sections.storage import StorageClass
-from trainstack.toolchain.manifests import MANIFESTS, Manifest
+from trainstack.toolchain.manifests import MANIFESTS, ReleaseManifest
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -100,9 +100,9 @@ def predecessors() -> Predecessors:
 
 
 @pytest.fixture(scope="module")
-def older_cluster(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def older_cluster(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Yield a cluster with the images of both releases of each operator."""
-    with devcluster.temporary(tmp_path_factory.mktemp("older")) as running:
+    with devcluster.temporary_cluster(tmp_path_factory.mktemp("older")) as running:
         images = [
             *operators(["kueue", "training-operator"]),
             *predecessors.recipes,
@@ -114,7 +114,7 @@ def older_cluster(predecessors: Predecessors, tmp_path_factory: pytest.TempPathF
 
 
 def test_operators_are_upgraded_under_runs(
-    older_cluster: Cluster, predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory
+    older_cluster: LocalCluster, predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Running runs continue, queued ones are admitted later; definitions are kept, and v1beta1 is served."""
     project = Project.copy(tmp_path_factory.mktemp("upgrade"), older_cluster)
@@ -172,7 +172,7 @@ def install(platform: Project, predecessors: Predecessors) -> None:
 
     It is done by kubectl in the engine's name: with v0.14.0, which does not serve v1beta2, no queue can be declared.
     """
-    mark = labels.mark(platform.stack)
+    mark = labels.ownership_labels(platform.stack)
     apply(platform, [namespaces.namespace(Namespace(name=NAMESPACE), platform.stack)])
     shared = StorageClass(name="shared", provisioner="rancher.io/local-path")
     apply(platform, [storage.storage_class(shared, platform.stack)])
@@ -263,9 +263,9 @@ def container_ids(pods: list[dict[str, Any]]) -> dict[str, list[str]]:
     return {uid(pod): [container["containerID"] for container in pod["status"]["containerStatuses"]] for pod in pods}
 
 
-def image_names(releases: Iterable[Manifest]) -> set[str]:
+def image_names(releases: Iterable[ReleaseManifest]) -> set[str]:
     """Return the names of the releases' images."""
-    return {release.released.format(version=release.version) for release in releases}
+    return {release.release_image.format(version=release.version) for release in releases}
 
 
 def images(project: Project) -> set[str]:

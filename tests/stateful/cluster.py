@@ -63,7 +63,7 @@ def launches(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:
     """All Jobs and Pods there."""
     for namespace in namespaces:
         for version, kind in (("batch/v1", "Job"), ("v1", "Pod")):
-            found = server.get(paths.collection(version, kind, namespace))
+            found = server.get(paths.collection_path(version, kind, namespace))
             for body in (found or {}).get("items", []):
                 yield {"apiVersion": version, "kind": kind, **body}
 
@@ -112,7 +112,7 @@ def collect_garbage(server: ApiServer, namespaces: list[str]) -> None:
     for body in all_objects(server, namespaces):
         finalizers = {*body["metadata"].get("finalizers", [])}
         if "deletionTimestamp" in body["metadata"] and finalizers & {"foregroundDeletion", CLAIM_PROTECTION}:
-            server.send("PATCH", paths.location(body), {"metadata": {"finalizers": None}}, MERGE)
+            server.send("PATCH", paths.object_path(body), {"metadata": {"finalizers": None}}, MERGE)
     for name in namespaces:
         namespace = server.get(f"/api/v1/namespaces/{name}")
         if namespace and "deletionTimestamp" in namespace["metadata"]:
@@ -133,7 +133,7 @@ def _others(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:
         if body:
             yield {"apiVersion": "v1", **body}
         for version, kind in kinds:
-            for item in (server.get(paths.collection(version, kind, namespace)) or {}).get("items", []):
+            for item in (server.get(paths.collection_path(version, kind, namespace)) or {}).get("items", []):
                 yield {"apiVersion": version, "kind": kind, **item}
 
 
@@ -157,7 +157,7 @@ def arrive(server: ApiServer, claim: Body) -> None:
     launch = json.loads(claim["data"]["launch"])
     own = {key: claim["metadata"]["annotations"][key] for key in (STATE, FIELD_MANAGER)}
     launch["metadata"]["annotations"] = {**launch["metadata"].get("annotations", {}), **own}
-    folder = paths.collection(launch["apiVersion"], launch["kind"], launch["metadata"]["namespace"])
+    folder = paths.collection_path(launch["apiVersion"], launch["kind"], launch["metadata"]["namespace"])
     server.send("POST", folder, launch).checked()
 
 
@@ -167,7 +167,7 @@ def age(server: ApiServer, claim: Body, seconds: float) -> None:
         entry["time"] = f"{datetime.fromisoformat(entry['time']) - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
     # The API server ignores a write that changes nothing but times.
     claim["metadata"]["annotations"]["aged"] = str(seconds)
-    server.send("PUT", paths.location(claim), claim).checked()
+    server.send("PUT", paths.object_path(claim), claim).checked()
 
 
 def delete(server: ApiServer, path: str) -> None:

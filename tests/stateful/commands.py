@@ -25,7 +25,7 @@ from tests.stateful.state import State, state_path
 from trainstack.cli.session import Session
 from trainstack.errors import TrainstackError, expected_message
 from trainstack.live import private_kubeconfig
-from trainstack.review.temporary_state import MISSING
+from trainstack.review.temporary_state import MISSING_STACK_MESSAGE
 
 UP, DESTROY, DOCTOR = "trainstack up", "trainstack destroy", "trainstack doctor"
 COMMANDS: Mapping[str, Callable[..., None]] = {
@@ -73,7 +73,7 @@ class EngineRuns:
         if words == ("stack", "init"):
             State(state).save()
         elif not state.exists():
-            return done(arguments, 255, "", f"error: {MISSING} {self.stack!r} found")
+            return done(arguments, 255, "", f"error: {MISSING_STACK_MESSAGE} {self.stack!r} found")
         if words == ("stack", "export"):
             return done(arguments, 0, json.dumps({"version": 3, "deployment": State.load(state).exported()}), "")
         return done(arguments, 0, "{}", "")

@@ -66,7 +66,7 @@ class Observed:
                 if uid not in self.launches:
                     run_id = metadata.get("labels", {}).get(RUN, "")
                     ttl_seconds = body["spec"].get("ttlSecondsAfterFinished")
-                    launch = Launch(name, uid, run_id, paths.location(body), ttl_seconds=ttl_seconds)
+                    launch = Launch(name, uid, run_id, paths.object_path(body), ttl_seconds=ttl_seconds)
                     self.launches[uid] = launch
                 found = self.launches[uid]
                 found.status = cluster.status_of(body)
@@ -197,7 +197,7 @@ class Observed:
                 if KIND in ledger["metadata"]["labels"]:
                     continue  # the objects of further kinds are not looked at
                 if LAUNCHED in data and data.get("run") not in launched:
-                    yield f"recorded as launched, but never was: {data.get('run')} ({paths.location(ledger)})"
+                    yield f"recorded as launched, but never was: {data.get('run')} ({paths.object_path(ledger)})"
 
     def _written(self, events: dict[str, list[Event]], sessions: dict[str, Session]) -> Iterator[str]:
         """Check that a refused change wrote nothing, and that a preview only made dry runs."""

@@ -140,7 +140,7 @@ class Search(Machine):
         by_kind: dict[str, list[str]] = {}
         for body in objects:
             if STACK in body["metadata"].get("labels", {}):
-                by_kind.setdefault(body["kind"], []).append(paths.location(body))
+                by_kind.setdefault(body["kind"], []).append(paths.object_path(body))
         if by_kind:
             kind = sorted(by_kind)[number % len(by_kind)]
             path = sorted(by_kind[kind])[number // len(by_kind) % len(by_kind[kind])]

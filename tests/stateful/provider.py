@@ -180,11 +180,11 @@ class Provider:
             return self._send("POST", _collection(inputs), inputs, {"fieldManager": "pulumi-kubernetes"}, dry_run)
         force = dry_run or _annotated(inputs, PATCH_FORCE)
         query = {"fieldManager": _manager(inputs), "force": str(force).lower(), "fieldValidation": "Warn"}
-        return self._send("PATCH", paths.location(inputs), inputs, query, dry_run)
+        return self._send("PATCH", paths.object_path(inputs), inputs, query, dry_run)
 
     def update(self, inputs: Body, live: Body, ignored: Sequence[str], *, dry_run: bool) -> Body:
         """Edit the object that has the name. Returns the live object."""
-        path = paths.location(live)
+        path = paths.object_path(live)
         current = self.get(path)
         if current is None:
             raise RequestFailedError(f"update of {path} failed: not found")
@@ -201,7 +201,7 @@ class Provider:
 
     def delete(self, live: Body) -> None:
         """Delete whatever has the object's name, and wait until it is gone where the provider does."""
-        path = paths.location(live)
+        path = paths.object_path(live)
         answer = self._answer("DELETE", path, {"propagationPolicy": "Foreground"}, {}, "json")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return
@@ -220,7 +220,7 @@ class Provider:
         namespace, _, last = name.rpartition("/")
         metadata = {"name": last, **({"namespace": namespace} if namespace else {})}
         body = {"apiVersion": group_version.removeprefix("core/"), "kind": what, "metadata": metadata}
-        return self.get(paths.location(body))
+        return self.get(paths.object_path(body))
 
     def get(self, path: str) -> Body | None:
         """The live object at a path; None where there is none."""
@@ -258,7 +258,7 @@ def _checked(answer: httpx.Response) -> Body:
 
 
 def _collection(body: Body) -> str:
-    return paths.collection(body["apiVersion"], body["kind"], body["metadata"].get("namespace"))
+    return paths.collection_path(body["apiVersion"], body["kind"], body["metadata"].get("namespace"))
 
 
 def _annotated(body: Body, key: str) -> bool:

@@ -9,7 +9,7 @@ from tests.stateful.commands import DOCTOR
 from tests.stateful.invariants import InvariantError
 from tests.stateful.state import State
 from tests.stateful.world import World
-from trainstack.local_cluster.launch import find
+from trainstack.local_cluster.launch import find_program
 
 ROUNDS = 3
 """One repair may make another fault visible, such as a state that can be read again."""
@@ -85,7 +85,7 @@ def follow(world: World, who: str, command: str) -> None:
         subprocess.run(words, check=True, timeout=60)
     elif words[0] == "kubectl":
         server = world.servers[world.context(who)]
-        words = [str(find("kubectl")), "--kubeconfig", str(server.kubeconfig), *words[1:]]
+        words = [str(find_program("kubectl")), "--kubeconfig", str(server.kubeconfig), *words[1:]]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
         world.steps.append(f"… {done.stdout}{done.stderr}".strip())
     else:

@@ -21,12 +21,12 @@ JOBS = "batch/v1:Job"
 
 def succeed(pair: EnginePair) -> None:
     """Every launch ends well."""
-    pair.for_each_launch(lambda server, body: cluster.set_status(server, paths.location(body), "succeeded"))
+    pair.for_each_launch(lambda server, body: cluster.set_status(server, paths.object_path(body), "succeeded"))
 
 
 def expire(pair: EnginePair) -> None:
     """Every launch is removed by a TTL."""
-    pair.for_each_launch(lambda server, body: cluster.delete(server, paths.location(body)))
+    pair.for_each_launch(lambda server, body: cluster.delete(server, paths.object_path(body)))
 
 
 def lose_ledgers(pair: EnginePair) -> None:
@@ -34,7 +34,7 @@ def lose_ledgers(pair: EnginePair) -> None:
     stack = pair.world.people["ann"].stack
     for server in pair.servers.values():
         for body in cluster.config_maps(server, pair.world.namespaces, stack, LEDGER):
-            cluster.delete(server, paths.location(body))
+            cluster.delete(server, paths.object_path(body))
 
 
 def edit(**changes: object) -> Callable[[EnginePair], None]:

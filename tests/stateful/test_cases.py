@@ -167,7 +167,7 @@ def test_a_launch_of_a_further_kind_is_found_by_its_ledger(servers: dict[str, Ap
     """Launched once, and found while it is active, though the files no longer have it; its end is read too."""
     world, server = make_world(servers, tmp_path, "owner"), servers[HOME]
     server.create_definition(definition("MPIJob"))
-    folder = paths.collection("kubeflow.org/v2beta1", "MPIJob", world.namespaces[0])
+    folder = paths.collection_path("kubeflow.org/v2beta1", "MPIJob", world.namespaces[0])
     roles = {"Launcher": {}, "Worker": {"replicas": 2}}
     run = make_run("first", world.namespaces[0], kind="MPIJob", sshAuthMountPath="/.ssh", roles=roles)
     world.people["ann"].runs.append(run)

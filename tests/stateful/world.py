@@ -123,9 +123,9 @@ class World(Observed):
             for claim in cluster.claims(server, self.namespaces):
                 if claim["data"]["run"] in launched:
                     unclaimed = {"metadata": {"annotations": {CLAIM: None}}}
-                    server.send("PATCH", paths.location(claim), unclaimed, cluster.MERGE).checked()
+                    server.send("PATCH", paths.object_path(claim), unclaimed, cluster.MERGE).checked()
                 else:
-                    cluster.delete(server, paths.location(claim))
+                    cluster.delete(server, paths.object_path(claim))
 
     def up(self, who: str, reply_to: ReplyTo | None = None, **options: Any) -> Session:
         """`pulumi up`."""
@@ -277,7 +277,7 @@ class World(Observed):
     def bind_claims(self) -> None:
         """The claims that people declare get volumes with data."""
         for namespace in self.namespaces:
-            folder = paths.collection("v1", "PersistentVolumeClaim", namespace)
+            folder = paths.collection_path("v1", "PersistentVolumeClaim", namespace)
             for claim in (self.servers[HOME].get(folder) or {}).get("items", []):
                 path = f"{folder}/{claim['metadata']['name']}"
                 if cluster.bind(self.servers[HOME], path):
@@ -292,7 +292,7 @@ class World(Observed):
                 chosen = found[number % len(found)]
                 if mark == LEDGER:
                     self.forgotten.add((name, chosen["metadata"]["labels"].get(RUN, "")))
-                cluster.delete(server, paths.location(chosen))
+                cluster.delete(server, paths.object_path(chosen))
                 return
 
 

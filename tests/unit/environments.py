@@ -19,12 +19,12 @@ from tests.unit.make import (
 from tests.unit.platform.operators import test_kueue as test_kueue_install
 from tests.unit.platform.operators import test_trainer as test_trainer_install
 from tests.unit.platform.operators import test_training_operator as test_training_operator_install
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs, read_inputs
-from trainstack.guards.cluster_identity import Cluster
-from trainstack.guards.definitions import planned
+from trainstack.guards.cluster_identity import ClusterIdentity
+from trainstack.guards.definitions import plan_releases
 from trainstack.guards.states import OwnState
-from trainstack.live.snapshot import Runs
+from trainstack.live.snapshot import LiveRuns
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
@@ -33,16 +33,16 @@ from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.storage import PersistentVolume
 from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.tenants import Team, Tenants
-from trainstack.settings.values.stack_name import stacks
+from trainstack.settings.values.stack_name import list_stacks
 from trainstack.stacks.plan_change import LoadedProgram
 from trainstack.stacks.run_decision import RunDecision, decide_runs_and_sweeps
 
 ROOT = Path(__file__).resolve().parents[2]
-HERE = Cluster({"kube-system": "here"}, "lab", "https://lab:6443")
+HERE = ClusterIdentity({"kube-system": "here"}, "lab", "https://lab:6443")
 OWN = "a" * 32
 """The identity of the engine's state."""
-COMMITTED = stacks(ROOT)
-EMPTY_CLUSTER = Runs(live=(), ledgers=(), wrappers={})
+COMMITTED = list_stacks(ROOT)
+EMPTY_CLUSTER = LiveRuns(live=(), ledgers=(), wrappers={})
 
 
 def make_releases() -> dict[str, tuple[dict[str, Any], ...]]:
@@ -108,17 +108,17 @@ def of_one_layer(layer: str) -> tuple[Settings, Inputs]:
 
 def decide(settings: Settings, inputs: Inputs) -> RunDecision:
     """Return the decision on runs and sweeps in a cluster without any."""
-    return decide_runs_and_sweeps(Declared(settings, inputs), EMPTY_CLUSTER)
+    return decide_runs_and_sweeps(StackObjects(settings, inputs), EMPTY_CLUSTER)
 
 
 def make_program(settings: Settings, inputs: Inputs) -> LoadedProgram:
     """Return the program of an environment on an empty cluster."""
-    declared = Declared(settings, inputs)
+    declared = StackObjects(settings, inputs)
     return LoadedProgram(
         cluster=HERE,
         state=OwnState(OWN),
         stack_objects=declared,
-        definitions=planned(declared, {}, {}, OWN),
+        definitions=plan_releases(declared, {}, {}, OWN),
         run_decision=decide_runs_and_sweeps(declared, EMPTY_CLUSTER),
         recorded_launches=(),
         replacements={},

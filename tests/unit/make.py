@@ -5,7 +5,7 @@ from typing import Any
 
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.constraints import Value
-from trainstack.settings.search_space.hyperparams import Expansion, numbered, space_digest
+from trainstack.settings.search_space.hyperparams import Expansion, number_sets, space_digest
 from trainstack.settings.search_space.space import Objective, Parameter, Space
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.operators import Kueue, KueueConfiguration, Manifest, Operators, TrainingOperator
@@ -125,7 +125,7 @@ def make_space(**changes: Any) -> Space:
 def make_expansion(*sets: Mapping[str, Value], space: Space | None = None) -> Expansion:
     """Return the expansion of this space with these sets, by default those of `make_space`."""
     parameter_sets = sets or tuple({"batch_size": size} for size in (32, 64, 128, 512))
-    return Expansion(space=space_digest(space or make_space()), sets=numbered(parameter_sets))
+    return Expansion(space=space_digest(space or make_space()), sets=number_sets(parameter_sets))
 
 
 def make_sweep(**changes: Any) -> Sweep:

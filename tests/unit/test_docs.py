@@ -22,21 +22,21 @@ from tests.unit.test_imports import LAYERS
 from trainstack.cli.app import app
 from trainstack.cli.commands import up
 from trainstack.cli.session import Session
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import read_inputs
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.preflight import check, unloaded
-from trainstack.preflight.registry import EVERY
+from trainstack.preflight.preflight import check, load_error_result
+from trainstack.preflight.registry import ALL_RULES
 from trainstack.preflight.rule import Rule
 from trainstack.preflight.used_images import used_images
 from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
-from trainstack.settings.loading.merge import merge, plain
-from trainstack.settings.loading.source import read
+from trainstack.settings.loading.merge import merge, to_plain
+from trainstack.settings.loading.source import read_map
 from trainstack.settings.search_space.spaces import load_space
 from trainstack.settings.sections.operators import Operators
-from trainstack.settings.values.stack_name import stacks
+from trainstack.settings.values.stack_name import list_stacks
 from trainstack.sweeps.search.expand import expand
 from trainstack.toolchain import debian
 from trainstack.toolchain.versions import collect
@@ -128,8 +128,8 @@ def changed(folder: Path, change: str) -> Path:
     """Create a project with the environment `doc`: dev with this change merged by the project's rule."""
     root = project(folder)
     (root / "Pulumi.change.yaml").write_text(change)
-    dev = read(ROOT, "Pulumi.dev.yaml", []).entries["config"]
-    config = plain(merge(dev, read(root, "Pulumi.change.yaml", [])))
+    dev = read_map(ROOT, "Pulumi.dev.yaml", []).entries["config"]
+    config = to_plain(merge(dev, read_map(root, "Pulumi.change.yaml", [])))
     (root / "Pulumi.doc.yaml").write_text(json.dumps({"config": config}))  # JSON is YAML, and fast to write
     return root
 
@@ -220,7 +220,7 @@ def test_every_change_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
     assert_sound(changed(tmp_path, block.text), "doc")
 
 
-@pytest.mark.parametrize("rule", [rule for rule in EVERY if rule.change], ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", [rule for rule in ALL_RULES if rule.change], ids=lambda rule: rule.id)
 def test_the_example_of_a_rule_violates_this_rule_alone(rule: Rule, tmp_path: Path) -> None:
     """The example is an edit of the dev environment."""
     root = changed(tmp_path, cleandoc(rule.change))
@@ -228,14 +228,16 @@ def test_the_example_of_a_rule_violates_this_rule_alone(rule: Rule, tmp_path: Pa
         loaded = load_with_places(root, "doc")
         findings = check(loaded.settings, root, loaded.places)
     except SettingsError as error:
-        findings = unloaded(error).findings
+        findings = load_error_result(error).findings
     assert {finding.id for finding in findings if finding.id == rule.id or finding.id not in NEEDS_TOOLS} == {rule.id}
     assert {finding.severity for finding in findings if finding.id == rule.id} <= {*rule.severities}
 
 
 def test_every_yaml_block_of_a_finding_is_of_a_rule() -> None:
     """Each block is executed."""
-    assert {block.text.strip() for block in blocks("yaml finding")} == {cleandoc(rule.change) for rule in EVERY} - {""}
+    assert {block.text.strip() for block in blocks("yaml finding")} == {cleandoc(rule.change) for rule in ALL_RULES} - {
+        ""
+    }
 
 
 @pytest.mark.parametrize("block", blocks("yaml workload"), ids=str)
@@ -280,7 +282,7 @@ one would be worse than none.
 """
 
 
-@pytest.mark.parametrize("stack", sorted({*stacks(ROOT)} - {*UNPINNED}))
+@pytest.mark.parametrize("stack", sorted({*list_stacks(ROOT)} - {*UNPINNED}))
 def test_every_environment_of_the_repository_loads(stack: str) -> None:
     """The preflight finds no error in any `Pulumi.<env>.yaml`."""
     assert_sound(ROOT, stack)
@@ -292,7 +294,7 @@ def test_an_environment_to_be_pinned_lacks_its_pins_alone(stack: str) -> None:
     loaded = load_with_places(ROOT, stack)
     settings = loaded.settings
     without = settings.model_copy(update={"operators": Operators()})
-    used = used_images(Declared(without, read_inputs(without, ROOT, commit="")))
+    used = used_images(StackObjects(without, read_inputs(without, ROOT, commit="")))
     findings = [finding for finding in check(settings, ROOT, loaded.places) if not needs_tools(finding)]
     assert {finding.id for finding in findings} == {"image-unpinned"}
     assert {finding.path for finding in findings if not finding.path.startswith("operators.")} == {

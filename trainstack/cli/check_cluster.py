@@ -10,8 +10,8 @@ from trainstack.cli.local_registry import local_registry
 from trainstack.cli.output.console import step
 from trainstack.cli.session import Session
 from trainstack.cli.unserved_images import images_of_runs, unread_images, unserved_images
-from trainstack.declared.declared import Declared
-from trainstack.declared.inputs import FAULTS
+from trainstack.declared.declared import StackObjects
+from trainstack.declared.inputs import BUILD_ERRORS
 from trainstack.live.client import ClusterError
 from trainstack.live.environment import read_environment
 from trainstack.live.worker_needs import read_worker_clusters
@@ -19,31 +19,33 @@ from trainstack.objects.labels import LAUNCH, OBJECT, QUEUE, RUN, SWEEP, WORKLOA
 from trainstack.platform import probes
 from trainstack.preflight import against_cluster
 from trainstack.preflight.against_cluster import CLUSTER_UNREACHABLE, MANIFESTS_UNBUILT
-from trainstack.preflight.finding import Checked, Finding
-from trainstack.preflight.live_context import LiveContext, declared
+from trainstack.preflight.finding import CheckResult, Finding
+from trainstack.preflight.live_context import LiveContext, is_operator_declared
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
-from trainstack.preflight.worker_needs import Need, needs
+from trainstack.preflight.worker_needs import Need, launch_needs
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.status.kinds import KINDS
-from trainstack.settings.loading.load import Loaded
+from trainstack.settings.loading.load import LoadedEnvironment
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 
 
-def add_cluster_findings(checked_files: Checked, session: Session, loaded: Loaded) -> Checked:
+def add_cluster_findings(checked_files: CheckResult, session: Session, loaded: LoadedEnvironment) -> CheckResult:
     """Add the findings on the cluster; an error if the cluster cannot be read."""
     try:
         checked_cluster = _check_cluster(session, loaded, checked_files.findings)
     except ClusterError as error:
         message, _, remedy = str(error).partition("; ")
         path = "cluster" if loaded.settings.cluster.context is None else "cluster.context"
-        unreachable = Finding.of(CLUSTER_UNREACHABLE, Violation(path, message, remedy), loaded.where(path))
-        return Checked([*checked_files.findings, unreachable], checked_files.verdicts)
+        unreachable = Finding.from_violation(
+            CLUSTER_UNREACHABLE, Violation(path, message, remedy), loaded.place_of(path)
+        )
+        return CheckResult([*checked_files.findings, unreachable], checked_files.verdicts)
     # The cluster has answered what is unknown from the files.
     findings_in_files = [finding for finding in checked_files.findings if finding.severity != "unknown"]
-    findings = sorted({*findings_in_files, *checked_cluster.findings}, key=lambda finding: finding.order)
-    return Checked(findings, checked_cluster.verdicts)
+    findings = sorted({*findings_in_files, *checked_cluster.findings}, key=lambda finding: finding.sort_key)
+    return CheckResult(findings, checked_cluster.verdicts)
 
 
 _DRY_RUN_KINDS = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
@@ -51,10 +53,10 @@ _DRY_RUN_KINDS = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
 _REMEDY = "fix this, then run the check again"
 
 
-def _check_cluster(session: Session, loaded: Loaded, file_findings: Sequence[Finding]) -> Checked:
+def _check_cluster(session: Session, loaded: LoadedEnvironment, file_findings: Sequence[Finding]) -> CheckResult:
     settings = loaded.settings
     manifests, unbuilt_findings = _buildable_manifests(session.root, settings)
-    paths = {run.name: path for path, run in settings.trained()}
+    paths = {run.name: path for path, run in settings.runs_and_trials()}
     # Whether an object is accepted is decided by the API server and its admission webhooks.
     dry_runs = [
         (paths[manifest["metadata"]["labels"][WORKLOAD]], manifest) for manifest in _manifests_to_dry_run(manifests)
@@ -63,7 +65,7 @@ def _check_cluster(session: Session, loaded: Loaded, file_findings: Sequence[Fin
         dry_runs += [
             (OPERATORS[name].path, probe(session.stack))
             for name, probe in probes.BY_OPERATOR.items()
-            if declared(settings, name)
+            if is_operator_declared(settings, name)
         ]
     needs_by_run = dict(_worker_needs(settings, paths, manifests))
     with step("reading the cluster", "2 s"):
@@ -84,10 +86,10 @@ def _check_cluster(session: Session, loaded: Loaded, file_findings: Sequence[Fin
         unserved_images=unserved_images(session, images, registry_access),
         named_images=unread_images(session, images, registry_access),
     )
-    context = LiveContext(Declared(settings), live, _operator_images(manifests), launch_names, kueue_judge)
+    context = LiveContext(StackObjects(settings), live, _operator_images(manifests), launch_names, kueue_judge)
     checked = against_cluster.examine(context, loaded.places, file_findings)
-    located_findings = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt_findings]
-    return Checked([*located_findings, *checked.findings], checked.verdicts)
+    located_findings = [replace(finding, where=loaded.place_of(finding.path)) for finding in unbuilt_findings]
+    return CheckResult([*located_findings, *checked.findings], checked.verdicts)
 
 
 def _manifests_to_dry_run(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
@@ -110,25 +112,27 @@ def _worker_needs(
         metadata = manifest["metadata"]
         if is_dispatched(manifest):
             clusters = settings.queues.worker_clusters(metadata["namespace"], metadata["labels"][QUEUE])
-            yield paths[metadata["labels"][WORKLOAD]], dict.fromkeys(clusters, needs(manifest))
+            yield paths[metadata["labels"][WORKLOAD]], dict.fromkeys(clusters, launch_needs(manifest))
 
 
 def build_manifests(root: Path, settings: Settings) -> list[Manifest]:
     """Return the objects that an environment declares. Raises one of `FAULTS` if the files do not suffice."""
-    return Declared.from_files(settings, root).manifests()
+    return StackObjects.from_files(settings, root).manifests()
 
 
 def _buildable_manifests(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding]]:
     try:
         return build_manifests(root, settings), []
-    except FAULTS as error:
+    except BUILD_ERRORS as error:
         message = f"the objects of the operators' releases were not checked: {error}"
-        unbuilt_releases = Finding.of(MANIFESTS_UNBUILT, Violation("operators", message, _REMEDY, "unknown"))
+        unbuilt_releases = Finding.from_violation(
+            MANIFESTS_UNBUILT, Violation("operators", message, _REMEDY, "unknown")
+        )
     try:
         return build_manifests(root, settings.model_copy(update={"operators": Operators()})), [unbuilt_releases]
-    except FAULTS as error:
+    except BUILD_ERRORS as error:
         message = f"the launches of the runs were not checked: {error}"
-        return [], [Finding.of(MANIFESTS_UNBUILT, Violation("workloads", message, _REMEDY))]
+        return [], [Finding.from_violation(MANIFESTS_UNBUILT, Violation("workloads", message, _REMEDY))]
 
 
 def _operator_images(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -10,7 +10,7 @@ _announced: set[str] = set()
 
 def ensure_intended_cluster(settings: Settings) -> None:
     """Raise RefusedError if the cluster is the local one, and the environment neither uses nor names it."""
-    if refusal := kubeconfig.unintended(settings):
+    if refusal := kubeconfig.unintended_local_cluster_error(settings):
         raise RefusedError(refusal)
 
 
@@ -18,8 +18,8 @@ def announce_cluster(settings: Settings) -> None:
     """Print context, server and file once in a process, before the first write. Raises as `ensure_intended` does."""
     ensure_intended_cluster(settings)
     try:
-        line = f"cluster: {kubeconfig.described(settings.cluster.context)}"
-    except kubeconfig.INVALID:
+        line = f"cluster: {kubeconfig.describe_context(settings.cluster.context)}"
+    except kubeconfig.READ_ERRORS:
         return  # The first read reports what is wrong with the kubeconfig.
     if line not in _announced:
         _announced.add(line)

@@ -6,7 +6,7 @@ from typing import Any
 from trainstack.cli.session import Session
 from trainstack.lifecycle.drift import has_drifted
 from trainstack.lifecycle.recovery.state import read_state
-from trainstack.live.marked import read_recorded
+from trainstack.live.marked import read_recorded_metadata
 
 
 def refresh_options(session: Session, deployment: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -16,5 +16,5 @@ def refresh_options(session: Session, deployment: Mapping[str, Any] | None) -> t
     """
     state = read_state({"deployment": deployment})
     objects = [state_object for state_object in state.objects if not state_object.is_in_release]
-    live_objects = read_recorded(session.stack, objects, session.settings.cluster.context) if objects else {}
+    live_objects = read_recorded_metadata(session.stack, objects, session.settings.cluster.context) if objects else {}
     return ("--refresh",) if has_drifted(state, live_objects) else ()

@@ -14,12 +14,12 @@ from trainstack.cli.session import Session
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
 from trainstack.live import private_kubeconfig
-from trainstack.review.temporary_state import MISSING, temporary_state
-from trainstack.settings.errors import Finding
+from trainstack.review.temporary_state import MISSING_STACK_MESSAGE, temporary_state
+from trainstack.settings.errors import SettingsFinding
 from trainstack.settings.loading.project import project_name
-from trainstack.settings.loading.source import read
-from trainstack.settings.values.stack_name import file_of
-from trainstack.settings.values.urls import shown
+from trainstack.settings.loading.source import read_map
+from trainstack.settings.values.stack_name import stack_file
+from trainstack.settings.values.urls import redact_url
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, read_exit_code
 from trainstack.toolchain import backend, official, tools
 from trainstack.toolchain.engine import Engine
@@ -80,7 +80,7 @@ def ensure_backend(session: Session) -> str:
     if session.placement.embedded:
         return os.environ.get("PULUMI_BACKEND_URL") or (session.private_folder / "backend").as_uri()
     ensure_environment_file(session)
-    if url := backend.selected(session.root):
+    if url := backend.selected_url(session.root):
         return url
     _ = session.loaded  # an invalid value may be why the state is not embedded
     env_command = "" if official.pulumi().program else f' after `eval "$(trainstack env -s {session.stack})"`'
@@ -177,7 +177,7 @@ def export(session: Session) -> str | None:
     if result.returncode == 0:
         return result.stdout
     stderr = result.stderr.strip()
-    return None if MISSING in stderr else _exit_with_unusable_state(session, stderr)
+    return None if MISSING_STACK_MESSAGE in stderr else _exit_with_unusable_state(session, stderr)
 
 
 def deployment(session: Session) -> Mapping[str, Any] | None:
@@ -198,9 +198,9 @@ def ensure_environment_file(session: Session) -> None:
 
     Such a file does not have the environment's state and cluster.
     """
-    faults: list[Finding] = []
+    faults: list[SettingsFinding] = []
     try:
-        content = read(session.root, file_of(session.stack), faults)
+        content = read_map(session.root, stack_file(session.stack), faults)
     except FileNotFoundError:
         content = None
     if content is None or (faults and not content.entries):
@@ -214,7 +214,7 @@ def ensure_stack(session: Session) -> None:
         return
     if not session.placement.embedded:
         fail(
-            f"stack {session.stack!r} does not exist in {shown(ensure_backend(session))}; create it with "
+            f"stack {session.stack!r} does not exist in {redact_url(ensure_backend(session))}; create it with "
             f"`pulumi stack init {session.stack}`, and with `--secrets-provider` if its secrets are not encrypted with "
             f"a passphrase{_earlier_state_remedy(session)}"
         )
@@ -245,9 +245,9 @@ def preview_variables(session: Session) -> Iterator[dict[str, str]]:
 
 def _stack_exists(session: Session) -> bool:
     result = _query(session, "stack", "--stack", session.stack)
-    if result.returncode and MISSING not in result.stderr and not _is_refused(result.stderr):
+    if result.returncode and MISSING_STACK_MESSAGE not in result.stderr and not _is_refused(result.stderr):
         _exit_with_unusable_state(session, result.stderr.strip())
-    return MISSING not in result.stderr
+    return MISSING_STACK_MESSAGE not in result.stderr
 
 
 def _earlier_state_remedy(session: Session) -> str:
@@ -314,5 +314,5 @@ def _query(
 
 def _process_variables(session: Session, engine: Engine) -> dict[str, str]:
     """Return all variables of the engine's process."""
-    inherited_variables = {name: value for name, value in os.environ.items() if name not in engine.removed}
+    inherited_variables = {name: value for name, value in os.environ.items() if name not in engine.removed_variables}
     return _GARBAGE_COLLECTION | inherited_variables | engine_variables(session, engine)

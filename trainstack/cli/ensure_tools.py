@@ -16,7 +16,7 @@ def ensure_tools(session: Session, *, kubectl: bool, local_cluster: bool) -> Non
     installs = session.settings.operators.installs.values()
     groups = tools.needed_groups(
         local_cluster=local_cluster,
-        kind=local_cluster and drivers.default(session.cluster_folder) == "kind",
+        kind=local_cluster and drivers.default_driver(session.cluster_folder) == "kind",
         kubectl=kubectl,
         releases=any(map(is_built, installs)),
     )

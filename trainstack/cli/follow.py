@@ -45,10 +45,10 @@ def follow(session: Session, run: str | None, timeout: int, *, as_json: bool = F
         if run is not None and not all_views and not active_run_ids:
             fail(retry_budget.retry(lambda: describe_missing_run(session, run)))
         # A run that was active and has no view any more was deleted before its result was read.
-        active_run_ids |= dict.fromkeys(view.launch.run_id for view in views if view.launch.awaited)
+        active_run_ids |= dict.fromkeys(view.launch.run_id for view in views if view.launch.is_unfinished)
         for name, line in _summary_lines(views):
             changes.report(name, line)
-        if not any(view.launch.awaited for view in views):
+        if not any(view.launch.is_unfinished for view in views):
             break
         if time.monotonic() > deadline:
             fail(

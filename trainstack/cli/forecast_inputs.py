@@ -5,13 +5,13 @@ from dataclasses import replace
 from statistics import median
 
 from trainstack.cli.session import Session
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.forecast.live_workloads import LiveWorkloads, deadlines_by_workload, match_runs, owners_by_workload
 from trainstack.forecast.sweeps import match_trials
 from trainstack.kueue.from_live_objects import queue_state_after_up
-from trainstack.live.holding import read_holding
-from trainstack.reports.durations import MeasuredRun, measured_runs
-from trainstack.runs.pods import pods
+from trainstack.live.holding import read_cluster_workloads
+from trainstack.reports.durations import MeasuredRun, read_measured_runs
+from trainstack.runs.pods import role_pods
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.workloads import Workload
@@ -19,10 +19,10 @@ from trainstack.settings.sections.workloads import Workload
 
 def measured_durations(session: Session) -> dict[str, float]:
     """Return the median seconds of each declared run's earlier records, by NAMESPACE/NAME."""
-    records = measured_runs(session.results)
+    records = read_measured_runs(session.results)
     durations = {}
     sweeps = {sweep.name for sweep in session.settings.sweeps.sweeps}
-    for _, run in session.settings.trained():
+    for _, run in session.settings.runs_and_trials():
         seconds = [record.seconds for record in records if _matches(record, run, any_set=run.name in sweeps)]
         if seconds:
             durations[f"{run.namespace}/{run.name}"] = median(seconds)
@@ -31,7 +31,7 @@ def measured_durations(session: Session) -> dict[str, float]:
 
 def _matches(record: MeasuredRun, run: Workload, *, any_set: bool) -> bool:
     """Return whether a record has the run's command, replicas and, unless `any_set`, arguments and variables."""
-    first, world_size = pods(run)[0], sum(role.replicas for role in pods(run))
+    first, world_size = role_pods(run)[0], sum(role.replicas for role in role_pods(run))
     is_same = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, world_size)
     return is_same and (any_set or (record.args, record.env) == (first.args, first.env))
 
@@ -41,10 +41,10 @@ def live_workloads_reader(session: Session) -> Callable[[Settings], LiveWorkload
 
     Raises ClusterError, and ValueError if files that run ids depend on are missing.
     """
-    settings, holding = session.settings, read_holding(session.settings)
+    settings, holding = session.settings, read_cluster_workloads(session.settings)
     without_operators = settings.model_copy(update={"operators": Operators()})
     # Run ids do not depend on the operators, whose releases are slow to parse.
-    stack_objects = Declared.from_files(without_operators, session.root)
+    stack_objects = StackObjects.from_files(without_operators, session.root)
     declared_ledgers = [run.ledger for run in stack_objects.runs]
     live_launches, ledgers = holding.runs.live, holding.runs.ledgers
     workload_keys = {owner: key for key, owner in owners_by_workload(holding.workloads).items()}
@@ -60,5 +60,5 @@ def live_workloads_reader(session: Session) -> Callable[[Settings], LiveWorkload
         live_workloads = live_workloads.with_trials(match_trials(sweep, live_launches, ledgers, workload_keys))
     return lambda variant: replace(
         live_workloads,
-        snapshot=queue_state_after_up(holding.lists, Declared(variant), kueue_configuration=holding.kueue),
+        snapshot=queue_state_after_up(holding.lists, StackObjects(variant), kueue_configuration=holding.kueue),
     )

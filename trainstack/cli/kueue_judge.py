@@ -11,7 +11,7 @@ from typing import Any
 from trainstack.kueue.placement import JudgeError
 from trainstack.toolchain import gomod, tools
 from trainstack.toolchain.errors import MissingTool
-from trainstack.toolchain.groups import GROUP_OF
+from trainstack.toolchain.groups import GROUP_OF_PROGRAM
 from trainstack.toolchain.places import GO_MODULES
 
 Body = Mapping[str, Any]
@@ -58,7 +58,7 @@ class JudgeProgram:
 
 def kueue_judge(release: str) -> JudgeProgram | str:
     """Return the program for a release of Kueue, or the reason why it is missing."""
-    group = GROUP_OF[_PROGRAM]
+    group = GROUP_OF_PROGRAM[_PROGRAM]
     built_release = gomod.load(GO_MODULES / group.module / "go.mod").version(_KUEUE)
     if release != built_release:
         return f"kueue-judge is of Kueue {built_release}, not of {release or 'an unknown release'}"

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from trainstack.cli.output.console import report
-from trainstack.platform.operators.release import RefusedDownloadError, ReleaseError, WrongBytesError
+from trainstack.platform.operators.release import ChecksumMismatchError, RefusedDownloadError, ReleaseError
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule import Severity, Violation
 from trainstack.preflight.rules.operators import manifest_mismatch, manifest_missing
-from trainstack.settings.loading.load import Loaded
+from trainstack.settings.loading.load import LoadedEnvironment
 from trainstack.settings.model import Settings
 
 
@@ -34,9 +34,9 @@ def _names_url(settings: Settings) -> bool:
     return any(install.manifest.url is not None for install in settings.operators.installs.values())
 
 
-def as_finding(error: ReleaseError, loaded: Loaded) -> Finding:
+def as_finding(error: ReleaseError, loaded: LoadedEnvironment) -> Finding:
     """Return the finding for a release that could not be downloaded: unknown if the network may be the cause."""
-    rule = manifest_mismatch.rule if isinstance(error, WrongBytesError) else manifest_missing.rule
+    rule = manifest_mismatch.rule if isinstance(error, ChecksumMismatchError) else manifest_missing.rule
     severity: Severity = "error" if isinstance(error, RefusedDownloadError) else "unknown"
     violation = Violation(error.path, error.message, error.remedy, severity)
-    return Finding.of(rule, violation, loaded.where(error.path))
+    return Finding.from_violation(rule, violation, loaded.place_of(error.path))

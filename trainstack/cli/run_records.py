@@ -10,17 +10,17 @@ from trainstack.cli.run_selection import read_bodies
 from trainstack.cli.session import Session
 from trainstack.cli.transfers import data_loader
 from trainstack.errors import TrainstackError
-from trainstack.live.progress import clusters_of
+from trainstack.live.progress import read_clusters_by_run
 from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.objects.labels import RUN, SET, SWEEP
 from trainstack.runs.launches import live_launch
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import is_dispatched
-from trainstack.runs.names import workload_of
+from trainstack.runs.names import workload_name
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Record
 from trainstack.transfer.fetch import fetch as fetch_files
-from trainstack.transfer.record_check import DONE
+from trainstack.transfer.record_check import SUCCESS_FILE
 from trainstack.transfer.retry import TransferResult
 
 Bodies = Sequence[dict[str, Any]]
@@ -42,7 +42,7 @@ def fetch_run(session: Session, ledger: Ledger, read_live_bodies: Callable[[], B
     one that is no longer declared. Raises UnknownClusterError.
     """
     target = session.results / ledger.run_id
-    if (target / DONE).is_file():
+    if (target / SUCCESS_FILE).is_file():
         return target
     workload = session.workload(ledger.workload)
     if workload is None or workload.record is None:
@@ -57,7 +57,7 @@ def fetch_run(session: Session, ledger: Ledger, read_live_bodies: Callable[[], B
 def latest_run(session: Session, bodies: Bodies, workload: str, record: Record) -> str:
     """Return the id of a workload's latest run that has an object in the cluster; exits if there is no such run."""
     launches = map(live_launch, bodies)
-    workload_launches = [launch for launch in launches if workload_of(launch.run_id) == workload]
+    workload_launches = [launch for launch in launches if workload_name(launch.run_id) == workload]
     if not workload_launches:
         fail(
             f"no run of {workload} has an object in the cluster; fetch an earlier one by its id, which is a folder of "
@@ -77,8 +77,8 @@ def settings_of_run(session: Session, live_bodies: Bodies, run_id: str) -> Setti
     )
     if run_bodies and not any(map(is_dispatched, run_bodies)):
         return settings
-    clusters = {*clusters_of(run_bodies, settings.cluster.context).values()}
-    if not clusters and (workload := session.workload(workload_of(run_id))) is not None:
+    clusters = {*read_clusters_by_run(run_bodies, settings.cluster.context).values()}
+    if not clusters and (workload := session.workload(workload_name(run_id))) is not None:
         # The run has no object that names its cluster.
         clusters = {*settings.queues.worker_clusters(workload.namespace, workload.queue)}
     if len(clusters) > 1:
@@ -92,7 +92,7 @@ def settings_of_run(session: Session, live_bodies: Bodies, run_id: str) -> Setti
 
 def _indexed_jobs(live_bodies: Bodies, run_id: str) -> Bodies:
     """Return the Indexed Jobs of a trial's sweep, which do not have its id."""
-    sweep = workload_of(run_id)
+    sweep = workload_name(run_id)
     return [
         body for body in live_bodies if (labels := body["metadata"]["labels"]).get(SWEEP) == sweep and SET not in labels
     ]
@@ -100,9 +100,9 @@ def _indexed_jobs(live_bodies: Bodies, run_id: str) -> Bodies:
 
 def record_place(session: Session, run_id: str) -> tuple[str, str, str]:
     """Return the namespace, volume and path of a run's record; exits if the run has no record."""
-    workload = session.workload(workload_of(run_id))
+    workload = session.workload(workload_name(run_id))
     if workload is None:
-        names = ", ".join(run.name for _, run in session.settings.trained() if run.record) or "none"
+        names = ", ".join(run.name for _, run in session.settings.runs_and_trials() if run.record) or "none"
         fail(
             f"{run_id!r} is not a run of {session.stack}; run ids are <workload>-<10 hex>, and its recorded workloads "
             f"are: {names}"

@@ -9,8 +9,8 @@ from trainstack.live.client import ClusterError
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
 from trainstack.objects.ownership import identity
 from trainstack.runs.launches import LiveLaunch, live_launch
-from trainstack.runs.ledgers import Ledger, wrapper_of
-from trainstack.runs.names import workload_of
+from trainstack.runs.ledgers import Ledger, mounted_wrapper
+from trainstack.runs.names import workload_name
 
 Body = Mapping[str, Any]
 """A live object."""
@@ -60,7 +60,7 @@ def unknown_results(session: Session, run_ids: Iterable[str]) -> str:
 def _unknown_result(session: Session, run_id: str, ledger: Ledger | None) -> str:
     if ledger is None:
         remedy = "its ledger was deleted too, so the run was stopped or destroyed"
-    elif wrapper_of(ledger.objects) is None:
+    elif mounted_wrapper(ledger.objects) is None:
         remedy = "an unmanaged run keeps no record"
     else:
         remedy = f"its record has the result: trainstack fetch {run_id} -s {session.stack}"
@@ -88,7 +88,7 @@ def launches_named(launches: Sequence[LiveLaunch], run: str | None) -> list[Live
     if run is None:
         return list(launches)
     # `digits` names the runs of that workload, not those of `digits-small`.
-    matches = [launch for launch in launches if workload_of(launch.run_id) == run]
+    matches = [launch for launch in launches if workload_name(launch.run_id) == run]
     # `search-3` names the third trial, not the run id `search-3f0c9a1b2d`.
     matches = matches or [launch for launch in launches if run in (launch.name, _trial_name(launch))]
     return matches or [launch for launch in launches if launch.run_id.startswith(run)]

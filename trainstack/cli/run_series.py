@@ -11,31 +11,31 @@ from trainstack.cli.run_records import body_reader, fetch_run
 from trainstack.cli.run_selection import ledgers_of
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, RightsError, read, read_text
-from trainstack.live.snapshot import Runs, read_runs
+from trainstack.live.snapshot import LiveRuns, read_runs
 from trainstack.objects.labels import RUN
-from trainstack.reports.overlap import Placement
-from trainstack.reports.runs import Definition, Run, from_logs, from_record, with_logs
+from trainstack.reports.overlap import RunPlacement
+from trainstack.reports.runs import Definition, RunFigures, add_logs, run_from_logs, run_from_record
 from trainstack.runs.launches import utc_now
 from trainstack.runs.ledgers import Ledger
-from trainstack.runs.status.attempts import main_container, main_status, previous_attempt
-from trainstack.transfer.record_check import DONE
+from trainstack.runs.status.attempts import main_container_name, main_status, previous_attempt
+from trainstack.transfer.record_check import SUCCESS_FILE
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 Pod = Mapping[str, Any]
 
 
-def read_compared_runs(session: Session, names: Sequence[str]) -> list[Run]:
+def read_compared_runs(session: Session, names: Sequence[str]) -> list[RunFigures]:
     """Return the named runs in their order: run ids or prefixes, workloads, `<run-id>/<index>`.
 
     A finished record that was fetched before needs no cluster. Raises ReportError, ClusterError and
     UnknownClusterError.
     """
-    runs: list[Run] = []
-    cluster_runs: Runs | None = None
+    runs: list[RunFigures] = []
+    cluster_runs: LiveRuns | None = None
     read_live_bodies = body_reader(session)
     for name in names:
         run_name, _, index = name.partition("/")
-        if (session.results / name / DONE).is_file():
+        if (session.results / name / SUCCESS_FILE).is_file():
             runs.append(_read_recorded_run(session, run_name, index))
             continue
         cluster_runs = cluster_runs or read_runs(session.settings)
@@ -63,13 +63,13 @@ def _find_ledger(session: Session, ledgers: Sequence[Ledger], name: str) -> Ledg
     )
 
 
-def _read_recorded_run(session: Session, run_id: str, index: str) -> Run:
-    run = from_record(session.results / run_id / index, f"{run_id}/{index}" if index else run_id)
+def _read_recorded_run(session: Session, run_id: str, index: str) -> RunFigures:
+    run = run_from_record(session.results / run_id / index, f"{run_id}/{index}" if index else run_id)
     workload = session.workload(run.workload)
-    if not run.silent or workload is None:
+    if not run.unlogged_ranks or workload is None:
         return run
     try:
-        return with_logs(
+        return add_logs(
             run, _read_logs(session, workload.namespace, _pods_by_rank(_read_pods(session, workload.namespace, run_id)))
         )
     except ClusterError:
@@ -77,7 +77,7 @@ def _read_recorded_run(session: Session, run_id: str, index: str) -> Run:
         return run
 
 
-def _read_run_from_pods(session: Session, ledger: Ledger, *, finished: bool) -> Run:
+def _read_run_from_pods(session: Session, ledger: Ledger, *, finished: bool) -> RunFigures:
     pods = _read_pods(session, ledger.namespace, ledger.run_id)
     pods_by_rank = _pods_by_rank(pods)
     if not pods_by_rank:
@@ -97,7 +97,7 @@ def _read_run_from_pods(session: Session, ledger: Ledger, *, finished: bool) -> 
         for pod in pods_by_rank.values()
         if _has_succeeded_before(pod)
     ]
-    return from_logs(
+    return run_from_logs(
         ledger.run_id,
         _read_logs(session, ledger.namespace, pods_by_rank),
         workload=ledger.workload,
@@ -113,7 +113,7 @@ def _read_run_from_pods(session: Session, ledger: Ledger, *, finished: bool) -> 
     )
 
 
-def _with_placements(session: Session, run: Run, namespace: str) -> Run:
+def _with_placements(session: Session, run: RunFigures, namespace: str) -> RunFigures:
     try:
         placements = _placements(_read_pods(session, namespace, run.run_id), utc_now())
     except ClusterError:
@@ -121,7 +121,7 @@ def _with_placements(session: Session, run: Run, namespace: str) -> Run:
     return replace(run, placements=placements) if placements else run
 
 
-def _placements(pods: Sequence[Pod], now: datetime) -> tuple[Placement, ...]:
+def _placements(pods: Sequence[Pod], now: datetime) -> tuple[RunPlacement, ...]:
     """Return the node of each pod with the main container's start and end; `now` while it is running."""
     placements = []
     for pod in pods:
@@ -139,7 +139,7 @@ def _placements(pods: Sequence[Pod], now: datetime) -> tuple[Placement, ...]:
         end = terminated_state.get("finishedAt") if has_ended else now.isoformat()
         if start and end:
             placements.append(
-                Placement(pod["spec"].get("nodeName"), datetime.fromisoformat(start), datetime.fromisoformat(end))
+                RunPlacement(pod["spec"].get("nodeName"), datetime.fromisoformat(start), datetime.fromisoformat(end))
             )
     return tuple(placements)
 
@@ -147,7 +147,7 @@ def _placements(pods: Sequence[Pod], now: datetime) -> tuple[Placement, ...]:
 def _read_pods(session: Session, namespace: str, run_id: str) -> list[Pod]:
     path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{RUN}={run_id}')}"
     answer = read([path], session.settings.cluster.context)[path]
-    if not answer.found:
+    if not answer.is_success:
         raise RightsError(
             f"the cluster answered {answer.status} to a list of pods in {namespace}; ask its owner for that right"
         )
@@ -181,7 +181,7 @@ def _environment_variables(pod: Pod) -> dict[str, str]:
 
 def _container(pod: Pod) -> dict[str, Any]:
     containers: dict[str, dict[str, Any]] = {container["name"]: container for container in pod["spec"]["containers"]}
-    return containers[main_container(pod)]
+    return containers[main_container_name(pod)]
 
 
 def _has_succeeded_before(pod: Pod) -> bool:

@@ -6,10 +6,10 @@ from typing import Any
 
 from trainstack.cli.run_selection import Body, bodies_of, launch_bodies, launches_named, read_bodies
 from trainstack.cli.session import Session
-from trainstack.live.progress import view_runs
+from trainstack.live.progress import read_launch_views
 from trainstack.objects.labels import SET
 from trainstack.runs.launches import live_launch, utc_now
-from trainstack.runs.names import workload_of
+from trainstack.runs.names import workload_name
 from trainstack.runs.status.run_view import RunView, bare_view
 
 MANY = 20
@@ -45,13 +45,15 @@ def _view_bodies(session: Session, bodies: Sequence[Body], *, with_usage: bool =
             id(view) for view, body in zip(bare_views, bodies, strict=True) if SET in body["metadata"]["labels"]
         }
     full_bodies = [body for view, body in zip(bare_views, bodies, strict=True) if id(view) not in left_out_ids]
-    views = view_runs(full_bodies, settings, utc_now(), cluster_wide=is_owner, with_usage=with_usage)
+    views = read_launch_views(full_bodies, settings, utc_now(), cluster_wide=is_owner, with_usage=with_usage)
     return [*views, *(view for view in bare_views if id(view) in left_out_ids)]
 
 
 def split_off_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[RunView]]:
     """Split the views: all but the earlier ended runs, and the ended runs before the last MANY."""
-    ended_views = sorted((view for view in views if view.ended), key=lambda view: view.ended or view.launch.created)
+    ended_views = sorted(
+        (view for view in views if view.end_time), key=lambda view: view.end_time or view.launch.created
+    )
     earlier_views = ended_views[: max(len(ended_views) - MANY, 0)]
     ids = {id(view) for view in earlier_views}
     return [view for view in views if id(view) not in ids], earlier_views
@@ -60,4 +62,4 @@ def split_off_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[Run
 def leave_out_loaders(session: Session, views: Sequence[RunView]) -> list[RunView]:
     """Leave out data loaders, which wait until they are used."""
     loader_names = {run.name for run in session.settings.workloads.runs if run.kind == "DataLoader"}
-    return [view for view in views if workload_of(view.launch.run_id) not in loader_names]
+    return [view for view in views if workload_name(view.launch.run_id) not in loader_names]

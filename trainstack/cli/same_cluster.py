@@ -11,12 +11,17 @@ from trainstack.cli.cluster_in_use import announce_cluster
 from trainstack.cli.output.console import fail
 from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
-from trainstack.guards.cluster_identity import MEMORY, another, memory_name, unexpected
+from trainstack.guards.cluster_identity import (
+    FACTS_RESOURCE_TYPE,
+    facts_resource_name,
+    other_cluster_refusal,
+    unexpected_cluster_refusal,
+)
 from trainstack.guards.deletions import owner_refusals
-from trainstack.guards.states import of_others, taken_away
+from trainstack.guards.states import foreign_deletion_refusal, objects_of_other_states
 from trainstack.lifecycle.recovery.state import read_state
-from trainstack.live.identity import read_cluster
-from trainstack.live.marked import read_held
+from trainstack.live.identity import read_cluster_identity
+from trainstack.live.marked import read_state_metadata
 
 
 def ensure_same_cluster(session: Session, deployment: Mapping[str, Any] | None) -> None:
@@ -31,10 +36,12 @@ def ensure_same_cluster(session: Session, deployment: Mapping[str, Any] | None) 
 
 def cluster_refusal(session: Session, deployment: Mapping[str, Any] | None) -> str:
     """Return why this is not the cluster of the stack, with a remedy; empty if it is. Raises ClusterError."""
-    identity, expected_identity = read_cluster(session.settings), session.settings.cluster.identity
-    refusal = unexpected(identity, session.stack, expected_identity, session.loaded.where("cluster.identity"))
+    identity, expected_identity = read_cluster_identity(session.settings), session.settings.cluster.identity
+    refusal = unexpected_cluster_refusal(
+        identity, session.stack, expected_identity, session.loaded.place_of("cluster.identity")
+    )
     if expected_identity is None:
-        refusal = another(_cluster_in_state(session, deployment or {}), identity, session.stack)
+        refusal = other_cluster_refusal(_cluster_in_state(session, deployment or {}), identity, session.stack)
     return refusal
 
 
@@ -46,11 +53,11 @@ def ensure_own_objects(session: Session, deployment: Mapping[str, Any] | None) -
     if deployment is None:
         return
     own_state, cluster = read_state({"deployment": deployment}).own_state, session.settings.cluster
-    live_objects = read_held(
+    live_objects = read_state_metadata(
         {identity: state_object.api_version for identity, state_object in own_state.objects.items()}, cluster.context
     )
-    if refusal := taken_away(
-        of_others(live_objects, own_state, session.stack), own_state, session.stack, cluster.take_over
+    if refusal := foreign_deletion_refusal(
+        objects_of_other_states(live_objects, own_state, session.stack), own_state, session.stack, cluster.take_over
     ):
         fail(refusal, ExitCode.REFUSED)
     if refusals := owner_refusals(live_objects, own_state, session.stack, cluster.take_over):
@@ -58,8 +65,8 @@ def ensure_own_objects(session: Session, deployment: Mapping[str, Any] | None) -
 
 
 def _cluster_in_state(session: Session, deployment: Mapping[str, Any]) -> dict[str, str]:
-    name = f"::{memory_name(session.settings.environment.profile)}"
+    name = f"::{facts_resource_name(session.settings.environment.profile)}"
     for resource in deployment.get("resources") or ():
-        if resource["type"] == MEMORY and resource["urn"].endswith(name):
+        if resource["type"] == FACTS_RESOURCE_TYPE and resource["urn"].endswith(name):
             return dict(resource["outputs"]["output"])
     return {}

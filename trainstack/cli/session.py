@@ -11,12 +11,12 @@ import typer
 from trainstack.cli.output.console import fail
 from trainstack.cli.stack_selection import selected_stack
 from trainstack.errors import ExitCode
-from trainstack.lifecycle.teardown.permission_files import remove_leftovers
-from trainstack.live.kubeconfig import LOCAL, VARIABLE, absolute, default_path
-from trainstack.settings.loading.load import Loaded, Placement, load_with_places, placement
+from trainstack.lifecycle.teardown.permission_files import remove_stale_permissions
+from trainstack.live.kubeconfig import KUBECONFIG_VARIABLE, LOCAL_CLUSTER_FILE, absolute_paths, default_path
+from trainstack.settings.loading.load import EnvironmentPlacement, LoadedEnvironment, load_with_places, read_placement
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
-from trainstack.settings.values.stack_name import fault, stacks
+from trainstack.settings.values.stack_name import list_stacks, stack_name_fault
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
@@ -47,7 +47,7 @@ def _default_stack() -> str:
     root = checkout()
     return selected_stack(root) or fail(
         f"no environment is selected; add `-s ENV`, set {STACK_VARIABLE}, or run `pulumi stack select ENV`. The "
-        f"environments of {root}: {', '.join(stacks(root)) or 'none'}",
+        f"environments of {root}: {', '.join(list_stacks(root)) or 'none'}",
         ExitCode.USAGE,
     )
 
@@ -55,11 +55,11 @@ def _default_stack() -> str:
 def _complete_environment(incomplete: str) -> list[str]:
     """Complete the name of an environment."""
     root = find_project()
-    return [stack for stack in (stacks(root) if root else ()) if stack.startswith(incomplete)]
+    return [stack for stack in (list_stacks(root) if root else ()) if stack.startswith(incomplete)]
 
 
 def _ensure_valid_stack(stack: str) -> str:
-    if name_fault := fault(stack):
+    if name_fault := stack_name_fault(stack):
         fail(str(name_fault), ExitCode.USAGE)
     return stack
 
@@ -96,9 +96,9 @@ class Session:
         since the engine runs in the checkout's root.
         """
         session = Session(checkout(), stack)
-        remove_leftovers(session.root)
-        if os.environ.get(VARIABLE) or session.placement.local:
-            os.environ[VARIABLE] = str(session.kubeconfig)
+        remove_stale_permissions(session.root)
+        if os.environ.get(KUBECONFIG_VARIABLE) or session.placement.local:
+            os.environ[KUBECONFIG_VARIABLE] = str(session.kubeconfig)
         return session
 
     @property
@@ -113,14 +113,14 @@ class Session:
     @property
     def is_local(self) -> bool:
         """Whether the commands use the local cluster."""
-        return self.kubeconfig.resolve() == (self.root / LOCAL).resolve()
+        return self.kubeconfig.resolve() == (self.root / LOCAL_CLUSTER_FILE).resolve()
 
     @property
     def kubeconfig(self) -> Path:
         """The kubeconfig: one absolute path, or several as KUBECONFIG lists them."""
-        if path := absolute(os.environ.get(VARIABLE) or ""):
+        if path := absolute_paths(os.environ.get(KUBECONFIG_VARIABLE) or ""):
             return Path(path)
-        return self.root / LOCAL if self.placement.local else default_path()
+        return self.root / LOCAL_CLUSTER_FILE if self.placement.local else default_path()
 
     @property
     def results(self) -> Path:
@@ -128,12 +128,12 @@ class Session:
         return self.root / "results"
 
     @cached_property
-    def placement(self) -> Placement:
+    def placement(self) -> EnvironmentPlacement:
         """Where the state and the cluster are, also if the environment's file is missing or not valid."""
-        return placement(self.root, self.stack)
+        return read_placement(self.root, self.stack)
 
     @cached_property
-    def loaded(self) -> Loaded:
+    def loaded(self) -> LoadedEnvironment:
         """The settings with the places of their values. Raises SettingsError with all errors."""
         return load_with_places(self.root, self.stack)
 
@@ -142,4 +142,4 @@ class Session:
         return self.loaded.settings
 
     def workload(self, name: str) -> Workload | None:
-        return next((run for _, run in self.settings.trained() if run.name == name), None)
+        return next((run for _, run in self.settings.runs_and_trials() if run.name == name), None)

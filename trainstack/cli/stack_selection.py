@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from hashlib import sha1
 from pathlib import Path
 
-from trainstack.settings.loading.project import FILE, project_name
+from trainstack.settings.loading.project import PROJECT_FILE, project_name
 
 
 def selected_stack(root: Path) -> str | None:
@@ -35,7 +35,7 @@ def _files(root: Path) -> Iterator[Path]:
     name = project_name(root)
     for folder in homes:
         for path in _paths(root):
-            digest = sha1(str(path / FILE).encode(), usedforsecurity=False).hexdigest()
+            digest = sha1(str(path / PROJECT_FILE).encode(), usedforsecurity=False).hexdigest()
             yield folder / "workspaces" / f"{name}-{digest}-workspace.json"
 
 

@@ -11,12 +11,12 @@ from trainstack.cli.output.console import err
 from trainstack.cli.session import Session
 from trainstack.live.sweeps import read_trial_logs
 from trainstack.objects.labels import OUTCOME
-from trainstack.runs.logs.metrics_collector import collect
+from trainstack.runs.logs.metrics_collector import collect_metrics
 from trainstack.runs.logs.printed_numbers import Figure
 from trainstack.settings.sections.sweeps import Sweep
-from trainstack.sweeps.search.ranking import thinned
+from trainstack.sweeps.search.ranking import thin_metrics
 from trainstack.sweeps.status import LiveTrial, SweepObjects, trial_clusters, trial_pods
-from trainstack.transfer.kubectl import kubectl
+from trainstack.transfer.kubectl import run_kubectl
 from trainstack.transfer.trial_records import last_lines
 
 _MAX_METRICS, _MAX_FIGURES, _MAX_CHARACTERS = 100, 16, 48
@@ -137,7 +137,7 @@ class TrialLogs:
             started=live_trial.started,
             finished=live_trial.finished,
             attempts=live_trial.attempts,
-            metrics=tuple(map(self._shorten, thinned(collect(log, objective), objective, _MAX_METRICS))),
+            metrics=tuple(map(self._shorten, thin_metrics(collect_metrics(log, objective), objective, _MAX_METRICS))),
             last_lines=last_lines(log[-_MAX_LAST_LINES_CHARACTERS:]) if live_trial.state == "failed" else (),
         )
 
@@ -154,7 +154,7 @@ class TrialLogs:
         patches = [_patch(objects.ledger_metadata[run_id], outcome) for run_id, outcome in outcomes.items()]
         arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={_FIELD_MANAGER}", "-f", "-")
         body = {"apiVersion": "v1", "kind": "List", "items": patches}
-        result = kubectl(*arguments, context=self.session.settings.cluster.context, stdin=json.dumps(body).encode())
+        result = run_kubectl(*arguments, context=self.session.settings.cluster.context, stdin=json.dumps(body).encode())
         if result.returncode:
             reason = result.stderr.decode(errors="replace").strip().partition("\n")[0]
             self._may_not_save = "forbidden" in reason.lower()

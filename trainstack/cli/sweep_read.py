@@ -12,13 +12,13 @@ from trainstack.cli.output.console import fail, step
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
 from trainstack.cli.transfers import TerminalProgress, data_loader
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.live.client import ClusterError
 from trainstack.live.sweeps import read_sweep
 from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.reports.errors import ReportError
-from trainstack.reports.runs import METRICS, metrics_of
-from trainstack.runs.logs.metrics_collector import collect
+from trainstack.reports.runs import METRICS_FILE, parse_metrics
+from trainstack.runs.logs.metrics_collector import collect_metrics
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.manifests.trial_names import Trial
 from trainstack.settings.model import Settings
@@ -28,7 +28,7 @@ from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.search.results import State, TrialResult
 from trainstack.sweeps.status import LiveTrial, SweepObjects, live_trials, trial_clusters
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
-from trainstack.transfer.trial_records import LAST_LINES, Record, read_records
+from trainstack.transfer.trial_records import LAST_LINES, TrialRecord, read_records
 
 SweepArgument = Annotated[str, typer.Argument(metavar="NAME", help="The sweep's name.")]
 _NO_LOG = "its pod was deleted or its log is not readable, and its ledger has no metrics"
@@ -57,7 +57,7 @@ def planned_trials(session: Session, sweep: Sweep) -> Mapping[str, Trial]:
     """Return the sweep's trials by run id, in the order of their numbers. Raises InputsError or WorkloadError."""
     # Trials do not depend on the operators, whose releases are slow to parse.
     settings = session.settings.model_copy(update={"operators": Operators()})
-    return Declared.from_files(settings, session.root).trials[sweep.name]
+    return StackObjects.from_files(settings, session.root).trials[sweep.name]
 
 
 def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
@@ -86,7 +86,7 @@ class TrialCache:
     """Logs and records of ended trials, read once for repeated calls of `read_states`."""
 
     logs: TrialLogs
-    records: dict[str, Record | None] = field(default_factory=dict)
+    records: dict[str, TrialRecord | None] = field(default_factory=dict)
     unread_clusters: ChangeReporter = field(default_factory=ChangeReporter)
     """Reports each reason why a worker cluster was not read, only once."""
 
@@ -118,7 +118,7 @@ def _join_trials(
     trials: Mapping[str, Trial],
     live_by_run_id: Mapping[str, LiveTrial],
     outcomes: Mapping[str, Outcome],
-    records: Mapping[str, Record | None],
+    records: Mapping[str, TrialRecord | None],
 ) -> tuple[TrialResult, ...]:
     return tuple(
         join_trial(
@@ -138,7 +138,7 @@ def join_trial(
     run_id: str,
     trial: Trial,
     live_trial: LiveTrial | None,
-    record: Record | None,
+    record: TrialRecord | None,
     sweep: Sweep,
     *,
     record_was_read: bool,
@@ -157,7 +157,7 @@ def join_trial(
     }
     if outcome is not None and not (live_trial is not None and live_trial.state == "queued"):
         return TrialResult(**identity, **outcome.model_dump(exclude={"launch", "metric", "metrics_format"}))
-    metrics, fault = _parse_metrics(record, f"{run_id}/{METRICS}", objective) if record else ((), "")
+    metrics, fault = _parse_metrics(record, f"{run_id}/{METRICS_FILE}", objective) if record else ((), "")
     end = _trial_end(live_trial, record, sweep, record_was_read=record_was_read)
     facts = record.facts if record else {}
     return TrialResult(
@@ -172,7 +172,7 @@ def join_trial(
     )
 
 
-def _finish_time(live_trial: LiveTrial | None, record: Record | None, state: State) -> datetime | None:
+def _finish_time(live_trial: LiveTrial | None, record: TrialRecord | None, state: State) -> datetime | None:
     if record is not None and record.finished:
         return _parse_time(record.facts.get("finished"))
     if live_trial is not None and live_trial.finished is not None:
@@ -181,7 +181,7 @@ def _finish_time(live_trial: LiveTrial | None, record: Record | None, state: Sta
 
 
 def _trial_end(
-    live_trial: LiveTrial | None, record: Record | None, sweep: Sweep, *, record_was_read: bool
+    live_trial: LiveTrial | None, record: TrialRecord | None, sweep: Sweep, *, record_was_read: bool
 ) -> _TrialEnd:
     if record is not None and record.finished:
         return _TrialEnd(state="succeeded")
@@ -200,7 +200,7 @@ def _trial_end(
     )
 
 
-def _end_without_record(record: Record | None, sweep: Sweep) -> _TrialEnd:
+def _end_without_record(record: TrialRecord | None, sweep: Sweep) -> _TrialEnd:
     if not sweep.run.managed:
         return _TrialEnd(state="succeeded", reason=_NO_LOG)
     if record is None:
@@ -208,7 +208,7 @@ def _end_without_record(record: Record | None, sweep: Sweep) -> _TrialEnd:
     return _TrialEnd(state="stopped", reason="its set was removed before it started")
 
 
-def _end_of_deleted(record: Record | None, sweep: Sweep) -> _TrialEnd:
+def _end_of_deleted(record: TrialRecord | None, sweep: Sweep) -> _TrialEnd:
     """Return the end of a trial whose object was deleted and whose record is not finished."""
     if not sweep.run.managed:
         return _TrialEnd(state="stopped", reason="its object was deleted and its ledger has no result")
@@ -221,7 +221,7 @@ def _end_of_deleted(record: Record | None, sweep: Sweep) -> _TrialEnd:
     )
 
 
-def _end_of_failed(record: Record | None, live_reason: str = "", controller_reason: str = "") -> _TrialEnd:
+def _end_of_failed(record: TrialRecord | None, live_reason: str = "", controller_reason: str = "") -> _TrialEnd:
     """Return the cause of a failure: from the pod, else the record, else the controller."""
     failure: Mapping[str, Any] = record.failure if record else {}
     recorded_reason = f"crashed (exit {failure['exit_code']})" if isinstance(failure.get("exit_code"), int) else ""
@@ -236,14 +236,14 @@ def _end_of_failed(record: Record | None, live_reason: str = "", controller_reas
 
 def _read_records(
     session: Session, sweep: Sweep, run_ids: Sequence[str], objects: SweepObjects, warn: Callable[[str], None]
-) -> dict[str, Record | None]:
+) -> dict[str, TrialRecord | None]:
     """Read records from the volume; of dispatched trials, from the volumes of their worker clusters.
 
     A trial without a record has None. A trial is left out if its record may be in a worker cluster that could not be
     read; `warn` is called with the reason. Raises the errors of `data_loader` for the environment's own cluster.
     """
     place, settings = sweep.run.record, session.settings
-    records: dict[str, Record | None] = dict.fromkeys(run_ids)
+    records: dict[str, TrialRecord | None] = dict.fromkeys(run_ids)
     if place is None or not sweep.run.managed:
         return records
     unread_run_ids: set[str] = set()
@@ -288,15 +288,15 @@ def _run_ids_by_cluster(
     return run_ids_by_cluster
 
 
-def _parse_metrics(record: Record, file: str, objective: Objective) -> tuple[tuple[Mapping[str, Any], ...], str]:
+def _parse_metrics(record: TrialRecord, file: str, objective: Objective) -> tuple[tuple[Mapping[str, Any], ...], str]:
     text = record.metrics
     if objective.metrics_format is not None or not text:
-        return collect(record.log, objective), ""
+        return collect_metrics(record.log, objective), ""
     if not record.finished and not text.endswith("\n"):
         # The last line is incomplete.
         text = text[: text.rfind("\n") + 1]
     try:
-        return tuple(metrics_of(text, file)), ""
+        return tuple(parse_metrics(text, file)), ""
     except ReportError as error:
         return (), str(error)
 

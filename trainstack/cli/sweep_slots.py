@@ -35,7 +35,7 @@ def _active_trials(bodies: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     active: dict[str, int] = {}
     for body in bodies:
         launch = live_launch(body)
-        if launch.active and launch.sweep is not None:
+        if launch.is_active and launch.sweep is not None:
             trials = 1 if launch.sweep.set_id else int(body["spec"].get("parallelism", 1))
             active[launch.sweep.name] = active.get(launch.sweep.name, 0) + trials
     return active

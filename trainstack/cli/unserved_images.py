@@ -9,18 +9,18 @@ import typer
 from trainstack.cli.local_registry import local_registry, registry_client
 from trainstack.cli.output.console import err, step
 from trainstack.cli.session import Session
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.errors import ExitCode
 from trainstack.images.builds import require_local_registry
 from trainstack.live.registry import Registries
 from trainstack.live.registry_credentials import RegistryCredentials, read_credentials
 from trainstack.live.registry_errors import AccessDeniedError, ImageMissingError, NoAddressError, RegistryError
 from trainstack.live.snapshot import read_runs
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.live_context import Problem, UnreadImage, UnservedImage
+from trainstack.preflight.live_context import ImageProblem, UnreadImage, UnservedImage
 from trainstack.preflight.live_rules.registry import (
     host_violation,
     image_missing,
@@ -35,7 +35,7 @@ from trainstack.settings.sections.operators import Operators
 _WORKERS = 8
 _TIMEOUT_SECONDS = 5.0
 """Short, since a registry may be reachable only from the nodes."""
-_PROBLEMS: Mapping[type[RegistryError], Problem] = {
+_PROBLEMS: Mapping[type[RegistryError], ImageProblem] = {
     NoAddressError: "unreachable",
     ImageMissingError: "missing",
     AccessDeniedError: "denied",
@@ -57,7 +57,7 @@ def unserved_images(
 
     `registry_access`: the registry of the local cluster, if the kubeconfig refers to it.
     """
-    pulled_paths = {path for path, run in session.settings.trained() if run.image_pull_policy != "Never"}
+    pulled_paths = {path for path, run in session.settings.runs_and_trials() if run.image_pull_policy != "Never"}
     buildable_images = [image for image in images if len(image.folders) == 1 and pulled_paths & {*image.paths}]
     if not buildable_images:
         return ()
@@ -88,7 +88,7 @@ def unread_images(
 
     def find_unread(image: _NamedImage) -> UnreadImage | None:
         try:
-            registries.digest(session.settings.pinned(image.reference))
+            registries.digest(session.settings.pinned_reference(image.reference))
         except RegistryError as error:
             problem = _PROBLEMS.get(type(error), "unknown")
             return UnreadImage(image.path, image.reference, problem, str(error), has_pull_secret=image.has_pull_secret)
@@ -99,7 +99,7 @@ def unread_images(
 
 
 def _named_images(session: Session, images: Sequence[RunImage]) -> Iterator[_NamedImage]:
-    settings, runs = session.settings, dict(session.settings.trained())
+    settings, runs = session.settings, dict(session.settings.runs_and_trials())
     for image in images:
         path = image.paths[0]
         if not image.folders and runs[path].image_pull_policy != "Never":
@@ -115,42 +115,42 @@ def ensure_images_pushed(session: Session) -> None:
     Unreadable registries and silenced findings are not errors: the nodes may have a mirror.
     """
     problems = unserved_images(session, images_of_runs(session), local_registry(session))
-    absent_images = [image for image in problems if image.missing or image.host_path]
+    absent_images = [image for image in problems if image.is_missing or image.host_path]
     launching_workloads = set(_workloads_to_launch(session)) if absent_images else set()
     concerned_images = [
         image for image in problems if image not in absent_images or launching_workloads & {*image.workloads}
     ]
     silenced_checks, places = session.settings.checks.silenced, session.loaded.places
     findings = [
-        Finding.of(registry_unreachable.rule, host_violation(image))
+        Finding.from_violation(registry_unreachable.rule, host_violation(image))
         if image.host_path
-        else Finding.of(image_missing.rule, image_violation(image))
+        else Finding.from_violation(image_missing.rule, image_violation(image))
         for image in concerned_images
     ]
-    settled_findings = silences.settled(findings, silenced_checks, (), places)
+    settled_findings = silences.finalize_findings(findings, silenced_checks, (), places)
     for finding in settled_findings:
-        if not finding.silenced:
-            err.print(str(finding), style="red" if finding.stops else "yellow")
-    stopping_ids = {finding.id for finding in settled_findings if finding.stops}
+        if not finding.silence_reason:
+            err.print(str(finding), style="red" if finding.is_blocking else "yellow")
+    stopping_ids = {finding.id for finding in settled_findings if finding.is_blocking}
     if stopping_ids:
         raise typer.Exit(ExitCode.FINDINGS if registry_unreachable.rule.id in stopping_ids else ExitCode.REFUSED)
 
 
 def _find_unserved(settings: Settings, image: RunImage, registry_access: RegistryAccess | None) -> UnservedImage | None:
     command = f"trainstack image push {image.workloads[0]} -s {settings.stack}"
-    if registry_access is not None and not image.local:
+    if registry_access is not None and not image.is_local:
         # The local cluster's registry serves the images of all registries.
         command = f"trainstack cluster load {image.folder} --as {image.reference}"
     missing, reason, host_path = False, "", ""
     try:
         # Pods pull a pinned digest; the tag may have been moved or deleted.
-        _registries(image, registry_access).digest(settings.pinned(image.reference))
+        _registries(image, registry_access).digest(settings.pinned_reference(image.reference))
     except ImageMissingError:
         missing = True
     except NoAddressError as error:
         reason = str(error)
-        host_path = "cluster.registry" if image.by_content else f"{image.paths[0]}.image.name"
-    except (RegistryError, ClusterError) as error:
+        host_path = "cluster.registry" if image.has_content_tag else f"{image.paths[0]}.image.name"
+    except (RegistryError, LocalClusterError) as error:
         reason = str(error)
     else:
         return None
@@ -158,7 +158,7 @@ def _find_unserved(settings: Settings, image: RunImage, registry_access: Registr
 
 
 def _registries(image: RunImage, registry_access: RegistryAccess | None) -> Registries:
-    if image.local or registry_access is not None:
+    if image.is_local or registry_access is not None:
         return registry_client(require_local_registry(registry_access))
     return Registries(read_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
 
@@ -168,7 +168,7 @@ def _workloads_to_launch(session: Session) -> Iterator[str]:
     ledgers = read_runs(settings).ledgers
     launched_run_ids = {run_id for ledger in ledgers for run_id in (ledger.run_id, *ledger.trials)}
     # Launches do not depend on operators.
-    stack_objects = Declared.from_files(settings.model_copy(update={"operators": Operators()}), session.root)
+    stack_objects = StackObjects.from_files(settings.model_copy(update={"operators": Operators()}), session.root)
     for run in stack_objects.runs:
         if run.launch.run_id not in launched_run_ids:
             yield run.workload.name

@@ -11,7 +11,13 @@ import pulumi
 
 from trainstack.components.objects import PROVIDER_VERSION
 from trainstack.guards import states
-from trainstack.guards.cluster_identity import Cluster, another, elsewhere, fact_of, memory_name
+from trainstack.guards.cluster_identity import (
+    ClusterIdentity,
+    facts_resource_name,
+    namespace_identity,
+    other_cluster_refusal,
+    provider_cluster_refusal,
+)
 from trainstack.objects.labels import with_state
 
 _OBJECTS = "kubernetes:"
@@ -21,7 +27,7 @@ Refuse = Callable[[str], NoReturn]
 
 
 def remember_cluster(
-    live_cluster: Cluster, state_identity: str, stack: str, profile: str, *, is_expected: bool, refuse: Refuse
+    live_cluster: ClusterIdentity, state_identity: str, stack: str, profile: str, *, is_expected: bool, refuse: Refuse
 ) -> pulumi.Output[pulumi.Resource]:
     """Store the identity of the state and of the cluster in the engine's state; return the dependency of components.
 
@@ -31,10 +37,10 @@ def remember_cluster(
     """
     # `output` of a Stash is the input of the first `up`, until the Stash is replaced.
     identity_stash = pulumi.Stash(
-        states.MEMORY, input=state_identity, opts=pulumi.ResourceOptions(ignore_changes=["input"])
+        states.IDENTITY_RESOURCE_NAME, input=state_identity, opts=pulumi.ResourceOptions(ignore_changes=["input"])
     )
     memory = pulumi.Stash(
-        memory_name(profile),
+        facts_resource_name(profile),
         input=dict(live_cluster.facts),
         opts=pulumi.ResourceOptions(
             replace_on_changes=["input"], ignore_changes=[] if is_expected else ["input"], depends_on=[identity_stash]
@@ -47,7 +53,7 @@ def remember_cluster(
 
 def _refuse_other_cluster(
     memory: pulumi.Resource,
-    live_cluster: Cluster,
+    live_cluster: ClusterIdentity,
     stack: str,
     remembered_facts: Mapping[str, str] | None,
     *,
@@ -55,13 +61,13 @@ def _refuse_other_cluster(
     refuse: Refuse,
 ) -> pulumi.Resource:
     # A `destroy` that runs the program does not create a Stash that the state does not have.
-    if not is_expected and (refusal := another(remembered_facts or {}, live_cluster, stack)):
+    if not is_expected and (refusal := other_cluster_refusal(remembered_facts or {}, live_cluster, stack)):
         refuse(refusal)
     return memory
 
 
 def prove_cluster(
-    provider: pulumi.ProviderResource, name: str, live_cluster: Cluster, *, refuse: Refuse
+    provider: pulumi.ProviderResource, name: str, live_cluster: ClusterIdentity, *, refuse: Refuse
 ) -> pulumi.Output[pulumi.Resource] | None:
     """Compare the cluster that a provider reaches with the one that the program read; return what components depend on.
 
@@ -80,9 +86,9 @@ def prove_cluster(
 
 
 def _refuse_other_provider_cluster(
-    namespace: pulumi.Resource, live_cluster: Cluster, refuse: Refuse, metadata: Mapping[str, Any]
+    namespace: pulumi.Resource, live_cluster: ClusterIdentity, refuse: Refuse, metadata: Mapping[str, Any]
 ) -> pulumi.Resource:
-    if refusal := elsewhere(live_cluster, fact_of(metadata)):
+    if refusal := provider_cluster_refusal(live_cluster, namespace_identity(metadata)):
         refuse(refusal)
     return namespace
 

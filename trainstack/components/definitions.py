@@ -14,7 +14,7 @@ import pulumi
 
 from trainstack.components.objects import in_thread
 from trainstack.components.removal import live_metadata, send
-from trainstack.guards.definitions import COMPONENT, KIND, Release, to_take_over
+from trainstack.guards.definitions import COMPONENT_TYPE, KIND, Release, takeover_patch
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, Api, ClusterError, connect, get, run
 from trainstack.live.errors import status_message
@@ -54,13 +54,13 @@ class Definitions(pulumi.ComponentResource):
 
         `context` is the kubeconfig's context that is written to, by default the current one.
         """
-        super().__init__(COMPONENT, name, {}, opts)
+        super().__init__(COMPONENT_TYPE, name, {}, opts)
         stashes = []
         for operator, release in args.items():
             hook = _definitions_hook(f"{operator}-definitions", release, context, preparations or {})
             binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
             stash_options = pulumi.ResourceOptions(parent=self, retain_on_delete=True, hooks=binding)
-            stashes.append(pulumi.Stash(f"{operator}-definitions", input=release.recorded, opts=stash_options))
+            stashes.append(pulumi.Stash(f"{operator}-definitions", input=release.stored_value, opts=stash_options))
         names = [manifest["metadata"]["name"] for release in args.values() for manifest in release.manifests]
         self.kinds = pulumi.Output.all(*(stash.input for stash in stashes)).apply(lambda _: names)
         self.register_outputs({"kinds": self.kinds})
@@ -107,9 +107,9 @@ async def _apply(manifests: Sequence[Mapping[str, Any]], manager: str, context: 
 
 
 async def _dry_run(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
-    metadata = await live_metadata(api, paths.location(manifest)) or {}
+    metadata = await live_metadata(api, paths.object_path(manifest)) or {}
     # `up` first takes over some fields, which are a conflict until then.
-    force = "&force=true" if to_take_over(metadata, manager) else ""
+    force = "&force=true" if takeover_patch(metadata, manager) else ""
     await _patch(api, manifest, f"fieldManager={manager}&dryRun=All{force}")
 
 
@@ -123,12 +123,12 @@ async def _write(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
                 f"{_DEADLINE_SECONDS} s: {reason}"
             )
         await asyncio.sleep(_PAUSE_SECONDS)
-        live = (await get(api, paths.location(manifest))).body
+        live = (await get(api, paths.object_path(manifest))).body
 
 
 async def _patch(api: Api, manifest: Mapping[str, Any], query: str) -> Mapping[str, Any]:
     """Send a server-side apply, and return the object. Raises ClusterError if the API server refuses it."""
-    path = f"{paths.location(manifest)}?{query}"
+    path = f"{paths.object_path(manifest)}?{query}"
     status, text = await send(api, "PATCH", path, manifest, "application/apply-patch+yaml")
     if status in (httpx.codes.OK, httpx.codes.CREATED):
         body: Mapping[str, Any] = json.loads(text)
@@ -140,10 +140,10 @@ async def _patch(api: Api, manifest: Mapping[str, Any], query: str) -> Mapping[s
 
 async def _take_fields_over(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
     """Take over the fields that were updated in this state's name, and another client's revision."""
-    path = paths.location(manifest)
+    path = paths.object_path(manifest)
     for _ in range(_TRIES):
         metadata = await live_metadata(api, path)
-        if metadata is None or not (metadata_patch := to_take_over(metadata, manager)):
+        if metadata is None or not (metadata_patch := takeover_patch(metadata, manager)):
             return
         change = {"metadata": {"resourceVersion": metadata["resourceVersion"], **metadata_patch}}
         query = f"?fieldManager={manager}"

@@ -12,13 +12,13 @@ import pulumi
 
 from trainstack.components.objects import blocking_hook, type_and_name, with_unknown_label
 from trainstack.components.removal import live_metadata, send
-from trainstack.guards.field_managers import inherited, of_other_states
-from trainstack.guards.states import owner_of
+from trainstack.guards.field_managers import has_fields_of_other_states, managed_fields_after_transfer
+from trainstack.guards.states import owning_state
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, run
 from trainstack.live.errors import status_message
 from trainstack.objects.labels import STATE, field_manager
-from trainstack.objects.ownership import identity, shown
+from trainstack.objects.ownership import format_identity, identity
 
 _TRIES = 10
 """Attempts if another client, usually a controller, changes the object between the read and the PATCH."""
@@ -32,7 +32,9 @@ def take_fields_over(
     `takeovers` are the manifests, with the live metadata that the decision is based on; `state_identity` is this
     state's identity. A preview skips the API server's dry run, which would report the conflict that `up` resolves.
     """
-    owners_by_resource = {type_and_name(manifest): (manifest, owner_of(metadata)) for manifest, metadata in takeovers}
+    owners_by_resource = {
+        type_and_name(manifest): (manifest, owning_state(metadata)) for manifest, metadata in takeovers
+    }
 
     def add_transfer_hook(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if (args.type_, args.name) not in owners_by_resource:
@@ -59,24 +61,24 @@ def transfer_fields(manifest: Mapping[str, Any], owner: str, state_identity: str
 
 
 async def _transfer(manifest: Mapping[str, Any], owner: str, state_identity: str, context: str | None) -> None:
-    api, path = await connect(context), paths.location(manifest)
-    manager, name = field_manager(state_identity), shown(identity(manifest))
+    api, path = await connect(context), paths.object_path(manifest)
+    manager, name = field_manager(state_identity), format_identity(identity(manifest))
     for _ in range(_TRIES):
         metadata = await live_metadata(api, path)
         if metadata is None:
             return
-        live_owner = owner_of(metadata)
+        live_owner = owning_state(metadata)
         if live_owner not in (owner, state_identity):
             raise ClusterError(
                 f"{name}: state {live_owner} of this stack took it over while this `up` was running, so this `up` did "
                 "not write it. Run `up` again to see the remedies"
             )
-        if not of_other_states(metadata, manager):
+        if not has_fields_of_other_states(metadata, manager):
             return
         change = {
             "resourceVersion": metadata["resourceVersion"],
             "annotations": {STATE: state_identity},
-            "managedFields": inherited(metadata["managedFields"], manager),
+            "managedFields": managed_fields_after_transfer(metadata["managedFields"], manager),
         }
         status, text = await send(
             api, "PATCH", f"{path}?fieldManager={manager}", {"metadata": change}, "application/merge-patch+json"

@@ -25,9 +25,9 @@ from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, Api, ClusterError, SharedClients, connect, get
 from trainstack.live.errors import status_message
 from trainstack.objects.labels import CLAIM, FIELD_MANAGER, LAUNCH, LEDGER, STACK
-from trainstack.objects.ownership import identity, shown
+from trainstack.objects.ownership import format_identity, identity
 from trainstack.runs import ledgers
-from trainstack.runs.launches import LATE_SECONDS, may_have_ended
+from trainstack.runs.launches import LATE_SECONDS, ended_claim_refusal
 from trainstack.runs.ledgers import claim_config_map, is_claim
 
 
@@ -134,7 +134,7 @@ class _ClaimGroup:
             else:
                 pulumi.log.warn(
                     f"the cluster did not refuse {claim.display_name}, so it may still appear, and its claim "
-                    f"({shown(identity(claim.ledger))}) stays. Run `up` again: it waits until {LATE_SECONDS} s after "
+                    f"({format_identity(identity(claim.ledger))}) stays. Run `up` again: it waits until {LATE_SECONDS} s after "
                     "the claim, and launches the run if it was not launched"
                 )
         return False
@@ -144,7 +144,7 @@ class _ClaimGroup:
         claim = self.claims_by_ledger.get(args.name)
         if claim is not None and not claim.is_live and claim.name not in self.written_claims:
             raise ClusterError(
-                f"{shown(identity(claim.ledger))} would record the launch of {claim.run_id}, but this change has not "
+                f"{format_identity(identity(claim.ledger))} would record the launch of {claim.run_id}, but this change has not "
                 f"created {claim.display_name}. If `--exclude` or `--target` leaves it out, leave the ledger out too "
                 "(`--exclude-dependents`), or neither. If only the engine's state has it, run `up --refresh`"
             )
@@ -158,7 +158,7 @@ async def _take(claim: LaunchClaim, elapsed: timedelta, context: str | None) -> 
         return None
     for unconfirmed in claim.unconfirmed_claims:
         await _refuse_late_launch(api, unconfirmed, elapsed)
-    path, body = paths.location(claim.ledger), claim_config_map(claim.ledger, secrets.token_hex(8))
+    path, body = paths.object_path(claim.ledger), claim_config_map(claim.ledger, secrets.token_hex(8))
     query = f"?fieldManager={body['metadata']['annotations'][FIELD_MANAGER]}"
     previous_config_map: Mapping[str, Any] | None = None
     if claim.ledger_version is None:
@@ -222,7 +222,7 @@ async def _refuse_late_launch(api: Api, unconfirmed: ledgers.Claim, elapsed: tim
         api, "POST", f"{_collection(ledger.launch)}?dryRun=All", ledger.launch, "application/json"
     )
     stored = json.loads(text) if status == httpx.codes.CREATED else None
-    if refusal := may_have_ended(unconfirmed, stored):
+    if refusal := ended_claim_refusal(unconfirmed, stored):
         raise ClusterError(refusal)
 
 
@@ -230,18 +230,18 @@ async def _exists(api: Api, launch: Mapping[str, Any], launch_name: str) -> bool
     """Whether the cluster has the launch, perhaps with a generated name. Raises ClusterError if that is unknown."""
     selector = quote(f"{LAUNCH}={launch_name}")
     response = await get(api, f"{_collection(launch)}?labelSelector={selector}", metadata_of_items=True)
-    if not response.found and response.status != NOT_FOUND:
+    if not response.is_success and response.status != NOT_FOUND:
         raise ClusterError(f"the cluster answered {response.status} to list {_collection(launch)}; nothing is launched")
     return bool(response.body.get("items"))
 
 
 def _collection(launch: Mapping[str, Any]) -> str:
-    return paths.collection(launch["apiVersion"], launch["kind"], launch["metadata"]["namespace"])
+    return paths.collection_path(launch["apiVersion"], launch["kind"], launch["metadata"]["namespace"])
 
 
 async def _release(claim: LaunchClaim, written: _WrittenClaim, context: str | None) -> None:
     """Undo the claim of a launch that was not created."""
-    api, path = await connect(context), paths.location(claim.ledger)
+    api, path = await connect(context), paths.object_path(claim.ledger)
     if await _exists(api, claim.launch, claim.launch["metadata"]["labels"][LAUNCH]):
         return
     if written.previous_config_map is None or (claim.unconfirmed_claims and is_claim(written.previous_config_map)):

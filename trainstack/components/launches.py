@@ -11,8 +11,8 @@ from trainstack.components.launch_claims import LaunchClaim, claim_hooks
 from trainstack.components.objects import Object, blocking_hook, declare_objects, with_unknown_label
 from trainstack.declared.launches import LaunchGroup
 from trainstack.live.client import SharedClients
-from trainstack.live.names import wait_until_free
-from trainstack.live.webhooks import wait_until_runtime_is_seen
+from trainstack.live.names import wait_until_name_is_free
+from trainstack.live.webhooks import wait_until_runtime_is_visible
 from trainstack.objects.labels import LAUNCH
 from trainstack.runs.ledgers import Ledger
 
@@ -62,7 +62,7 @@ def declare_launches(
             resource_options = pulumi.ResourceOptions.merge(resource_options, claim_options)
         (resources[launch_name],) = declare_objects([manifest], parent, [*dependencies, *companions], resource_options)
         names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else resources[launch_name].id)
-    for launch_name, config_map in group.config_maps.items():
+    for launch_name, config_map in group.ledger_config_maps.items():
         declare_objects(
             [config_map],
             parent,
@@ -77,7 +77,7 @@ def _companions(ledger: Ledger, options: LaunchOptions, parent: pulumi.Resource)
         return []
     name = f"{ledger.namespace}/{ledger.launch_name}-seen"
     # The caches in which webhooks look up a launch's references are briefly behind the cluster.
-    hook = pulumi.ResourceHook(name, lambda _: wait_until_runtime_is_seen(ledger.launch, options.context))
+    hook = pulumi.ResourceHook(name, lambda _: wait_until_runtime_is_visible(ledger.launch, options.context))
     opts = pulumi.ResourceOptions(
         hooks=pulumi.ResourceHookBinding(after_create=[hook]),
         ignore_changes=["metadata", "spec"] if options.ignores_changes else None,
@@ -118,7 +118,7 @@ def _launch_resource_options(manifest: Mapping[str, Any], options: LaunchOptions
         # whose quota it may need.
         return pulumi.ResourceOptions(ignore_changes=ignored_fields)
     name = f"{metadata['namespace']}/{launch_name}-name-is-free"
-    hook = blocking_hook(name, lambda: wait_until_free(manifest, options.context))
+    hook = blocking_hook(name, lambda: wait_until_name_is_free(manifest, options.context))
     return pulumi.ResourceOptions(
         ignore_changes=ignored_fields,
         replace_on_changes=[_LAUNCH_LABEL],

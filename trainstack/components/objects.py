@@ -70,7 +70,7 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 def resource_names(component: Component, kind: str) -> pulumi.Output[list[str]]:
     """The objects of a kind, by their Pulumi names."""
-    return pulumi.Output.from_input([type_and_name(manifest)[1] for manifest in component.of_kind(kind)])
+    return pulumi.Output.from_input([type_and_name(manifest)[1] for manifest in component.manifests_of_kind(kind)])
 
 
 def declare_objects(
@@ -99,7 +99,7 @@ def declare_component(
         manifest = stack_object.manifest
         opts = pulumi.ResourceOptions(
             parent=parent,
-            depends_on=[resources[id(dependency)] for dependency in stack_object.after],
+            depends_on=[resources[id(dependency)] for dependency in stack_object.dependencies],
             protect=stack_object.protect,
         )
         if stack_object.retain:

@@ -11,9 +11,9 @@ import pulumi
 from trainstack.components.definitions import Definitions
 from trainstack.components.objects import declare_component, in_thread
 from trainstack.components.sections import build_stack_objects, validate_section
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs, ReleasesError, release_path
-from trainstack.guards.definitions import planned
+from trainstack.guards.definitions import plan_releases
 from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError
 from trainstack.live.releases import fetch
@@ -40,7 +40,7 @@ class Operator(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        stack_objects: Declared,
+        stack_objects: StackObjects,
         opts: pulumi.ResourceOptions | None = None,
         *,
         previous_operators: Sequence["Operator"] = (),
@@ -79,7 +79,7 @@ class Operator(pulumi.ComponentResource):
 
 
 def install_operators(
-    stack_objects: Declared, opts: pulumi.ResourceOptions, dependencies: Sequence[pulumi.Resource]
+    stack_objects: StackObjects, opts: pulumi.ResourceOptions, dependencies: Sequence[pulumi.Resource]
 ) -> Mapping[str, Operator]:
     """Declare the operators, and return them by name. If Kueue manages pods, the others follow it."""
     operators: dict[str, Operator] = {}
@@ -138,10 +138,10 @@ class Operators(pulumi.ComponentResource):
         except ClusterError:
             # The program may create the cluster, too: its preview cannot try the definitions there, and its `up` reads
             # the kubeconfig again.
-            kubeconfig.forget()
+            kubeconfig.clear_cache()
             live_metadata, preparations = {}, {m["metadata"]["name"]: () for m in stack_objects.definitions.manifests}
         # The state cannot be read while resources are registered, and the program may have registered some.
-        planned_definitions = planned(stack_objects, live_metadata, {}, salt=secrets.token_hex(4))
+        planned_definitions = plan_releases(stack_objects, live_metadata, {}, salt=secrets.token_hex(4))
         definitions = Definitions(
             f"{name}-definitions", planned_definitions, child_options, context=context, preparations=preparations
         )

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from trainstack.live import paths
-from trainstack.live.answers import read_written
+from trainstack.live.answers import read_write_body
 from trainstack.live.client import NOT_FOUND, Api, ClusterError, connect, get, run
 from trainstack.live.errors import status_message
 from trainstack.objects.labels import DRAINED, FIELD_MANAGER
@@ -28,7 +28,7 @@ def hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None:
 
 
 async def _hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None:
-    api, path = await connect(context), paths.location(queue)
+    api, path = await connect(context), paths.object_path(queue)
     live = await get(api, path)
     if live.status == NOT_FOUND:
         return
@@ -78,7 +78,7 @@ async def live_metadata(api: Api, path: str) -> dict[str, Any] | None:
     response = await get(api, path, metadata_only=True)
     if response.status == NOT_FOUND:
         return None
-    if not response.found:
+    if not response.is_success:
         raise ClusterError(f"the cluster answered {response.status} to get {path}")
     return dict(response.body["metadata"])
 
@@ -100,7 +100,7 @@ async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_ty
     headers, content = {"Content-Type": media_type}, json.dumps(body)
     response = await api.exchange(verb, path, headers=headers, content=content, busy_seconds=_BUSY_SECONDS)
     if response.status < httpx.codes.BAD_REQUEST:
-        read_written(api.described, verb, path, response.status, response.text)
+        read_write_body(api.description, verb, path, response.status, response.text)
     return response.status, response.text
 
 

@@ -9,7 +9,7 @@ from trainstack.components.launches import LaunchOptions, declare_launches
 from trainstack.components.objects import Object, declare_objects
 from trainstack.components.sections import launch_groups, refuse_checkout, stack_label, validate_section
 from trainstack.declared.launches import LaunchGroup
-from trainstack.runs.recorded import RUNS
+from trainstack.runs.recorded import RUNS_TYPE
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload, Workloads
 
@@ -23,7 +23,7 @@ class Runs(pulumi.ComponentResource):
     def __init__(
         self, name: str, group: LaunchGroup, launch_options: LaunchOptions, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(RUNS, name, {}, opts)
+        super().__init__(RUNS_TYPE, name, {}, opts)
         self.wrappers = declare_objects(group.files, self)
         self.launches = declare_launches(group, launch_options, self, self.wrappers)
         self.register_outputs({"launches": self.launches})

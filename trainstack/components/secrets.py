@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 
 from trainstack.components.objects import Object, resource_names
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.settings.sections.secrets import Secret
 
 
@@ -17,7 +17,11 @@ class Secrets(pulumi.ComponentResource):
     """The Secrets, as `<namespace>/<name>`."""
 
     def __init__(
-        self, name: str, stack_objects: Declared, values: pulumi.Output[Any], opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        stack_objects: StackObjects,
+        values: pulumi.Output[Any],
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declare the Secrets. Their values are encrypted in state and previews, and absent from logs and outputs.
 

@@ -8,7 +8,7 @@ import pulumi
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.declared.launches import LaunchGroup
 from trainstack.runs.errors import WorkloadError
@@ -34,11 +34,11 @@ def stack_label(stack: str | None) -> str:
     return stack if stack is not None else pulumi.get_stack()
 
 
-def build_stack_objects(stack: str | None, inputs: Inputs | None = None, **sections: BaseModel) -> Declared:
+def build_stack_objects(stack: str | None, inputs: Inputs | None = None, **sections: BaseModel) -> StackObjects:
     """The objects of some sections, labelled with `stack`; by default, the Pulumi stack."""
     # The name of another program's stack need not be one of this project's.
     settings = Settings(stack="other").model_copy(update={"stack": stack_label(stack), **sections})
-    return Declared(settings, inputs)
+    return StackObjects(settings, inputs)
 
 
 def refuse_checkout(run: Workload) -> None:
@@ -59,9 +59,9 @@ def launch_groups(settings: Settings) -> tuple[LaunchGroup, ...]:
     """Return the launches of the runs, then those of each sweep. Raises RunError if a launch cannot be built."""
     wrapper = files("trainstack.runs.wrapper").joinpath("run.py").read_text(encoding="utf-8")
     try:
-        groups = Declared(settings, Inputs(wrapper=wrapper)).launches
+        groups = StackObjects(settings, Inputs(wrapper=wrapper)).launches
         for group in groups:
-            _ = group.config_maps  # a ledger may exceed the size of a ConfigMap
+            _ = group.ledger_config_maps  # a ledger may exceed the size of a ConfigMap
     except WorkloadError as error:
         raise pulumi.RunError(str(error)) from error
     return groups

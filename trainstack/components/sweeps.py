@@ -10,10 +10,10 @@ from trainstack.components.objects import declare_objects
 from trainstack.components.sections import launch_groups, refuse_checkout, stack_label, validate_section
 from trainstack.declared.launches import LaunchGroup
 from trainstack.preflight.rules.sweeps import gpu_hours
-from trainstack.runs.recorded import SWEEP
+from trainstack.runs.recorded import SWEEP_TYPE
 from trainstack.settings.model import Settings
-from trainstack.settings.search_space.hyperparams import Expansion, space_digest, text_of
-from trainstack.settings.search_space.space_rules import faults
+from trainstack.settings.search_space.hyperparams import Expansion, format_sets, space_digest
+from trainstack.settings.search_space.space_rules import faults_of_space
 from trainstack.settings.sections.sweeps import Sweep as SweepSettings
 from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.sweeps.search.expand import SpaceError, expand
@@ -46,7 +46,7 @@ class Sweep(pulumi.ComponentResource):
         kubeconfig's context that `opts.provider` uses, by default the current one. `launch_options`: how a stack with
         guards creates the launches. Raises RunError if the sweep cannot be built.
         """
-        super().__init__(SWEEP, name, {}, opts)
+        super().__init__(SWEEP_TYPE, name, {}, opts)
         mounted_files: list[pulumi.Resource] = []
         file_options = None
         if not isinstance(args, LaunchGroup):
@@ -71,7 +71,8 @@ def _expand_sweep(args: SweepSettings | Mapping[str, Any]) -> SweepSettings:
     if sweep.run.name != sweep.name:
         raise pulumi.RunError(f"sweep {sweep.name}: run.name is {sweep.run.name}; leave it out")
     violations = [
-        f"space.{'.'.join(map(str, fault.steps))}: {fault.message}: {fault.remedy}" for fault in faults(sweep.space)
+        f"space.{'.'.join(map(str, fault.steps))}: {fault.message}: {fault.remedy}"
+        for fault in faults_of_space(sweep.space)
     ]
     if violations:
         raise pulumi.RunError(f"sweep {sweep.name}: {'; '.join(violations)}")
@@ -81,7 +82,7 @@ def _expand_sweep(args: SweepSettings | Mapping[str, Any]) -> SweepSettings:
         except SpaceError as error:
             raise pulumi.RunError(f"sweep {sweep.name}: space.{error.path}: {error}") from error
         expansion = Expansion(space=space_digest(sweep.space), sets=sets)
-        text = text_of(sweep.name, sweep.space, sets)
+        text = format_sets(sweep.name, sweep.space, sets)
         sweep = sweep.model_copy(update={"expansion": expansion, "sets_text": text})
     if sweep.max_gpu_hours is not None and gpu_hours(sweep) > sweep.max_gpu_hours:
         raise pulumi.RunError(

@@ -8,7 +8,7 @@ import pulumi
 from trainstack.components.objects import declare_component
 from trainstack.components.sections import build_stack_objects, validate_section
 from trainstack.declared.component import Component
-from trainstack.platform.tenants import TENANT
+from trainstack.platform.tenants import TENANT_PREFIX
 from trainstack.settings.sections.tenants import Team
 from trainstack.settings.sections.tenants import Tenants as TenantsSettings
 
@@ -37,6 +37,6 @@ class Tenants(pulumi.ComponentResource):
             args = build_stack_objects(stack, tenants=tenants).tenants
         declare_component(args, self)
         self.teams = pulumi.Output.from_input(
-            [role["metadata"]["name"].removeprefix(TENANT) for role in args.of_kind("Role")]
+            [role["metadata"]["name"].removeprefix(TENANT_PREFIX) for role in args.manifests_of_kind("Role")]
         )
         self.register_outputs({"teams": self.teams})

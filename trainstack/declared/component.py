@@ -11,7 +11,7 @@ class DeclaredObject:
     """An object with its dependencies and its options in the engine."""
 
     manifest: Manifest
-    after: tuple[Manifest, ...] = ()
+    dependencies: tuple[Manifest, ...] = ()
     """The objects of the same component that are created before this one, and deleted after it."""
     retain: bool = False
     """Whether the object remains in the cluster when the stack is destroyed."""
@@ -27,21 +27,24 @@ class Component:
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:
-        return tuple(declared.manifest for declared in self.objects)
+        return tuple(declared_object.manifest for declared_object in self.objects)
 
-    def of_kind(self, kind: str) -> Iterator[Manifest]:
+    def manifests_of_kind(self, kind: str) -> Iterator[Manifest]:
         return (manifest for manifest in self.manifests if manifest["kind"] == kind)
 
 
-def staged(*stages: Iterable[Manifest], retained: Collection[str] = ()) -> Component:
+def component_from_stages(*stages: Iterable[Manifest], retained_kinds: Collection[str] = ()) -> Component:
     """Return a component in which each object depends on all objects of the previous stage.
 
     Objects of `retained_kinds` remain in the cluster when the stack is destroyed.
     """
     objects: list[DeclaredObject] = []
-    previous: tuple[Manifest, ...] = ()
+    previous_stage: tuple[Manifest, ...] = ()
     for stage in stages:
         manifests = tuple(stage)
-        objects += [DeclaredObject(manifest, previous, retain=manifest["kind"] in retained) for manifest in manifests]
-        previous = manifests
+        objects += [
+            DeclaredObject(manifest, previous_stage, retain=manifest["kind"] in retained_kinds)
+            for manifest in manifests
+        ]
+        previous_stage = manifests
     return Component(tuple(objects))

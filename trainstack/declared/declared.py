@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Self
 
 from trainstack.declared import operators
-from trainstack.declared.component import Component, DeclaredObject, staged
-from trainstack.declared.inputs import CACHE, Inputs, read_inputs
+from trainstack.declared.component import Component, DeclaredObject, component_from_stages
+from trainstack.declared.inputs import CACHE_FOLDER, Inputs, read_inputs
 from trainstack.declared.launches import LaunchGroup, first_launches
 from trainstack.objects.labels import Manifest
 from trainstack.platform import namespaces, networks, queues, secrets, storage, tenants
-from trainstack.platform.operators.install import OperatorManifests, in_order, pinned
-from trainstack.platform.retained import Retained, retained
-from trainstack.runs.identity import UNKNOWN_FACTS, Facts, run_id
+from trainstack.platform.operators.install import OperatorManifests, manifests_in_order, pin_images
+from trainstack.platform.retained import RetainedObject, list_retained_objects
+from trainstack.runs.identity import PLACEHOLDER_FACTS, Facts, run_id
 from trainstack.runs.launch import Launch
 from trainstack.runs.ledgers import Ledger, wrapper_config_map, wrapper_reference
-from trainstack.runs.manifests.build import companions, dispatched, manifest, plan
+from trainstack.runs.manifests.build import companions, dispatched_launch, manifest, plan_launch
 from trainstack.runs.manifests.trial_names import Trial
 from trainstack.runs.manifests.trial_names import trials as trials_of
 from trainstack.runs.status.kinds import optional_kinds
@@ -51,7 +51,7 @@ class PlannedRun:
         )
 
 
-class Declared:
+class StackObjects:
     """The objects of an environment by component, built when they are first read, and cached.
 
     Building raises OperatorError or WorkloadError if the settings contradict a release or a kind of workload. Without
@@ -61,17 +61,19 @@ class Declared:
     def __init__(self, settings: Settings, inputs: Inputs | None = None) -> None:
         self.settings = settings
         self._inputs = inputs
-        self._planned: dict[tuple[str, str], PlannedRun] = {}
-        self._queued: dict[tuple[str, str], tuple[Manifest, tuple[Manifest, ...]]] = {}
+        self._planned_runs: dict[tuple[str, str], PlannedRun] = {}
+        self._queued_objects: dict[tuple[str, str], tuple[Manifest, tuple[Manifest, ...]]] = {}
 
     @classmethod
-    def from_files(cls, settings: Settings, root: Path, *, commit: str = "", cached: bool = True) -> Self:
+    def from_files(cls, settings: Settings, root: Path, *, commit: str = "", use_cache: bool = True) -> Self:
         """Read the inputs of an environment of the project at `root`.
 
         `commit`: the commit that runs are recorded with. `use_cache`: whether parsed releases are stored below `root`.
         Raises InputsError and ReleasesError.
         """
-        return cls(settings, read_inputs(settings, root, commit=commit, cache=root / CACHE if cached else None))
+        return cls(
+            settings, read_inputs(settings, root, commit=commit, cache=root / CACHE_FOLDER if use_cache else None)
+        )
 
     @property
     def has_inputs(self) -> bool:
@@ -86,86 +88,105 @@ class Declared:
     @cached_property
     def namespaces(self) -> Component:
         """The namespaces, each followed by its NetworkPolicies."""
-        kept = {item.name for item in retained(self.settings) if item.kind == "Namespace"}
+        retained_namespaces = {item.name for item in list_retained_objects(self.settings) if item.kind == "Namespace"}
         objects: list[DeclaredObject] = []
-        for declared in self.settings.environment.namespaces:
-            retain = declared.name in kept
-            manifest = namespaces.namespace(declared, self.settings.stack, retain=retain)
+        for namespace in self.settings.environment.namespaces:
+            retain = namespace.name in retained_namespaces
+            manifest = namespaces.namespace(namespace, self.settings.stack, retain=retain)
             objects.append(DeclaredObject(manifest, retain=retain))
             objects += [
-                DeclaredObject(policy, (manifest,)) for policy in networks.policies(declared, self.settings.stack)
+                DeclaredObject(policy, (manifest,))
+                for policy in networks.network_policies(namespace, self.settings.stack)
             ]
         return Component(tuple(objects))
 
     @cached_property
     def tenants(self) -> Component:
-        teams, optional = self.settings.tenants.teams, optional_kinds(self.settings)
-        return staged(manifest for team in teams for manifest in tenants.rights(team, self.settings.stack, optional))
+        teams, optional_launch_kinds = self.settings.tenants.teams, optional_kinds(self.settings)
+        return component_from_stages(
+            manifest
+            for team in teams
+            for manifest in tenants.team_manifests(team, self.settings.stack, optional_launch_kinds)
+        )
 
     @cached_property
     def storage_classes(self) -> Component:
         """The storage classes, followed by the persistent volumes."""
-        declared, stack = self.settings.storage, self.settings.stack
-        return staged(
-            (storage.storage_class(storage_class, stack) for storage_class in declared.classes),
-            (storage.persistent_volume(volume, stack) for volume in declared.persistent_volumes),
-            retained=("PersistentVolume",),
+        storage_settings, stack = self.settings.storage, self.settings.stack
+        return component_from_stages(
+            (storage.storage_class(storage_class, stack) for storage_class in storage_settings.classes),
+            (storage.persistent_volume(volume, stack) for volume in storage_settings.persistent_volumes),
+            retained_kinds=("PersistentVolume",),
         )
 
     @cached_property
     def secrets(self) -> Component:
-        return staged(secrets.secret(declared, self.settings.stack) for declared in self.settings.secrets.secrets)
+        return component_from_stages(
+            secrets.secret(secret, self.settings.stack) for secret in self.settings.secrets.secrets
+        )
 
     @cached_property
     def unpinned_operators(self) -> Mapping[str, OperatorManifests]:
         """The operators by name, in the order of their installation, with the images of the settings."""
-        return operators.operators(self.settings, self.inputs.releases)
+        return operators.operator_manifests(self.settings, self.inputs.releases)
 
     @cached_property
     def operators(self) -> Mapping[str, OperatorManifests]:
         """The operators by name, in the order of their installation, with pinned images."""
-        pin = self.settings.pinned
-        return {name: pinned(manifests, pin) for name, manifests in self.unpinned_operators.items()}
+        pin = self.settings.pinned_reference
+        return {name: pin_images(manifests, pin) for name, manifests in self.unpinned_operators.items()}
 
     @cached_property
     def definitions(self) -> Component:
-        return operators.definitions(self.operators)
+        return operators.definitions_component(self.operators)
 
     @cached_property
     def installs(self) -> Mapping[str, Component]:
         """The objects of each operator except its CRDs, in the order of their installation."""
-        kept = {item.name for item in self.retained if item.kind == "Namespace"}
-        return {name: operators.operator(manifests, kept) for name, manifests in self.operators.items()}
+        retained_namespaces = {item.name for item in self.retained_objects if item.kind == "Namespace"}
+        return {
+            name: operators.operator_component(manifests, retained_namespaces)
+            for name, manifests in self.operators.items()
+        }
 
     @cached_property
-    def retained(self) -> tuple[Retained, ...]:
-        return tuple(retained(self.settings, in_order(self.operators.values())))
+    def retained_objects(self) -> tuple[RetainedObject, ...]:
+        return tuple(list_retained_objects(self.settings, manifests_in_order(self.operators.values())))
 
     @cached_property
     def queues(self) -> Component:
         """Kueue's objects, referenced ones first. Each queue depends only on the objects that it refers to."""
-        declared, stack = self.settings.queues, self.settings.stack
-        priority_classes = (queues.priority_class(priority, stack) for priority in declared.priority_classes)
-        cohorts = [queues.cohort(cohort, stack) for cohort in declared.cohorts]
-        flavors = [queues.resource_flavor(flavor, stack) for flavor in declared.flavors]
-        topologies = [queues.topology(topology, stack) for topology in declared.topologies]
-        configs = declared.provisioning_request_configs
+        queue_settings, stack = self.settings.queues, self.settings.stack
+        priority_classes = (queues.priority_class(priority, stack) for priority in queue_settings.priority_classes)
+        cohorts = [queues.cohort(cohort, stack) for cohort in queue_settings.cohorts]
+        flavors = [queues.resource_flavor(flavor, stack) for flavor in queue_settings.flavors]
+        topologies = [queues.topology(topology, stack) for topology in queue_settings.topologies]
+        configs = queue_settings.provisioning_request_configs
         parameters = [
             *(queues.provisioning_request_config(config, stack) for config in configs),
-            *(queues.multi_kueue_cluster(cluster, stack) for cluster in declared.multi_kueue_clusters),
-            *(queues.multi_kueue_config(config, stack) for config in declared.multi_kueue_configs),
+            *(queues.multi_kueue_cluster(cluster, stack) for cluster in queue_settings.multi_kueue_clusters),
+            *(queues.multi_kueue_config(config, stack) for config in queue_settings.multi_kueue_configs),
         ]
-        checks = [queues.admission_check(check, stack) for check in declared.admission_checks]
-        cluster_queues = [queues.cluster_queue(queue, stack) for queue in declared.cluster_queues]
-        local_queues = [queues.local_queue(queue, stack) for queue in declared.local_queues]
-        first = staged([*topologies, *parameters], [*cohorts, *flavors, *checks])
+        checks = [queues.admission_check(check, stack) for check in queue_settings.admission_checks]
+        cluster_queues = [queues.cluster_queue(queue, stack) for queue in queue_settings.cluster_queues]
+        local_queues = [queues.local_queue(queue, stack) for queue in queue_settings.local_queues]
+        prerequisites = component_from_stages([*topologies, *parameters], [*cohorts, *flavors, *checks])
         # In stages, each queue would depend on all objects before it, and wait for unrelated ones.
-        known = {(item["kind"], item["metadata"]["name"]): item for item in (*first.manifests, *cluster_queues)}
-        referring = (
-            DeclaredObject(queue, tuple(known[other] for other in queues.references(queue) if other in known))
+        manifests_by_key = {
+            (item["kind"], item["metadata"]["name"]): item for item in (*prerequisites.manifests, *cluster_queues)
+        }
+        queue_objects = (
+            DeclaredObject(
+                queue,
+                tuple(
+                    manifests_by_key[reference]
+                    for reference in queues.references(queue)
+                    if reference in manifests_by_key
+                ),
+            )
             for queue in (*cluster_queues, *local_queues)
         )
-        return Component((*map(DeclaredObject, priority_classes), *first.objects, *referring))
+        return Component((*map(DeclaredObject, priority_classes), *prerequisites.objects, *queue_objects))
 
     @cached_property
     def volumes(self) -> Component:
@@ -178,16 +199,18 @@ class Declared:
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
         """The runs with the launches that the current files result in."""
-        return tuple(map(self._plan, self.settings.workloads.runs))
+        return tuple(map(self._plan_run, self.settings.workloads.runs))
 
     @cached_property
     def trials(self) -> Mapping[str, Mapping[str, Trial]]:
         """The trials of each sweep by run id, in the order of their numbers."""
-        result = {}
+        trials_by_sweep = {}
         for sweep in self.settings.sweeps.sweeps:
-            shared = self.facts(sweep.run)
-            result[sweep.name] = {run_id(trial.workload, trial.facts(shared)): trial for trial in trials_of(sweep)}
-        return result
+            shared_facts = self.facts(sweep.run)
+            trials_by_sweep[sweep.name] = {
+                run_id(trial.workload, trial.facts(shared_facts)): trial for trial in trials_of(sweep)
+            }
+        return trials_by_sweep
 
     @cached_property
     def sweeps(self) -> tuple[PlannedSweep, ...]:
@@ -198,7 +221,7 @@ class Declared:
                 self.settings.stack,
                 self.facts(sweep.run),
                 self.trials[sweep.name],
-                dispatches=self.settings.queues.dispatches(sweep.run.namespace, sweep.run.queue),
+                dispatches=self.settings.queues.is_dispatched(sweep.run.namespace, sweep.run.queue),
             )
             for sweep in self.settings.sweeps.sweeps
         )
@@ -207,9 +230,11 @@ class Declared:
     def launches(self) -> tuple[LaunchGroup, ...]:
         """The launches of a cluster that has none yet: those of the runs, then those of each sweep."""
         stack, ledgers = self.settings.stack, tuple(run.ledger for run in self.runs)
-        used = {workload.namespace for _, workload in self.settings.trained() if workload.managed}
-        used |= {*self.settings.workloads.receives}
-        wrappers = tuple(wrapper_config_map(namespace, stack, self.inputs.wrapper) for namespace in sorted(used))
+        wrapper_namespaces = {workload.namespace for _, workload in self.settings.runs_and_trials() if workload.managed}
+        wrapper_namespaces |= {*self.settings.workloads.receives}
+        wrappers = tuple(
+            wrapper_config_map(namespace, stack, self.inputs.wrapper) for namespace in sorted(wrapper_namespaces)
+        )
         runs = LaunchGroup(stack=stack, files=wrappers, launches=ledgers, ledgers=ledgers)
         return (runs, *map(first_launches, self.sweeps))
 
@@ -229,63 +254,63 @@ class Declared:
         )
 
     @property
-    def before_launches(self) -> tuple[Component, ...]:
+    def components_before_launches(self) -> tuple[Component, ...]:
         layers = self.settings.environment.layers
-        own_secrets = () if "platform" in layers else (self.secrets,)
-        return (*self.platform, *own_secrets, *((self.volumes,) if "training" in layers else ()))
+        secret_components = () if "platform" in layers else (self.secrets,)
+        return (*self.platform, *secret_components, *((self.volumes,) if "training" in layers else ()))
 
     def manifests(self, launches: Sequence[LaunchGroup] | None = None) -> list[Manifest]:
         """Return all objects of the stack in the order of creation. `launches`: by default, those of a new cluster."""
         if launches is None:
             launches = self.launches if "training" in self.settings.environment.layers else ()
         return [
-            *(manifest for component in self.before_launches for manifest in component.manifests),
+            *(manifest for component in self.components_before_launches for manifest in component.manifests),
             *(manifest for group in launches for manifest in group.manifests),
         ]
 
-    def queued(self, workload: Workload) -> tuple[Manifest, tuple[Manifest, ...]]:
+    def queued_objects(self, workload: Workload) -> tuple[Manifest, tuple[Manifest, ...]]:
         """Return the object that Kueue admits for a run or a trial, and the objects that it refers to.
 
         Admission does not depend on the inputs, so they are optional here. Raises WorkloadError.
         """
         key = workload.namespace, workload.name
-        if key not in self._queued:
+        if key not in self._queued_objects:
             # A run's own launch is built anyway. A trial, or a run without inputs, gets a launch with unknown facts.
             if self._inputs is not None and any(run is workload for run in self.settings.workloads.runs):
-                run = self._plan(workload)
-                self._queued[key] = run.manifest, run.companions
+                run = self._plan_run(workload)
+                self._queued_objects[key] = run.manifest, run.companions
             else:
-                launch = Launch(run_id=workload.name, name=workload.name, facts=UNKNOWN_FACTS)
+                launch = Launch(run_id=workload.name, name=workload.name, facts=PLACEHOLDER_FACTS)
                 stack = self.settings.stack
-                self._queued[key] = manifest(workload, stack, launch), companions(workload, stack, launch)
-        return self._queued[key]
+                self._queued_objects[key] = manifest(workload, stack, launch), companions(workload, stack, launch)
+        return self._queued_objects[key]
 
     def facts(self, workload: Workload) -> Facts:
         """Return the facts that a workload's launch depends on in addition to its settings, with pinned images."""
         settings, inputs = self.settings, self.inputs
         return Facts(
-            image=settings.pinned(self.image(workload)),
+            image=settings.pinned_reference(self.image_reference(workload)),
             data_digest=None if workload.data is None else inputs.data_digests[workload.data.manifest],
             wrapper=wrapper_reference(inputs.wrapper),
             commit=inputs.commit,
-            git_image=None if workload.code is None else settings.pinned(settings.cluster.git_image),
+            git_image=None if workload.code is None else settings.pinned_reference(settings.cluster.git_image),
         )
 
-    def image(self, workload: Workload) -> str:
+    def image_reference(self, workload: Workload) -> str:
         """Return the reference of a workload's image: its name, or the tag for the content of the folder to build."""
         return workload.image.name or self.inputs.images[workload.image.build or ""]
 
-    def _plan(self, workload: Workload) -> PlannedRun:
+    def _plan_run(self, workload: Workload) -> PlannedRun:
         key, stack = (workload.namespace, workload.name), self.settings.stack
-        if key not in self._planned:
-            launch = plan(workload, stack, self.facts(workload))
-            launched = manifest(workload, stack, launch)
-            if self.settings.queues.dispatches(workload.namespace, workload.queue):
-                launched = dispatched(workload, launched)
-            self._planned[key] = PlannedRun(
+        if key not in self._planned_runs:
+            launch = plan_launch(workload, stack, self.facts(workload))
+            launch_manifest = manifest(workload, stack, launch)
+            if self.settings.queues.is_dispatched(workload.namespace, workload.queue):
+                launch_manifest = dispatched_launch(workload, launch_manifest)
+            self._planned_runs[key] = PlannedRun(
                 workload=workload,
                 launch=launch,
-                manifest=launched,
+                manifest=launch_manifest,
                 companions=companions(workload, stack, launch),
             )
-        return self._planned[key]
+        return self._planned_runs[key]

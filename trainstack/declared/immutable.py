@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from trainstack.declared.declared import Declared
-from trainstack.objects.immutable_fields import IMMUTABLE
+from trainstack.declared.declared import StackObjects
+from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS
 from trainstack.objects.labels import Manifest
-from trainstack.settings.values.paths import elements
+from trainstack.settings.values.paths import named_element_paths
 
 
-def with_immutable_fields(environment: Declared) -> Iterator[tuple[str, Manifest]]:
+def objects_with_immutable_fields(stack_objects: StackObjects) -> Iterator[tuple[str, Manifest]]:
     """Yield each declared object of a kind in IMMUTABLE_FIELDS, with its path in the settings."""
-    layers = environment.settings.environment.layers
-    of_platform = (environment.storage_classes, environment.queues) if "platform" in layers else ()
-    components = (*of_platform, *((environment.volumes,) if "training" in layers else ()))
-    for kind, (section, _) in IMMUTABLE.items():
-        manifests = [manifest for component in components for manifest in component.of_kind(kind)]
+    layers = stack_objects.settings.environment.layers
+    platform_components = (stack_objects.storage_classes, stack_objects.queues) if "platform" in layers else ()
+    components = (*platform_components, *((stack_objects.volumes,) if "training" in layers else ()))
+    for kind, (section, _) in IMMUTABLE_FIELDS.items():
+        manifests = [manifest for component in components for manifest in component.manifests_of_kind(kind)]
         names = [manifest["metadata"]["name"] for manifest in manifests]
-        yield from zip(elements(section, names), manifests, strict=True)
+        yield from zip(named_element_paths(section, names), manifests, strict=True)

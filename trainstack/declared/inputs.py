@@ -17,14 +17,14 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Install, Operators
 from trainstack.settings.sections.operators import Manifest as ReleaseManifest
 
-WRAPPER = Path("trainstack/runs/wrapper/run.py")
+WRAPPER_PATH = Path("trainstack/runs/wrapper/run.py")
 """The path of the wrapper's source in a checkout of this repository. Other projects use the installed wrapper."""
 _INSTALLED_WRAPPER = Path(__file__).parents[1] / "runs" / "wrapper" / "run.py"
-BUILT = Path(".trainstack/manifests")
+BUILT_MANIFESTS_FOLDER = Path(".trainstack/manifests")
 """The folder of the releases that the toolchain builds, relative to the project."""
 _MAX_DATA_MANIFEST_BYTES = 256 << 20
 """The maximum size of a data manifest, 256 MiB: that of about two million files."""
-CACHE = Path(".trainstack/cache")
+CACHE_FOLDER = Path(".trainstack/cache")
 """The folder of parsed releases, relative to the project."""
 
 
@@ -40,7 +40,7 @@ class ReleasesError(ReleaseError):
         self.operators = tuple(errors)
 
 
-FAULTS = (InputsError, ReleaseError, OperatorError, WorkloadError)
+BUILD_ERRORS = (InputsError, ReleaseError, OperatorError, WorkloadError)
 """The errors of invalid files or settings. Any other error is a bug."""
 
 
@@ -66,7 +66,7 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
     `commit`: as in `Inputs`. `cache`: as in `read_release`.
     """
     faults: list[str] = []
-    workloads = [workload for _, workload in settings.trained()]
+    workloads = [workload for _, workload in settings.runs_and_trials()]
     builds = {workload.image.build for workload in workloads if workload.image.build is not None}
     manifests = {workload.data.manifest for workload in workloads if workload.data is not None}
     images = _collect(
@@ -75,7 +75,7 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
         "image.build",
         faults,
     )
-    data = _collect(
+    data_digests = _collect(
         manifests,
         lambda name: sha256(read_bytes(project_file(root, name), _MAX_DATA_MANIFEST_BYTES)).hexdigest(),
         "data.manifest",
@@ -84,35 +84,37 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
     if faults:
         raise InputsError("\n".join(sorted(faults)))
     return Inputs(
-        releases=_releases(settings.operators, root, cache),
+        releases=_read_releases(settings.operators, root, cache),
         images=images,
-        data_digests=data,
-        wrapper=_wrapper(root) if settings.workloads.receives or any(one.managed for one in workloads) else "",
+        data_digests=data_digests,
+        wrapper=_read_wrapper(root)
+        if settings.workloads.receives or any(workload.managed for workload in workloads)
+        else "",
         commit=commit,
     )
 
 
-def _releases(operators: Operators, root: Path, cache: Path | None) -> dict[str, tuple[Manifest, ...]]:
-    found, errors = {}, {}
+def _read_releases(operators: Operators, root: Path, cache: Path | None) -> dict[str, tuple[Manifest, ...]]:
+    releases, errors = {}, {}
     for name, install in operators.installs.items():
         try:
-            found[name] = tuple(read_release(release_path(install.manifest, root), install.manifest.sha256, cache))
+            releases[name] = tuple(read_release(release_path(install.manifest, root), install.manifest.sha256, cache))
         except ReleaseError as error:
             errors[name] = error
     if errors:
         raise ReleasesError(errors)
-    return found
+    return releases
 
 
 def is_built(install: Install) -> bool:
     """Return whether the toolchain builds the release of an operator."""
     path = install.manifest.path
-    return path is not None and Path(path).parent == BUILT
+    return path is not None and Path(path).parent == BUILT_MANIFESTS_FOLDER
 
 
-def _wrapper(root: Path) -> str:
-    own = project_file(root, WRAPPER)
-    return read_text(own if own.is_file() else _INSTALLED_WRAPPER)
+def _read_wrapper(root: Path) -> str:
+    checkout_wrapper = project_file(root, WRAPPER_PATH)
+    return read_text(checkout_wrapper if checkout_wrapper.is_file() else _INSTALLED_WRAPPER)
 
 
 def release_path(release: ReleaseManifest, root: Path) -> Path:
@@ -126,10 +128,10 @@ def release_path(release: ReleaseManifest, root: Path) -> Path:
 
 
 def _collect(names: Iterable[str], read: Callable[[str], str], setting: str, faults: list[str]) -> dict[str, str]:
-    found = {}
+    values_by_name = {}
     for name in names:
         try:
-            found[name] = read(name)
+            values_by_name[name] = read(name)
         except OSError as error:
             faults.append(f"trainstack:workloads: {setting}: {name}: {error.strerror or error}; correct the path")
-    return found
+    return values_by_name

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from rich.text import Text
 
 from trainstack.files.project import edit_project
 from trainstack.files.temporary import temporary_folder
-from trainstack.onboarding.new_project.files import build_new_files
+from trainstack.onboarding.new_project.files import Installation, build_new_files
+from trainstack.onboarding.new_project.origin import Origin
 from trainstack.onboarding.new_project.request import ProjectRequest
 from trainstack.toolchain.places import CHECKOUT
 
@@ -107,7 +107,7 @@ def draw_svg(name: str, picture: Picture) -> str:
     with temporary_folder() as root:
         if picture.project:
             with edit_project(root) as edit:
-                edit.write(build_new_files(picture.project, version("trainstack"), virtualenv=False))
+                edit.write(build_new_files(picture.project, Installation(Origin(), ""), virtualenv=False))
         for path, text in picture.files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, encoding="utf-8")

@@ -39,7 +39,7 @@ def is_locked(descriptor: int) -> bool:
         return True
 
 
-def holder(descriptor: int) -> str:
+def describe_holder(descriptor: int) -> str:
     """Describe the process that holds the lock: `another command` if the kernel does not expose it."""
     inode = os.fstat(descriptor).st_ino
     try:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trainstack.errors import TrainstackError, remedy_of
-from trainstack.files.locks import holder, try_lock
+from trainstack.files.locks import describe_holder, try_lock
 from trainstack.files.regular import FileError, read_bytes
 from trainstack.files.replacement import Replacement, remove_leftovers
 
@@ -20,7 +20,7 @@ LOCK_SECONDS = 60
 _PAUSE_SECONDS = 0.05
 _MAX_BYTES = 16 << 20
 """The maximum size of a file that a command changes, 16 MiB."""
-_originals: dict[Path, Path] = {}
+_original_roots: dict[Path, Path] = {}
 """The root of the original project by the folder of its overlay (`overlay_project`)."""
 
 
@@ -35,14 +35,14 @@ def project_file(root: Path, name: str | Path) -> Path:
     """
     if "\0" in str(name):
         raise FileError(root, f"cannot have a file {str(name)!r}")
-    real, top = Path(os.path.realpath(root / name)), Path(os.path.realpath(root))
-    for inside in (top, _originals.get(top, top)):
-        if real.is_relative_to(inside):
-            is_link = real != Path(os.path.normpath(inside / name))
-            if is_link and any(part.startswith(".") for part in real.relative_to(inside).parts):
-                raise FileError(root / name, f"is a link to {real}, in a hidden folder")
-            return real
-    raise FileError(root / name, f"leads out of the project, to {real}")
+    real_path, real_root = Path(os.path.realpath(root / name)), Path(os.path.realpath(root))
+    for allowed_root in (real_root, _original_roots.get(real_root, real_root)):
+        if real_path.is_relative_to(allowed_root):
+            is_link = real_path != Path(os.path.normpath(allowed_root / name))
+            if is_link and any(part.startswith(".") for part in real_path.relative_to(allowed_root).parts):
+                raise FileError(root / name, f"is a link to {real_path}, in a hidden folder")
+            return real_path
+    raise FileError(root / name, f"leads out of the project, to {real_path}")
 
 
 def output_file(path: Path) -> Path:
@@ -56,9 +56,9 @@ def output_file(path: Path) -> Path:
 
 def write_output(path: Path, content: bytes) -> None:
     """Write a file, pipe or device. Raises OSError, also for a pipe without a reader, instead of waiting for one."""
-    place = output_file(path)
+    output_path = output_file(path)
     try:
-        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+        descriptor = os.open(output_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
         with os.fdopen(descriptor, "wb") as file:
             os.set_blocking(descriptor, True)
             file.write(content)
@@ -69,19 +69,19 @@ def write_output(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def with_other_files(root: Path, files: Mapping[str, str], folder: Path) -> Iterator[Path]:
+def overlay_project(root: Path, files: Mapping[str, str], folder: Path) -> Iterator[Path]:
     """Fill the empty `folder` with `files` and with links to the other files of the project at `root`, and yield it."""
     for entry in root.iterdir():
         if entry.name not in files:
             (folder / entry.name).symlink_to(Path(os.path.realpath(root)) / entry.name)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
-    top = Path(os.path.realpath(folder))
-    _originals[top] = Path(os.path.realpath(root))
+    real_folder = Path(os.path.realpath(folder))
+    _original_roots[real_folder] = Path(os.path.realpath(root))
     try:
         yield folder
     finally:
-        del _originals[top]
+        del _original_roots[real_folder]
 
 
 @contextmanager
@@ -99,12 +99,12 @@ def edit_project(root: Path) -> Iterator["ProjectEdit"]:
 
 def _wait_for_lock(descriptor: int, root: Path) -> bool:
     """Wait for the lock. Return False if the file system has no locks. Raises EditError after LOCK_SECONDS."""
-    end = time.monotonic() + LOCK_SECONDS
+    deadline = time.monotonic() + LOCK_SECONDS
     try:
         while not try_lock(descriptor):
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise EditError(
-                    f"nothing was changed: {holder(descriptor)} has been using {root} for more than {LOCK_SECONDS} s",
+                    f"nothing was changed: {describe_holder(descriptor)} has been using {root} for more than {LOCK_SECONDS} s",
                     "wait until it has ended, or end it, and run the command again",
                 )
             time.sleep(_PAUSE_SECONDS)
@@ -121,12 +121,12 @@ class ProjectEdit:
         self._is_locked = is_locked
         self._texts: dict[str, str | None] = {}
 
-    def text(self, name: str) -> str | None:
+    def read(self, name: str) -> str | None:
         """Return a file's text, or None if it does not exist. Raises EditError.
 
         `write` fails if another program changes the file after this read.
         """
-        self._texts[name] = self._text(name)
+        self._texts[name] = self._read(name)
         return self._texts[name]
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -137,50 +137,56 @@ class ProjectEdit:
         replacements: list[Replacement] = []
         name = ""
         try:
-            for folder in {self._place(name).parent for name in files}:
+            for folder in {self._resolve(name).parent for name in files}:
                 folder.mkdir(parents=True, exist_ok=True)
                 # Without a lock, the temporary files of another running command could be removed.
                 if self._is_locked:
                     remove_leftovers(folder)
             for name, text in files.items():
-                place = self._place(name)
-                before = self._text(name)
-                self._ensure_unchanged(name, before)
-                replacements.append(Replacement.of(place, None if before is None else before.encode(), text.encode()))
+                path = self._resolve(name)
+                old_text = self._read(name)
+                self._ensure_unchanged(name, old_text)
+                replacements.append(
+                    Replacement.prepare(path, None if old_text is None else old_text.encode(), text.encode())
+                )
             # All new contents are on the disk by now: below, only a rename or a concurrent change can fail.
             for name, replacement in zip(files, replacements, strict=True):
-                self._ensure_unchanged(name, self._text(name))
+                self._ensure_unchanged(name, self._read(name))
                 replacement.apply()
             self._texts |= files
         except BaseException as error:
             for replacement in reversed(replacements):
                 replacement.undo()
             if isinstance(error, OSError):
-                file = str(name or error.filename or self._root)
-                raise _failed(file, str(error.strerror or error), remedy_of(error)) from None
+                failed_file = str(name or error.filename or self._root)
+                raise _edit_error(failed_file, str(error.strerror or error), remedy_of(error)) from None
             raise
 
-    def _place(self, name: str) -> Path:
+    def _resolve(self, name: str) -> Path:
         try:
             return project_file(self._root, name)
         except FileError as error:
-            raise _failed(name, str(error.strerror), "replace it by a regular file and run the command again") from None
+            raise _edit_error(
+                name, str(error.strerror), "replace it by a regular file and run the command again"
+            ) from None
 
-    def _text(self, name: str) -> str | None:
+    def _read(self, name: str) -> str | None:
         try:
-            return read_bytes(self._place(name), _MAX_BYTES).decode()
+            return read_bytes(self._resolve(name), _MAX_BYTES).decode()
         except FileNotFoundError:
             return None
         except FileError as error:
-            raise _failed(name, str(error.strerror), "replace it by a regular file and run the command again") from None
+            raise _edit_error(
+                name, str(error.strerror), "replace it by a regular file and run the command again"
+            ) from None
         except UnicodeDecodeError as error:
-            raise _failed(name, f"is not UTF-8 text: {error}", "correct it and run the command again") from None
+            raise _edit_error(name, f"is not UTF-8 text: {error}", "correct it and run the command again") from None
 
     def _ensure_unchanged(self, name: str, text: str | None) -> None:
         if name in self._texts and text != self._texts[name]:
-            raise _failed(name, "was changed by another program in the meantime", "run the command again")
+            raise _edit_error(name, "was changed by another program in the meantime", "run the command again")
 
 
-def _failed(name: str, problem: str, remedy: str) -> EditError:
-    default = "make the path writable and run the command again"
-    return EditError(f"nothing was changed: {name}: {problem}", remedy or default)
+def _edit_error(name: str, problem: str, remedy: str) -> EditError:
+    default_remedy = "make the path writable and run the command again"
+    return EditError(f"nothing was changed: {name}: {problem}", remedy or default_remedy)

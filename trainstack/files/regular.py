@@ -30,12 +30,12 @@ def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
 
     Raises FileError for other types and larger files, and OSError if the file cannot be opened.
     """
-    with open_regular(file) as opened:
-        status = os.fstat(opened.fileno())
-        content = opened.read(min(status.st_size, limit) + 1)
+    with open_regular(file) as stream:
+        status = os.fstat(stream.fileno())
+        content = stream.read(min(status.st_size, limit) + 1)
         if len(content) > status.st_size:
             # The file is growing, or has no size, as in /proc.
-            content += opened.read(max(0, limit + 1 - len(content)))
+            content += stream.read(max(0, limit + 1 - len(content)))
     if len(content) > limit:
         raise FileError(file, f"is larger than {limit >> 20} MiB")
     return content
@@ -43,15 +43,15 @@ def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
 
 def open_regular(file: Path) -> BinaryIO:
     """Open a regular file for reading. Raises FileError for other types, and OSError if it cannot be opened."""
-    _must_be_regular(file, file.stat().st_mode)
+    _ensure_regular(file, file.stat().st_mode)
     # Another process may have replaced the file by a FIFO: without O_NONBLOCK, opening one waits for a writer.
-    opened = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb")
+    stream = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb")
     try:
-        _must_be_regular(file, os.fstat(opened.fileno()).st_mode)
+        _ensure_regular(file, os.fstat(stream.fileno()).st_mode)
     except FileError:
-        opened.close()
+        stream.close()
         raise
-    return opened
+    return stream
 
 
 def read_text(file: Path) -> str:
@@ -59,6 +59,6 @@ def read_text(file: Path) -> str:
     return read_bytes(file).decode("utf-8")
 
 
-def _must_be_regular(file: Path, mode: int) -> None:
+def _ensure_regular(file: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise FileError(file, f"is {_FILE_TYPES.get(stat.S_IFMT(mode), 'a special file')}, not a regular file")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 _PREFIX, _SUFFIX = ".trainstack-", ".tmp"
 """The prefix and the suffix of the names of files that are being written."""
-LEFTOVERS = f"{_PREFIX}*{_SUFFIX}"
+LEFTOVER_PATTERN = f"{_PREFIX}*{_SUFFIX}"
 """The glob pattern of these names."""
 
 
@@ -18,68 +18,68 @@ LEFTOVERS = f"{_PREFIX}*{_SUFFIX}"
 class Replacement:
     """A new file next to the one that it will replace."""
 
-    place: Path
-    before: bytes | None
+    path: Path
+    old_content: bytes | None
     """The content of the existing file; None if there is none."""
-    temporary: Path
-    applied: bool = False
+    temporary_path: Path
+    is_applied: bool = False
 
     @classmethod
-    def of(cls, place: Path, before: bytes | None, content: bytes) -> "Replacement":
+    def prepare(cls, path: Path, old_content: bytes | None, content: bytes) -> "Replacement":
         """Write the new file, with the owner and the mode of the existing one. Raises OSError."""
-        return cls(place, before, _write_temporary(place, content, exists=before is not None))
+        return cls(path, old_content, _write_temporary(path, content, exists=old_content is not None))
 
     def apply(self) -> None:
-        self.temporary.replace(self.place)
-        self.applied = True
-        _flush_folder(self.place.parent)
+        self.temporary_path.replace(self.path)
+        self.is_applied = True
+        _flush_folder(self.path.parent)
 
     def undo(self) -> None:
         """Restore the old file, or remove the temporary one if it was not applied. Raises OSError."""
-        if not self.applied:
-            self.temporary.unlink(missing_ok=True)
-        elif self.before is None:
-            self.place.unlink(missing_ok=True)
+        if not self.is_applied:
+            self.temporary_path.unlink(missing_ok=True)
+        elif self.old_content is None:
+            self.path.unlink(missing_ok=True)
         else:
-            _write_temporary(self.place, self.before, exists=True).replace(self.place)
-        self.applied = False
+            _write_temporary(self.path, self.old_content, exists=True).replace(self.path)
+        self.is_applied = False
 
 
-def replace_file(place: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Write a file atomically. A link at its path is replaced. Raises OSError."""
-    temporary = _write_temporary(place, content, exists=False)
+    temporary_path = _write_temporary(path, content, exists=False)
     try:
-        temporary.replace(place)
+        temporary_path.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        temporary_path.unlink(missing_ok=True)
 
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the files that killed commands left in a folder. The caller must have locked the folder's project."""
-    for file in folder.glob(LEFTOVERS):
+    for file in folder.glob(LEFTOVER_PATTERN):
         if stat.S_ISREG(file.lstat().st_mode):
             file.unlink(missing_ok=True)
 
 
-def _write_temporary(place: Path, content: bytes, *, exists: bool) -> Path:
-    descriptor, name = tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=place.parent)
-    temporary = Path(name)
+def _write_temporary(path: Path, content: bytes, *, exists: bool) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=path.parent)
+    temporary_path = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             if exists:
-                _copy_owner_and_mode(place, temporary)
+                _copy_owner_and_mode(path, temporary_path)
             else:
                 os.fchmod(descriptor, 0o666 & ~_umask())
             os.fsync(descriptor)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        temporary_path.unlink(missing_ok=True)
         if isinstance(error, OSError):
             # The error of a full disk names no file.
-            error.filename = str(place)
+            error.filename = str(path)
         raise
-    return temporary
+    return temporary_path
 
 
 def _copy_owner_and_mode(source: Path, target: Path) -> None:

@@ -24,7 +24,7 @@ PREFIX = "trainstack-process-"
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """Yield a new folder that only this account can open. It is removed at the end of the block."""
-    folder, lock = _locked_folder()
+    folder, lock = _create_locked_folder()
     try:
         # The outer folder has the lock, so that the caller may lock the inner one.
         (folder / "content").mkdir()
@@ -53,7 +53,7 @@ class SecretFile:
 
 
 def secret_file(content: bytes) -> SecretFile:
-    return _file_in_memory(content) or _file_in_folder(content)
+    return _create_in_memory(content) or _create_in_folder(content)
 
 
 def remove_leftovers() -> None:
@@ -65,7 +65,7 @@ def remove_leftovers() -> None:
                     _remove_unlocked(Path(entry.path))
 
 
-def _locked_folder() -> tuple[Path, int]:
+def _create_locked_folder() -> tuple[Path, int]:
     while True:
         # mkdtemp creates a folder that only its owner can open.
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -76,7 +76,7 @@ def _locked_folder() -> tuple[Path, int]:
             os.close(descriptor)
 
 
-def _file_in_memory(content: bytes) -> SecretFile | None:
+def _create_in_memory(content: bytes) -> SecretFile | None:
     """Return None on systems without memory files, or without access to them by a path."""
     if not hasattr(os, "memfd_create"):
         return None
@@ -92,9 +92,9 @@ def _file_in_memory(content: bytes) -> SecretFile | None:
     return SecretFile(path, Path(f"/proc/self/fd/{descriptor}"), descriptor)
 
 
-def _file_in_folder(content: bytes) -> SecretFile:
+def _create_in_folder(content: bytes) -> SecretFile:
     # The descriptor is the folder's lock: a program that inherits it keeps other commands from removing the file.
-    folder, lock = _locked_folder()
+    folder, lock = _create_locked_folder()
     path = folder / "secret"
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(content)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from trainstack.forecast.schedule import Schedule, Span, Timeline
 from trainstack.kueue.model import FlavorResource, Model, Workload
 from trainstack.kueue.verdict import PodSetAdmission
-from trainstack.preflight.gpu_resources import share
+from trainstack.preflight.gpu_resources import gpu_share
 from trainstack.settings.sections.forecast import Plan
 
 HOUR = 3600
@@ -30,7 +30,7 @@ class FlavorUsage:
     """The mean from the start of the forecast to the last known end."""
 
 
-def gpus_of(timeline: Timeline, model: Model) -> float:
+def run_gpus(timeline: Timeline, model: Model) -> float:
     """Return the GPUs of a run, with slices as fractions; the requested ones if it is never admitted."""
     workload = timeline.task.workload
     requested = tuple(PodSetAdmission(pods.name, pods.count, {}) for pods in workload.pod_sets)
@@ -51,7 +51,7 @@ def run_cost(timeline: Timeline, plan: Plan) -> float | None:
         return None
     prices = {price.name: price.per_hour for price in plan.prices}
     return sum(
-        hours * in_units(resource, amount) * prices.get(flavor, {}).get(resource, 0.0)
+        hours * display_amount(resource, amount) * prices.get(flavor, {}).get(resource, 0.0)
         for span, hours in _spans_with_hours(timeline.spans)
         for (flavor, resource), amount in span.usage.items()
     )
@@ -62,35 +62,39 @@ def flavor_usages(schedule: Schedule, model: Model) -> Iterator[FlavorUsage]:
     changes: dict[FlavorResource, dict[float, int]] = defaultdict(lambda: defaultdict(int))
     for timeline in schedule.timelines:
         for span in timeline.spans:
-            for fr, number in span.usage.items():
-                changes[fr][max(0.0, span.admitted)] += number
+            for flavor_resource, number in span.usage.items():
+                changes[flavor_resource][max(0.0, span.admitted)] += number
                 if span.ended is not None:
-                    changes[fr][span.ended] -= number
-    for fr in sorted(changes):
-        flavor, resource = fr
+                    changes[flavor_resource][span.ended] -= number
+    for flavor_resource in sorted(changes):
+        flavor, resource = flavor_resource
         steps: list[tuple[float, float]] = []
         used_amount = 0
-        for at in sorted(changes[fr]):
-            used_amount += changes[fr][at]
-            if not steps or steps[-1][1] != in_units(resource, used_amount):
-                steps.append((round(at, 3), in_units(resource, used_amount)))
+        for second in sorted(changes[flavor_resource]):
+            used_amount += changes[flavor_resource][second]
+            if not steps or steps[-1][1] != display_amount(resource, used_amount):
+                steps.append((round(second, 3), display_amount(resource, used_amount)))
         yield FlavorUsage(
             flavor=flavor,
             resource=resource,
-            quota=in_units(resource, _nominal_quota(model, fr)),
+            quota=display_amount(resource, _nominal_quota(model, flavor_resource)),
             steps=tuple(steps),
             peak=max((used_amount for _, used_amount in steps), default=0.0),
             mean=_mean_usage(steps, schedule.makespan),
         )
 
 
-def _nominal_quota(model: Model, fr: FlavorResource) -> int:
+def _nominal_quota(model: Model, flavor_resource: FlavorResource) -> int:
     quotas = [queue.quotas for queue in (model.cluster_queues or {}).values()]
     quotas += [cohort.quotas for cohort in model.cohorts.values()]
-    return sum(quotas_by_resource[fr].nominal for quotas_by_resource in quotas if fr in quotas_by_resource)
+    return sum(
+        quotas_by_resource[flavor_resource].nominal
+        for quotas_by_resource in quotas
+        if flavor_resource in quotas_by_resource
+    )
 
 
-def in_units(resource: str, number: int) -> float:
+def display_amount(resource: str, number: int) -> float:
     """Return the amount in cores, in GiB of memory or storage, or as a count."""
     if resource == "cpu":
         return number / 1000
@@ -107,7 +111,7 @@ def _gpus(workload: Workload, assignments: Iterable[PodSetAdmission], model: Mod
         for resource, number in pods.per_pod.items():
             flavor = flavors.get(assignment.flavors.get(resource, ""))
             labels = {**pods.selector, **(flavor.labels if flavor is not None else {})}
-            total += assignment.count * number * share(resource, labels)
+            total += assignment.count * number * gpu_share(resource, labels)
     return float(total)
 
 
@@ -120,8 +124,10 @@ def _spans_with_hours(spans: Iterable[Span]) -> Iterator[tuple[Span, float]]:
 def _mean_usage(steps: list[tuple[float, float]], end_of_plan: float) -> float:
     if end_of_plan <= 0:
         return 0.0
-    ends = [*(at for at, _ in steps[1:]), end_of_plan]
+    ends = [*(start for start, _ in steps[1:]), end_of_plan]
     area = sum(
-        used * (min(end, end_of_plan) - at) for (at, used), end in zip(steps, ends, strict=True) if at < end_of_plan
+        amount * (min(end, end_of_plan) - start)
+        for (start, amount), end in zip(steps, ends, strict=True)
+        if start < end_of_plan
     )
     return area / end_of_plan

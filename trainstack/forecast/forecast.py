@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.forecast.live_workloads import LiveWorkloads, add_live_workloads
 from trainstack.forecast.node_changes import apply_node_changes, flavors_of_changes
 from trainstack.forecast.node_pool import NodePool
@@ -54,18 +54,19 @@ def forecast(
     Raises ValueError for invalid `nodes`.
 
     """
-    model = stack_model(Declared(settings)) if live is None else live.snapshot.model
-    tasks_of_plan = declared_tasks = _tasks(settings, model, measured_seconds or {}, live)
+    model = stack_model(StackObjects(settings)) if live is None else live.snapshot.model
+    tasks_of_plan = declared_tasks = _build_tasks(settings, model, measured_seconds or {}, live)
     admitted_workloads: tuple[AdmittedWorkload, ...] = ()
     if live is not None:
         # A pending Workload keeps its spec unless the what-if changes edit its run, so both versions are compared.
         workloads_by_key = {
             task.key: task.workload
-            for task in (_tasks(unchanged_settings, model, {}, live) if unchanged_settings else declared_tasks)
+            for task in (_build_tasks(unchanged_settings, model, {}, live) if unchanged_settings else declared_tasks)
         }
         changed_keys = {task.key for task in declared_tasks if workloads_by_key.get(task.key) != task.workload}
         trial_durations = {
-            key: run_duration(sweep.run, (measured_seconds or {}).get(key)) for key, sweep in _sweeps(settings).items()
+            key: run_duration(sweep.run, (measured_seconds or {}).get(key))
+            for key, sweep in _sweeps_by_key(settings).items()
         }
         tasks_of_plan, admitted_workloads = add_live_workloads(declared_tasks, live, changed_keys, trial_durations)
     flavors = model.flavors or {}
@@ -75,7 +76,7 @@ def forecast(
     has_nodes = model.nodes is not None or bool(nodes)
     simulated_model = replace(model, nodes=nodes_of_plan or None)
 
-    def schedule_of(tasks: Sequence[Task]) -> Schedule:
+    def simulate_tasks(tasks: Sequence[Task]) -> Schedule:
         return simulate(
             tasks,
             simulated_model,
@@ -83,36 +84,36 @@ def forecast(
             NodePool(nodes_of_plan, flavors, flavors_with_nodes) if has_nodes else None,
         )
 
-    schedule = schedule_of(tasks_of_plan)
+    schedule = simulate_tasks(tasks_of_plan)
     return Forecast(
         settings=settings,
         model=model,
         schedule=schedule,
-        variation=vary_schedule(tasks_of_plan, schedule, schedule_of),
+        variation=vary_schedule(tasks_of_plan, schedule, simulate_tasks),
         notes=tuple(_notes(model, live, release_from_settings(settings), has_nodes=has_nodes)),
     )
 
 
-def _tasks(
+def _build_tasks(
     settings: Settings, model: Model, measured_seconds: Mapping[str, float], live: LiveWorkloads | None
 ) -> tuple[Task, ...]:
     """Return the tasks of all runs, then of the sweeps' trials."""
     runs = {f"{run.namespace}/{run.name}": run for run in settings.workloads.runs}
-    stack_objects = Declared(settings)
+    stack_objects = StackObjects(settings)
     queued_workloads = run_workloads(stack_objects, model)
     unqueued_workloads = run_workloads(stack_objects, model, is_queued=False)
     workloads = {workload.key: workload for workload in (*queued_workloads, *unqueued_workloads)}
     tasks = [
         build_task(run, workloads[key], measured_seconds.get(key)) for key, run in runs.items() if key in workloads
     ]
-    for key, sweep in _sweeps(settings).items():
+    for key, sweep in _sweeps_by_key(settings).items():
         if key in workloads:
             settled_keys, single_keys = (live.settled_keys, {*live.runs.values()}) if live is not None else ((), ())
             tasks += sweep_tasks(sweep, workloads[key], measured_seconds.get(key), settled_keys, single_keys)
     return tuple(tasks)
 
 
-def _sweeps(settings: Settings) -> dict[str, Sweep]:
+def _sweeps_by_key(settings: Settings) -> dict[str, Sweep]:
     return {f"{sweep.run.namespace}/{sweep.name}": sweep for sweep in settings.sweeps.sweeps}
 
 

@@ -98,7 +98,7 @@ def owners_by_workload(workloads: Iterable[Body]) -> dict[str, Owner]:
     for body in workloads:
         metadata = body["metadata"]
         for owner in (metadata.get("ownerReferences") or ())[:1]:
-            owners_by_key[_key(body)] = (owner["kind"], metadata["namespace"], owner["name"])
+            owners_by_key[_workload_key(body)] = (owner["kind"], metadata["namespace"], owner["name"])
     return owners_by_key
 
 
@@ -107,7 +107,7 @@ def deadlines_by_workload(workloads: Iterable[Body], owner_objects: Mapping[Owne
     owners_by_key = owners_by_workload(workloads)
     deadlines_by_key = {}
     for body in workloads:
-        spec = owner_objects.get(owners_by_key.get(_key(body), ("", "", "")), {}).get("spec") or {}
+        spec = owner_objects.get(owners_by_key.get(_workload_key(body), ("", "", "")), {}).get("spec") or {}
         deadlines = (
             body["spec"].get("maximumExecutionTimeSeconds"),
             spec.get("activeDeadlineSeconds"),
@@ -115,11 +115,11 @@ def deadlines_by_workload(workloads: Iterable[Body], owner_objects: Mapping[Owne
         )
         known_deadlines = [float(seconds) for seconds in deadlines if seconds is not None]
         if known_deadlines:
-            deadlines_by_key[_key(body)] = min(known_deadlines)
+            deadlines_by_key[_workload_key(body)] = min(known_deadlines)
     return deadlines_by_key
 
 
-def _key(body: Body) -> str:
+def _workload_key(body: Body) -> str:
     return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
 
 
@@ -140,16 +140,19 @@ def match_runs(
     recorded_ids = {ledger.run_id for ledger in ledgers}
     runs: dict[str, str] = {}
     ended: set[str] = set()
-    for run in declared_ledgers:
-        name, run_launches = f"{run.namespace}/{run.workload}", launches.get(run.run_id, [])
-        active = [launch for launch in run_launches if launch.active]
-        for launch in active:
-            key = workloads.get((launch.kind, launch.namespace, launch.name))
-            if key is not None:
-                runs[key] = name
+    for declared_ledger in declared_ledgers:
+        run_key, run_launches = (
+            f"{declared_ledger.namespace}/{declared_ledger.workload}",
+            launches.get(declared_ledger.run_id, []),
+        )
+        active_launches = [launch for launch in run_launches if launch.is_active]
+        for launch in active_launches:
+            workload_key = workloads.get((launch.kind, launch.namespace, launch.name))
+            if workload_key is not None:
+                runs[workload_key] = run_key
         # A failed run is launched again only if its launch was edited, which gives it another launch name.
         has_failed = bool(run_launches) and all(launch.phase == "failed" for launch in run_launches)
-        is_launched_again = has_failed and run.launch_name not in {launch.launch for launch in run_launches}
-        if not active and (run_launches or run.run_id in recorded_ids) and not is_launched_again:
-            ended.add(name)
+        is_launched_again = has_failed and declared_ledger.launch_name not in {launch.launch for launch in run_launches}
+        if not active_launches and (run_launches or declared_ledger.run_id in recorded_ids) and not is_launched_again:
+            ended.add(run_key)
     return runs, ended

@@ -7,10 +7,10 @@ from dataclasses import replace
 from trainstack.errors import TrainstackError
 from trainstack.kueue.model import ClusterNode, Flavor
 from trainstack.kueue.quantities import resource_value
-from trainstack.settings.errors import nearest
+from trainstack.settings.errors import suggest_name
 
-_FORM = re.compile(r"(?P<flavor>[^=:]+)=(?P<count>[0-9]+)(?::(?P<resources>[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*))?")
-_PODS = 110
+_CHANGE = re.compile(r"(?P<flavor>[^=:]+)=(?P<count>[0-9]+)(?::(?P<resources>[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*))?")
+_MAX_PODS = 110
 """The kubelet's default for maxPods."""
 
 
@@ -24,12 +24,12 @@ def apply_node_changes(
     """
     new_nodes = list(nodes)
     for change in changes:
-        match = _FORM.fullmatch(change)
+        match = _CHANGE.fullmatch(change)
         if match is None:
             raise TrainstackError(f"--nodes {change}: write FLAVOR=COUNT, or FLAVOR=COUNT:cpu=64,memory=512Gi")
         flavor = flavors.get(match["flavor"])
         if flavor is None:
-            remedy = nearest(match["flavor"], flavors)
+            remedy = suggest_name(match["flavor"], flavors)
             raise TrainstackError(f"--nodes {change}: unknown flavor {match['flavor']}", remedy)
         flavor_nodes = [node for node in new_nodes if _has_flavor(node, flavor, flavors)]
         sample = _sample_node(flavor, change, match["resources"], flavor_nodes)
@@ -69,4 +69,4 @@ def _sample_node(
         }
     except ValueError as error:
         raise TrainstackError(f"--nodes {change}: {error}") from None
-    return ClusterNode(flavor.name, flavor.labels, flavor.taints, {"pods": _PODS, **allocatable})
+    return ClusterNode(flavor.name, flavor.labels, flavor.taints, {"pods": _MAX_PODS, **allocatable})

@@ -50,10 +50,10 @@ class NodePool:
         self._flavors, self._only_flavors = flavors, only_flavors
         self._placements_by_workload: dict[str, list[tuple[_NodeUsage, dict[str, int]]]] = {}
 
-    def place(self, workload: Workload, assigned: Sequence[PodSetAdmission]) -> bool:
+    def place(self, workload: Workload, assignments: Sequence[PodSetAdmission]) -> bool:
         """Place all pods of a workload, or none; return whether they are placed."""
         placements: list[tuple[_NodeUsage, dict[str, int]]] = []
-        assignments_by_pod_set = {pods.pod_set: pods for pods in assigned}
+        assignments_by_pod_set = {pods.pod_set: pods for pods in assignments}
         for pods in workload.pod_sets:
             assignment = assignments_by_pod_set[pods.name]
             if self._only_flavors is not None and not {*assignment.flavors.values()} & {*self._only_flavors}:

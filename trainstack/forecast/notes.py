@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from trainstack.forecast.schedule import Schedule, Timeline
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.model import LocalQueue, Model
-from trainstack.objects.ownership import listed
+from trainstack.objects.ownership import format_names
 
 _MOST_NAMES = 3
 
@@ -33,9 +33,9 @@ def _unusual_facts(timeline: Timeline) -> Iterator[str]:
         frequency = "once" if timeline.evictions == 1 else f"{timeline.evictions} times"
         preemptors = join_names([span.evicted_by for span in timeline.spans[:-1]])
         yield f"preempted {frequency}, by {preemptors}, and {'resumes later' if task.is_resumable else 'starts again'}"
-    late_faults = [fault for pods in task.workload.pod_sets for fault in pods.first_refusals]
-    if late_faults and task.elapsed is None:
-        yield f"{late_faults[0]}: Kueue may admit it later, when other workloads end"
+    first_refusals = [refusal for pods in task.workload.pod_sets for refusal in pods.first_refusals]
+    if first_refusals and task.elapsed is None:
+        yield f"{first_refusals[0]}: Kueue may admit it later, when other workloads end"
     for name in sorted({pods.runtime_class for pods in task.workload.pod_sets} - {""}):
         yield f"the overhead of runtime class {name} is unknown and not counted"
     if not task.is_queued:
@@ -43,16 +43,16 @@ def _unusual_facts(timeline: Timeline) -> Iterator[str]:
 
 
 def _reason_not_started(timeline: Timeline) -> str:
-    pod_faults = [fault for pods in timeline.task.workload.pod_sets for fault in pods.pod_refusals]
-    if pod_faults:
-        return f"{pod_faults[0]}: the API server refuses its pods, and it holds its quota"
+    pod_refusals = [refusal for pods in timeline.task.workload.pod_sets for refusal in pods.pod_refusals]
+    if pod_refusals:
+        return f"{pod_refusals[0]}: the API server refuses its pods, and it holds its quota"
     return "admitted, but no node has room for its pods"
 
 
 def _reason_not_submitted(timeline: Timeline, schedule: Schedule) -> str:
     task = timeline.task
-    endless = {open_timeline.task.key for open_timeline in schedule.open_timelines}
-    dependencies = [key for key in task.dependencies if key in endless]
+    endless_keys = {endless_timeline.task.key for endless_timeline in schedule.endless_timelines}
+    dependencies = [key for key in task.dependencies if key in endless_keys]
     if task.slots is not None and not dependencies:
         return f"waits for a slot of sweep {task.sweep}, whose running trials have no known end"
     return f"waits for {join_names(dependencies)}, whose end is unknown"
@@ -63,9 +63,9 @@ def _reason_not_admitted(timeline: Timeline, schedule: Schedule, simulator: Admi
     if not verdict.fits:
         return f"{verdict.outcome}: {verdict.reasons[0].message}" if verdict.reasons else verdict.outcome
     holding_keys = [
-        open_timeline.task.key
-        for open_timeline in schedule.open_timelines
-        if open_timeline.spans and not open_timeline.spans[-1].evicted_by
+        endless_timeline.task.key
+        for endless_timeline in schedule.endless_timelines
+        if endless_timeline.spans and not endless_timeline.spans[-1].evicted_by
     ]
     if holding_keys:
         return f"waits for quota of {join_names(holding_keys)}, whose end is unknown"
@@ -76,17 +76,17 @@ def _blocking_key(blocked_timeline: Timeline, schedule: Schedule, model: Model) 
     """Return the key of the first workload of the same cluster queue that is never admitted."""
     local_queues = model.local_queues or {}
 
-    def queue(timeline: Timeline) -> LocalQueue | None:
+    def local_queue_of(timeline: Timeline) -> LocalQueue | None:
         return local_queues.get((timeline.task.workload.namespace, timeline.task.workload.queue))
 
-    local_queue = queue(blocked_timeline)
+    local_queue = local_queue_of(blocked_timeline)
     waiting_workloads = [
         other_timeline.task.workload
         for other_timeline in schedule.timelines
         if not other_timeline.spans
         and other_timeline.submitted is not None
         and local_queue is not None
-        and (other_queue := queue(other_timeline)) is not None
+        and (other_queue := local_queue_of(other_timeline)) is not None
         and other_queue.cluster_queue == local_queue.cluster_queue
     ]
     return min(waiting_workloads, key=lambda workload: (-workload.priority, workload.created)).key
@@ -117,10 +117,10 @@ def simulation_limits(model: Model) -> Iterator[str]:
         yield f"the quota of MultiKueue's worker clusters is not simulated: cluster queue {names}"
     if not model.gates.is_enabled("PrioritySortingWithinCohort"):
         yield "Kueue runs with feature gate PrioritySortingWithinCohort=false: preempted runs may be admitted later"
-    for text in model.gates.unmodeled_gates():
-        yield f"Kueue runs with {text}"
+    for gate in model.gates.unmodeled_gates():
+        yield f"Kueue runs with {gate}"
 
 
 def join_names(keys: Sequence[str], max_names: int = _MOST_NAMES) -> str:
     """Join the first `max_names` distinct names, and the number of further ones."""
-    return listed([*dict.fromkeys(keys)], max_names)
+    return format_names([*dict.fromkeys(keys)], max_names)

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trainstack.forecast.costs import FlavorUsage, flavor_usages, gpu_hours, gpus_of, run_cost
+from trainstack.forecast.costs import FlavorUsage, flavor_usages, gpu_hours, run_cost, run_gpus
 from trainstack.forecast.forecast import Forecast
 from trainstack.forecast.notes import note_on_run
 from trainstack.forecast.schedule import Span, Timeline
 from trainstack.forecast.tasks import DurationSource
-from trainstack.forecast.variation import Range, Variation, is_open
+from trainstack.forecast.variation import Range, Variation, is_order_sensitive
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 
 _DIGITS = 3
@@ -93,9 +93,11 @@ class ForecastReport:
 def build_report(forecast: Forecast) -> ForecastReport:
     simulator, schedule = AdmissionSimulator(forecast.model), forecast.schedule
     variation = forecast.variation
-    is_unsettled = variation is not None and (not variation.same_ends or is_open(schedule.makespan, variation.makespan))
+    is_unsettled = variation is not None and (
+        not variation.same_ends or is_order_sensitive(schedule.makespan, variation.makespan)
+    )
     rows = [
-        _row(timeline, forecast, note_on_run(timeline, schedule, simulator), is_unsettled=is_unsettled)
+        _build_row(timeline, forecast, note_on_run(timeline, schedule, simulator), is_unsettled=is_unsettled)
         for timeline in schedule.timelines
     ]
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
@@ -106,7 +108,7 @@ def build_report(forecast: Forecast) -> ForecastReport:
         makespan=round(schedule.makespan, _DIGITS),
         makespan_range=None if variation is None else _round_range(variation.makespan),
         open=is_unsettled,
-        endless=len(schedule.open_timelines),
+        endless=len(schedule.endless_timelines),
         gpu_hours=round(sum(row.gpu_hours or 0.0 for row in rows), _DIGITS),
         cost=round(sum(costs), 2) if plan.prices else None,
         currency=plan.currency,
@@ -116,8 +118,8 @@ def build_report(forecast: Forecast) -> ForecastReport:
     )
 
 
-def _row(timeline: Timeline, forecast: Forecast, text: str, *, is_unsettled: bool) -> ForecastRow:
-    task, ends = timeline.task, _ends(timeline, forecast.variation)
+def _build_row(timeline: Timeline, forecast: Forecast, note: str, *, is_unsettled: bool) -> ForecastRow:
+    task, end_range = timeline.task, _end_range(timeline, forecast.variation)
     workload = task.workload
     return ForecastRow(
         name=workload.name,
@@ -131,26 +133,29 @@ def _row(timeline: Timeline, forecast: Forecast, text: str, *, is_unsettled: boo
         submitted=_round(timeline.submitted),
         start=_round(timeline.start),
         end=_round(timeline.end),
-        end_range=None if ends is None else _round_range(ends),
-        open=is_unsettled and ends is not None and timeline.end is not None and is_open(timeline.end, ends),
+        end_range=None if end_range is None else _round_range(end_range),
+        open=is_unsettled
+        and end_range is not None
+        and timeline.end is not None
+        and is_order_sensitive(timeline.end, end_range),
         wait=_round(timeline.wait),
         evictions=timeline.evictions,
         pods=sum(pods.count for pods in workload.pod_sets),
-        gpus=round(gpus_of(timeline, forecast.model), _DIGITS),
+        gpus=round(run_gpus(timeline, forecast.model), _DIGITS),
         gpu_hours=_round(gpu_hours(timeline, forecast.model)),
         cost=_round(run_cost(timeline, forecast.settings.plan), 2),
         flavors=tuple(dict.fromkeys(flavor for span in timeline.spans for flavor, _ in span.usage)),
         stretches=tuple(map(_stretch, timeline.spans)),
-        note=text,
+        note=note,
     )
 
 
-def _ends(timeline: Timeline, variation: Variation | None) -> Range | None:
+def _end_range(timeline: Timeline, variation: Variation | None) -> Range | None:
     return None if variation is None else variation.ends.get(timeline.task.key)
 
 
-def _round_range(span: Range) -> Range:
-    return round(span[0], _DIGITS), round(span[1], _DIGITS)
+def _round_range(seconds_range: Range) -> Range:
+    return round(seconds_range[0], _DIGITS), round(seconds_range[1], _DIGITS)
 
 
 def _stretch(span: Span) -> Stretch:

@@ -73,6 +73,6 @@ class Schedule:
         return max((timeline.end for timeline in self.timelines if timeline.end is not None), default=0.0)
 
     @property
-    def open_timelines(self) -> tuple[Timeline, ...]:
+    def endless_timelines(self) -> tuple[Timeline, ...]:
         """Runs without a known end."""
         return tuple(timeline for timeline in self.timelines if timeline.end is None)

@@ -78,7 +78,7 @@ class _Simulation:
         self._unplaced: dict[str, None] = {}
         """Admitted tasks whose pods have no nodes, in the order of admission."""
         for admission in admissions:
-            self._continue(admission)
+            self._continue_admitted(admission)
 
     def run(self) -> Schedule:
         """Process all events in the order of time and return the schedule."""
@@ -89,23 +89,23 @@ class _Simulation:
             elif run.open_dependencies == 0 and run.submitted is None:
                 self._submit(key, now)
         while True:
-            self._place(now)
+            self._start_placeable(now)
             next_end = self._ends[0][0] if self._ends else inf
             # The scheduler may decide before the next end: its events come first, since they change the ends.
             events = self._scheduler.advance(now, next_end)
             if events:
                 now = events[0].time
                 for event in events:
-                    self._apply(event, now)
+                    self._apply_event(event, now)
             elif self._ends:
                 now = next_end
                 while self._ends and self._ends[0][0] == now:
-                    self._end(now)
+                    self._process_next_end(now)
             else:
                 break
         return Schedule(tuple(map(_timeline, self._runs.values())))
 
-    def _end(self, now: float) -> None:
+    def _process_next_end(self, now: float) -> None:
         """Process the first entry of `_ends`: submit or finish its task, or drop an obsolete entry."""
         _, _, key, admissions = heapq.heappop(self._ends)
         span = self._runs[key].span
@@ -130,7 +130,7 @@ class _Simulation:
                 run, Span(now, assignments=tuple(PodSetAdmission(pods.name, pods.count, {}) for pods in pod_sets))
             )
 
-    def _continue(self, admission: AdmittedWorkload) -> None:
+    def _continue_admitted(self, admission: AdmittedWorkload) -> None:
         """Continue a workload that the cluster has admitted: it runs, even if its nodes are unknown, or is evicted."""
         run = self._runs[admission.workload.key]
         self._used_slots[run.task.sweep] += 1
@@ -149,7 +149,7 @@ class _Simulation:
         if self._nodes is not None:
             self._nodes.place(admission.workload, run.span.assignments)
 
-    def _apply(self, event: Event, now: float) -> None:
+    def _apply_event(self, event: Event, now: float) -> None:
         run = self._runs[event.key]
         if event.kind == "admitted":
             self._admit(run, Span(now, None, None, event.cluster_queue, event.assigned, event.usage))
@@ -164,7 +164,7 @@ class _Simulation:
         run.admissions += 1
         self._unplaced[run.task.key] = None
 
-    def _place(self, now: float) -> None:
+    def _start_placeable(self, now: float) -> None:
         """Start the admitted runs whose pods fit on the nodes."""
         for key in list(self._unplaced):
             run = self._runs[key]

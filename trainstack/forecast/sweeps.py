@@ -36,19 +36,21 @@ def sweep_tasks(
         single_keys: the keys of the trials with their own live Job; also with form `indexed`, if the form was changed.
 
     """
-    sets = sweep.expansion.sets if sweep.expansion else ()
-    keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled_keys]
+    parameter_sets = sweep.expansion.sets if sweep.expansion else ()
+    keys = [key for key in (trial_key(sweep, trial.number) for trial in parameter_sets) if key not in settled_keys]
     task = build_task(sweep.run, workload, measured_seconds)
-    jobs = sweep.form == "jobs"
-    keys_with_own_job = [key for key in keys if jobs or key in single_keys]
+    has_own_jobs = sweep.form == "jobs"
+    keys_with_own_job = [key for key in keys if has_own_jobs or key in single_keys]
     for key in keys_with_own_job:
         trial_workload = replace(workload, name=key.partition("/")[2])
-        yield replace(task, workload=trial_workload, sweep=sweep.name, slots=sweep.parallelism if jobs else None)
-    remaining = len(keys) - len(keys_with_own_job)
-    if remaining:
-        parallelism = min(sweep.parallelism or remaining, remaining)
-        job_duration = indexed_duration(task.duration, remaining, parallelism, sweep.active_deadline_seconds)
-        yield replace(task, workload=_with_count(workload, parallelism), duration=job_duration)
+        yield replace(
+            task, workload=trial_workload, sweep=sweep.name, slots=sweep.parallelism if has_own_jobs else None
+        )
+    remaining_count = len(keys) - len(keys_with_own_job)
+    if remaining_count:
+        parallelism = min(sweep.parallelism or remaining_count, remaining_count)
+        job_duration = indexed_duration(task.duration, remaining_count, parallelism, sweep.active_deadline_seconds)
+        yield replace(task, workload=_with_pod_count(workload, parallelism), duration=job_duration)
 
 
 def indexed_duration(trial: Duration, count: int, parallelism: int, deadline: float | None = None) -> Duration:
@@ -59,7 +61,7 @@ def indexed_duration(trial: Duration, count: int, parallelism: int, deadline: fl
     return UNBOUNDED if seconds is None else Duration(seconds, trial.source)
 
 
-def _with_count(workload: Workload, count: int) -> Workload:
+def _with_pod_count(workload: Workload, count: int) -> Workload:
     (pods,) = workload.pod_sets
     requests = {name: number * count for name, number in pods.per_pod.items()}
     return replace(workload, pod_sets=(replace(pods, count=count, requests=requests),))
@@ -105,30 +107,35 @@ def match_trials(
     ]
     ledgers_by_launch = {ledger.launch_name: ledger for ledger in ledgers if ledger.sweep == sweep.name}
     runs: dict[str, str] = {}
-    indexed: dict[str, IndexedJob] = {}
-    in_indexed: set[str] = set()
+    indexed_jobs: dict[str, IndexedJob] = {}
+    trials_in_indexed_jobs: set[str] = set()
     active_ids: set[str] = set()
-    for launch in (launch for launch in sweep_launches if launch.active):
+    for launch in (launch for launch in sweep_launches if launch.is_active):
         workload = workloads.get((launch.kind, launch.namespace, launch.name))
         has_own_job = launch.sweep is not None and launch.sweep.set_id
         ledger = ledgers_by_launch.get(launch.launch)
-        members = [launch.run_id] if has_own_job else [run_id for run_id in (ledger.trials if ledger else ()) if run_id]
-        active_ids.update(members)
+        trial_ids = (
+            [launch.run_id] if has_own_job else [run_id for run_id in (ledger.trials if ledger else ()) if run_id]
+        )
+        active_ids.update(trial_ids)
         if has_own_job and workload is not None and launch.run_id in keys:
             runs[workload] = keys[launch.run_id]
         elif workload is not None:
-            indexed[workload] = IndexedJob(sweep=f"{sweep.run.namespace}/{sweep.name}", trials=len(members))
-            in_indexed.update(keys[run_id] for run_id in members if run_id in keys)
+            indexed_jobs[workload] = IndexedJob(sweep=f"{sweep.run.namespace}/{sweep.name}", trials=len(trial_ids))
+            trials_in_indexed_jobs.update(keys[run_id] for run_id in trial_ids if run_id in keys)
     # A trial is launched if a ledger names it or its launch exists; either may be missing.
     launched_ids = {run_id for ledger in ledgers_by_launch.values() for run_id in (ledger.trials or (ledger.run_id,))}
     launched_ids |= {launch.run_id for launch in sweep_launches}
-    ended = {
+    ended_ids = {
         run_id
         for run_id in keys
         if run_id in launched_ids - active_ids and not _is_launched_again(run_id, planned_sweep, sweep_launches)
     }
     return LiveTrials(
-        runs=runs, indexed_jobs=indexed, trials_in_indexed_jobs=in_indexed, ended={keys[run_id] for run_id in ended}
+        runs=runs,
+        indexed_jobs=indexed_jobs,
+        trials_in_indexed_jobs=trials_in_indexed_jobs,
+        ended={keys[run_id] for run_id in ended_ids},
     )
 
 
@@ -136,4 +143,4 @@ def _is_launched_again(run_id: str, planned_sweep: PlannedSweep, live_launches: 
     """Return whether a failed trial is launched again because its launch was edited."""
     launches = [launch for launch in live_launches if launch.run_id == run_id]
     has_failed = bool(launches) and all(launch.phase == "failed" for launch in launches)
-    return has_failed and planned_sweep.job(run_id).launch_name not in {launch.launch for launch in launches}
+    return has_failed and planned_sweep.job_ledger(run_id).launch_name not in {launch.launch for launch in launches}

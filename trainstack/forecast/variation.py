@@ -13,7 +13,7 @@ from trainstack.forecast.tasks import Task
 
 SPREAD = 0.1
 """The largest relative change of a duration, in both directions."""
-_NEAR = 8
+_MAX_SHIFT = 8
 """The maximum shift of a run in the order of submission, in places: launches are created in parallel."""
 _MAX_VARIATIONS, _MAX_TASKS = 16, 500
 """The maximum number of variations, and of their tasks together: more tasks have fewer variations, or none."""
@@ -62,15 +62,15 @@ def vary_schedule(
     )
 
 
-def is_open(seconds: float, moved_range: Range) -> bool:
+def is_order_sensitive(seconds: float, varied_range: Range) -> bool:
     """Return whether a time varies more than the durations do, which means that it depends on the order of the runs."""
-    low, high = moved_range
+    low, high = varied_range
     return low < seconds * (1 - SPREAD) - _SLACK_SECONDS or high > seconds * (1 + SPREAD) + _SLACK_SECONDS
 
 
 def _vary_tasks(tasks: Sequence[Task], random: Random) -> list[Task]:
-    places = [place + random.uniform(0, _NEAR) for place in range(len(tasks))]
-    return [_vary_duration(tasks[place], random) for place in sorted(range(len(tasks)), key=places.__getitem__)]
+    positions = [index + random.uniform(0, _MAX_SHIFT) for index in range(len(tasks))]
+    return [_vary_duration(tasks[index], random) for index in sorted(range(len(tasks)), key=positions.__getitem__)]
 
 
 def _vary_duration(task: Task, random: Random) -> Task:
@@ -78,8 +78,8 @@ def _vary_duration(task: Task, random: Random) -> Task:
     factor, seconds = 1 + random.uniform(-SPREAD, SPREAD), task.duration.seconds
     if seconds is None:
         return task
-    longest = seconds if task.duration.source == "deadline" else seconds * (1 + SPREAD)
-    return replace(task, duration=replace(task.duration, seconds=min(seconds * factor, longest)))
+    max_seconds = seconds if task.duration.source == "deadline" else seconds * (1 + SPREAD)
+    return replace(task, duration=replace(task.duration, seconds=min(seconds * factor, max_seconds)))
 
 
 def _ended_keys(schedule: Schedule) -> set[str]:

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.guards.states import OwnState
 from trainstack.objects.labels import OWNER, REVISION, STATE, Manifest, field_manager, is_field_manager, with_state
-from trainstack.objects.ownership import Identity, identity, listed
+from trainstack.objects.ownership import Identity, format_names, identity
 from trainstack.platform.operators.install import OperatorManifests, short_hash
 from trainstack.runs.recorded import StateResource
 
 KIND = "CustomResourceDefinition"
 API_VERSION = "apiextensions.k8s.io/v1"
-COMPONENT = "trainstack:platform:Definitions"
+COMPONENT_TYPE = "trainstack:platform:Definitions"
 """The type token of the parent of the resources of releases."""
-RESOURCE = "pulumi:index:Stash"
+RESOURCE_TYPE = "pulumi:index:Stash"
 """The type token of the resource of a release: a Stash, a value in the state that the engine itself implements."""
 
 
@@ -30,7 +30,7 @@ class Release:
     """The definitions of an operator's release in the form that is applied."""
 
     version: str
-    state: str
+    state_identity: str
     """The identity of the engine's state; empty in a program that does not have it."""
     manifests: tuple[Manifest, ...]
     """The definitions, annotated with their revisions and the identity of the state."""
@@ -38,20 +38,20 @@ class Release:
     @property
     def manager(self) -> str:
         """The field manager of the declared fields."""
-        return _manager(self.state)
+        return _release_manager(self.state_identity)
 
     @property
-    def recorded(self) -> dict[str, Any]:
+    def stored_value(self) -> dict[str, Any]:
         """The resource's value, which differs from the one in the engine's state if a definition must be applied."""
-        revisions = {manifest["metadata"]["name"]: _revision(manifest["metadata"]) for manifest in self.manifests}
-        return {"version": self.version, "state": self.state, "definitions": revisions}
+        revisions = {manifest["metadata"]["name"]: _revision_in(manifest["metadata"]) for manifest in self.manifests}
+        return {"version": self.version, "state": self.state_identity, "definitions": revisions}
 
 
-def planned(
-    declared: Declared,
-    live: Mapping[Identity, Mapping[str, Any]],
-    stored: Mapping[str, str],
-    state: str = "",
+def plan_releases(
+    stack_objects: StackObjects,
+    live_metadata: Mapping[Identity, Mapping[str, Any]],
+    stored_revisions: Mapping[str, str],
+    state_identity: str = "",
     *,
     salt: str = "",
 ) -> dict[str, Release]:
@@ -65,156 +65,174 @@ def planned(
         salt: a suffix of revisions that differs in each `up`, for a program that cannot read the stored ones.
 
     """
-    installs = declared.settings.operators.installs
+    installs = stack_objects.settings.operators.installs
     return {
-        name: _release(operator, installs[name].manifest.version, live, stored, state, salt)
-        for name, operator in declared.operators.items()
+        name: _plan_release(
+            operator, installs[name].manifest.version, live_metadata, stored_revisions, state_identity, salt
+        )
+        for name, operator in stack_objects.operators.items()
         if operator.crds
     }
 
 
-def _release(
+def _plan_release(
     operator: OperatorManifests,
     version: str,
-    live: Mapping[Identity, Mapping[str, Any]],
-    stored: Mapping[str, str],
-    state: str,
+    live_metadata: Mapping[Identity, Mapping[str, Any]],
+    stored_revisions: Mapping[str, str],
+    state_identity: str,
     salt: str,
 ) -> Release:
     manifests = []
     for manifest in operator.crds:
-        metadata = with_state(manifest["metadata"], state) if state else manifest["metadata"]
-        found = live.get(identity(manifest), {})
+        metadata = with_state(manifest["metadata"], state_identity) if state_identity else manifest["metadata"]
+        definition_metadata = live_metadata.get(identity(manifest), {})
         digest = short_hash(json.dumps(manifest, sort_keys=True))
-        revision = _revision(found)
-        if _digest(revision) != digest or not _is_owned({**manifest, "metadata": metadata}, found, _manager(state)):
-            revision = f"{digest}-{salt}" if salt else _next(digest, stored.get(metadata["name"], ""))
+        revision = _revision_in(definition_metadata)
+        if _digest_of_revision(revision) != digest or not _is_owned(
+            {**manifest, "metadata": metadata}, definition_metadata, _release_manager(state_identity)
+        ):
+            revision = (
+                f"{digest}-{salt}" if salt else _next_revision(digest, stored_revisions.get(metadata["name"], ""))
+            )
         annotations = {**metadata.get("annotations", {}), REVISION: revision}
         manifests.append({**manifest, "metadata": {**metadata, "annotations": annotations}})
-    return Release(version=version, state=state, manifests=tuple(manifests))
+    return Release(version=version, state_identity=state_identity, manifests=tuple(manifests))
 
 
-def drifted(
-    releases: Mapping[str, Release], live: Mapping[Identity, Mapping[str, Any]], stored: Mapping[str, str]
+def drift_notes(
+    releases: Mapping[str, Release],
+    live_metadata: Mapping[Identity, Mapping[str, Any]],
+    stored_revisions: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Return notes on the definitions that other clients have deleted or changed since the last `up`."""
     manifests = [manifest for release in releases.values() for manifest in release.manifests]
-    own = {identity(manifest): _revision(manifest["metadata"]) for manifest in manifests}
-    unchanged = [who for who in own if _digest(own[who]) == _digest(stored.get(who[2], ""))]
-    deleted = sorted(who[2] for who in unchanged if who not in live)
-    changed = sorted(who[2] for who in unchanged if who in live and own[who] != _revision(live[who]))
+    declared_revisions = {identity(manifest): _revision_in(manifest["metadata"]) for manifest in manifests}
+    unedited_keys = [
+        key
+        for key in declared_revisions
+        if _digest_of_revision(declared_revisions[key]) == _digest_of_revision(stored_revisions.get(key[2], ""))
+    ]
+    deleted_names = sorted(key[2] for key in unedited_keys if key not in live_metadata)
+    changed_names = sorted(
+        key[2]
+        for key in unedited_keys
+        if key in live_metadata and declared_revisions[key] != _revision_in(live_metadata[key])
+    )
     return tuple(
-        f"{KIND} {listed(names)} {'was' if len(names) == 1 else 'were'} {what} outside of this stack; `up` applies "
+        f"{KIND} {format_names(names)} {'was' if len(names) == 1 else 'were'} {change} outside of this stack; `up` applies "
         f"{'it' if len(names) == 1 else 'them'} again"
-        for names, what in ((deleted, "deleted"), (changed, "changed"))
+        for names, change in ((deleted_names, "deleted"), (changed_names, "changed"))
         if names
     )
 
 
-def moved(state: OwnState) -> tuple[str, ...]:
+def moved_definition_notes(state: OwnState) -> tuple[str, ...]:
     """Return a note on the definitions that an earlier release of Trainstack stored as one resource each."""
-    names = sorted(state.moved)
+    names = sorted(state.moved_definitions)
     if not names:
         return ()
     note = (
-        f"{KIND} {listed(names)}: the engine's state has one resource for each release now, so this change removes "
+        f"{KIND} {format_names(names)}: the engine's state has one resource for each release now, so this change removes "
         f"{'this one' if len(names) == 1 else 'these'} from the state; nothing is deleted in the cluster"
     )
     return (note,)
 
 
-def revisions(resource: StateResource) -> Mapping[str, str]:
+def revisions_of_resource(resource: StateResource) -> Mapping[str, str]:
     """Return the revisions by name in a resource of the engine's state; empty if it is not that of a release."""
-    if (resource.type, resource.parent_type) != (RESOURCE, COMPONENT):
+    if (resource.type, resource.parent_type) != (RESOURCE_TYPE, COMPONENT_TYPE):
         return {}
     return dict((resource.outputs.get("input") or {}).get("definitions") or {})
 
 
-def identities(names: Iterable[str]) -> frozenset[Identity]:
+def definition_identities(names: Iterable[str]) -> frozenset[Identity]:
     return frozenset((KIND, None, name) for name in names)
 
 
 def recorded_manifests(properties: Mapping[str, Any]) -> Sequence[Manifest]:
     """Return the manifests of the definitions in the inputs of a release's resource, with only their metadata."""
-    recorded = properties["input"]
+    stored_value = properties["input"]
     return [
         {
             "apiVersion": API_VERSION,
             "kind": KIND,
-            "metadata": {"name": name, "annotations": {STATE: recorded["state"]}},
+            "metadata": {"name": name, "annotations": {STATE: stored_value["state"]}},
         }
-        for name in recorded["definitions"]
+        for name in stored_value["definitions"]
     ]
 
 
-def to_take_over(metadata: Mapping[str, Any], manager: str) -> dict[str, Any]:
+def takeover_patch(metadata: Mapping[str, Any], manager: str) -> dict[str, Any]:
     """Return a patch of the live metadata that avoids a conflict in an apply by `manager`; empty if there is none.
 
     A client that restores a definition from a backup owns its old revision, so the annotation is removed: then it has
     no owner. The revision of another state is not removed, and remains a conflict.
     """
-    fields = metadata.get("managedFields") or ()
-    change: dict[str, Any] = {}
-    if (applied := _applied_by(fields, manager)) is not None:
-        change["managedFields"] = applied
-    if any(_has(entry, REVISION) for entry in fields if not is_field_manager(entry["manager"])):
-        change["annotations"] = {REVISION: None}
-    return change
+    managed_fields = metadata.get("managedFields") or ()
+    patch: dict[str, Any] = {}
+    if (transferred_fields := _merge_into_apply(managed_fields, manager)) is not None:
+        patch["managedFields"] = transferred_fields
+    if any(_manages_annotation(entry, REVISION) for entry in managed_fields if not is_field_manager(entry["manager"])):
+        patch["annotations"] = {REVISION: None}
+    return patch
 
 
-def _has(entry: Mapping[str, Any], annotation: str) -> bool:
+def _manages_annotation(entry: Mapping[str, Any], annotation: str) -> bool:
     metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
     return f"f:{annotation}" in (metadata.get("f:annotations") or {})
 
 
-def _applied_by(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]] | None:
+def _merge_into_apply(managed_fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]] | None:
     """Return `managedFields` with all fields of this state in one apply by `manager`; None if they already are.
 
     The engine's provider updates definitions instead of applying them, and so did earlier releases of Trainstack. The
     API server regards an update and an apply as two managers, even if they have the same name.
     """
-    own = [entry for entry in fields if _of_provider(entry, manager) or _is_apply(entry, manager)]
-    if all(_is_apply(entry, manager) for entry in own):
+    own_entries = [
+        entry for entry in managed_fields if _is_provider_update(entry, manager) or _is_apply(entry, manager)
+    ]
+    if all(_is_apply(entry, manager) for entry in own_entries):
         return None
-    merged: Mapping[str, Any] = {}
-    for entry in own:
-        merged = _union(merged, entry.get("fieldsV1") or {})
-    latest = max(own, key=lambda entry: str(entry.get("time", "")))
-    others = [entry for entry in fields if entry not in own]
-    return [*others, {**latest, "manager": manager, "operation": "Apply", "fieldsV1": merged}]
+    merged_fields: Mapping[str, Any] = {}
+    for entry in own_entries:
+        merged_fields = _union(merged_fields, entry.get("fieldsV1") or {})
+    latest_entry = max(own_entries, key=lambda entry: str(entry.get("time", "")))
+    other_entries = [entry for entry in managed_fields if entry not in own_entries]
+    return [*other_entries, {**latest_entry, "manager": manager, "operation": "Apply", "fieldsV1": merged_fields}]
 
 
-def _of_provider(entry: Mapping[str, Any], manager: str) -> bool:
+def _is_provider_update(entry: Mapping[str, Any], manager: str) -> bool:
     # The provider generates a name for objects without the annotation of a field manager.
-    of_provider = entry["manager"] == manager or entry["manager"].startswith("pulumi-kubernetes")
-    return bool(of_provider and not _is_apply(entry, manager) and not entry.get("subresource"))
+    is_provider = entry["manager"] == manager or entry["manager"].startswith("pulumi-kubernetes")
+    return bool(is_provider and not _is_apply(entry, manager) and not entry.get("subresource"))
 
 
 def _is_apply(entry: Mapping[str, Any], manager: str) -> bool:
     return bool(entry["manager"] == manager and entry["operation"] == "Apply")
 
 
-def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {key: _union(one.get(key, {}), other.get(key, {})) for key in {**one, **other}}
+def _union(left: Mapping[str, Any], right: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: _union(left.get(key, {}), right.get(key, {})) for key in {**left, **right}}
 
 
-def _manager(state: str) -> str:
-    return field_manager(state) if state else OWNER
+def _release_manager(state_identity: str) -> str:
+    return field_manager(state_identity) if state_identity else OWNER
 
 
-def _revision(metadata: Mapping[str, Any]) -> str:
+def _revision_in(metadata: Mapping[str, Any]) -> str:
     return str((metadata.get("annotations") or {}).get(REVISION) or "")
 
 
-def _digest(revision: str) -> str:
+def _digest_of_revision(revision: str) -> str:
     return revision.partition("-")[0]
 
 
-def _next(digest: str, stored: str) -> str:
+def _next_revision(digest: str, stored_revision: str) -> str:
     """Return a revision that differs from the stored one, also if the same manifest is applied again."""
-    known, _, count = stored.partition("-")
+    stored_digest, _, count = stored_revision.partition("-")
     # Another client, or a salt, may have written a suffix that is no number.
-    return f"{digest}-{int(count) + 1 if count.isdecimal() else 1}" if known == digest else digest
+    return f"{digest}-{int(count) + 1 if count.isdecimal() else 1}" if stored_digest == digest else digest
 
 
 def _is_owned(manifest: Manifest, metadata: Mapping[str, Any], manager: str) -> bool:
@@ -224,24 +242,26 @@ def _is_owned(manifest: Manifest, metadata: Mapping[str, Any], manager: str) -> 
     """
     if not metadata or "deletionTimestamp" in metadata:
         return False
-    fields: Mapping[str, Any] = next(
+    applied_fields: Mapping[str, Any] = next(
         (entry["fieldsV1"] for entry in metadata.get("managedFields") or () if _is_apply(entry, manager)), {}
     )
-    given = manifest["metadata"]
-    declared = {
-        "metadata": {key: given[key] for key in ("labels", "annotations") if key in given},
+    declared_metadata = manifest["metadata"]
+    declared_fields = {
+        "metadata": {key: declared_metadata[key] for key in ("labels", "annotations") if key in declared_metadata},
         "spec": manifest.get("spec", {}),
     }
-    return _covers(fields, declared)
+    return _covers(applied_fields, declared_fields)
 
 
-def _covers(fields: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
+def _covers(fields: Mapping[str, Any], declared_fields: Mapping[str, Any]) -> bool:
     """Return whether a set of fields contains all paths of a map.
 
     A list is one path, and so is a map that the set contains as a whole.
     """
-    for key, value in declared.items():
-        below = fields.get(f"f:{key}")
-        if below is None or (below and isinstance(value, Mapping) and not _covers(below, value)):
+    for key, value in declared_fields.items():
+        nested_fields = fields.get(f"f:{key}")
+        if nested_fields is None or (
+            nested_fields and isinstance(value, Mapping) and not _covers(nested_fields, value)
+        ):
             return False
     return True

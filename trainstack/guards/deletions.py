@@ -6,18 +6,18 @@ The engine deletes every object in its state that the program no longer declares
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainstack.guards.states import NO_ID, OwnState, owner_of
+from trainstack.guards.states import NO_STATE_IDENTITY, OwnState, owning_state
 from trainstack.objects.labels import STACK, STATE
-from trainstack.objects.ownership import Identity, kubectl_arguments, shown
+from trainstack.objects.ownership import Identity, format_identity, kubectl_arguments
 
 
 def owner_refusal(
-    who: Identity,
+    object_identity: Identity,
     metadata: Mapping[str, Any],
     *,
     urn: str,
     stack: str,
-    state: str,
+    state_identity: str,
     take_over: Collection[str] = (),
 ) -> str:
     """Return a refusal to delete a live object, or an empty string if the stack and the state own it.
@@ -31,40 +31,52 @@ def owner_refusal(
         take_over: the identities of the states whose objects this state takes over.
 
     """
-    label, owner = (metadata.get("labels") or {}).get(STACK), owner_of(metadata)
-    if label == stack and owner in (state, *take_over):
+    stack_label, owner = (metadata.get("labels") or {}).get(STACK), owning_state(metadata)
+    if stack_label == stack and owner in (state_identity, *take_over):
         return ""
-    restore = ""
+    restore_hint = ""
     # A missing label or annotation may be an edit of this stack's object, so the refusal shows how to restore it.
-    if label == stack and owner != NO_ID:
-        whose = f"state {owner} of the stack owns it"
-    elif label and label != stack:
-        whose = f"it belongs to stack {label!r}"
+    if stack_label == stack and owner != NO_STATE_IDENTITY:
+        owner_clause = f"state {owner} of the stack owns it"
+    elif stack_label and stack_label != stack:
+        owner_clause = f"it belongs to stack {stack_label!r}"
     else:
-        mark, value, verb = (STATE, state, "annotate") if label else (STACK, stack, "label")
-        whose = f"its {'annotation' if label else 'label'} {mark} was removed, so its owner is unknown"
-        restore = (
-            f"If it is this stack's object, restore it (kubectl {verb} --overwrite {kubectl_arguments(who)} "
-            f"{mark}={value}). Otherwise, "
+        metadata_key, value, verb = (STATE, state_identity, "annotate") if stack_label else (STACK, stack, "label")
+        owner_clause = (
+            f"its {'annotation' if stack_label else 'label'} {metadata_key} was removed, so its owner is unknown"
+        )
+        restore_hint = (
+            f"If it is this stack's object, restore it (kubectl {verb} --overwrite {kubectl_arguments(object_identity)} "
+            f"{metadata_key}={value}). Otherwise, "
         )
     return (
-        f"{shown(who)} is in the state of stack {stack!r}, and this change would delete it, but {whose}. "
-        f"{restore or 'To keep it, '}remove it from this stack's state, which leaves it in the cluster: "
+        f"{format_identity(object_identity)} is in the state of stack {stack!r}, and this change would delete it, but {owner_clause}. "
+        f"{restore_hint or 'To keep it, '}remove it from this stack's state, which leaves it in the cluster: "
         f"{forget_command(urn, stack)}"
     )
 
 
 def owner_refusals(
-    live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: str, take_over: Collection[str] = ()
+    live_metadata: Mapping[Identity, Mapping[str, Any]],
+    own_state: OwnState,
+    stack: str,
+    take_over: Collection[str] = (),
 ) -> list[str]:
     """Return a refusal for each object in the state that the engine would delete although another owner has it.
 
     `live_metadata`: the metadata of live objects that are resources of the state.
     """
     refusals = (
-        owner_refusal(who, metadata, urn=own.objects[who].urn, stack=stack, state=own.identity, take_over=take_over)
-        for who, metadata in live.items()
-        if "deletionTimestamp" not in metadata and not own.objects[who].retained
+        owner_refusal(
+            key,
+            metadata,
+            urn=own_state.objects[key].urn,
+            stack=stack,
+            state_identity=own_state.identity,
+            take_over=take_over,
+        )
+        for key, metadata in live_metadata.items()
+        if "deletionTimestamp" not in metadata and not own_state.objects[key].is_retained
     )
     return sorted(filter(None, refusals))
 

@@ -16,22 +16,22 @@ from trainstack.objects.ownership import identity
 from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.values.quantities import amount
 
-Step = str | int | tuple[tuple[str, Any], ...]
+PathStep = str | int | tuple[tuple[str, Any], ...]
 """A key of a map, an index of a list, or the keys and values that identify an element of a list."""
-Path = tuple[Step, ...]
+ManagedFieldPath = tuple[PathStep, ...]
 _MAX_CHARACTERS = 60
 """The maximum length of a value in a message."""
 
 
 @dataclass(frozen=True)
-class Held:
+class ForeignField:
     manager: str
     since: str
     """The time at which that manager last set a field of the object; empty if it is unknown."""
-    path: Path
+    path: ManagedFieldPath
 
 
-def held(manifest: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Held, ...]:
+def foreign_fields(manifest: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[ForeignField, ...]:
     """Return the declared fields that other managers own, whatever their values.
 
     `metadata`: the metadata of the live object. The result is empty for a launch, which is never edited.
@@ -40,27 +40,29 @@ def held(manifest: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Held
     if is_launch and LAUNCH in (manifest["metadata"].get("labels") or {}):
         return ()
     return tuple(
-        Held(entry["manager"], entry.get("time", ""), path)
+        ForeignField(entry["manager"], entry.get("time", ""), path)
         for entry in metadata.get("managedFields") or ()
-        if not _own(entry["manager"]) and entry.get("subresource") != "status"
-        for path in _owned(entry.get("fieldsV1") or {}, manifest, ())
+        if not _is_own_manager(entry["manager"]) and entry.get("subresource") != "status"
+        for path in _owned_paths(entry.get("fieldsV1") or {}, manifest, ())
     )
 
 
-def overwritten(manifest: Mapping[str, Any], live: Mapping[str, Any], fields: Sequence[Held]) -> tuple[str, ...]:
+def describe_differences(
+    manifest: Mapping[str, Any], live: Mapping[str, Any], fields: Sequence[ForeignField]
+) -> tuple[str, ...]:
     """Return a message for each field whose live value differs from the declared one."""
     kind, namespace, name = identity(manifest)
     subject = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
     return tuple(
-        f"{subject}: {_path(field.path)} is {_formatted(kind, value)}, set by {field.manager!r}"
-        f"{f' ({field.since})' if field.since else ''}, and {_formatted(kind, declared)} is declared"
+        f"{subject}: {_format_path(field.path)} is {_format_value(kind, live_value)}, set by {field.manager!r}"
+        f"{f' ({field.since})' if field.since else ''}, and {_format_value(kind, declared_value)} is declared"
         for field in fields
-        for declared, value in [(_at(manifest, field.path), _at(live, field.path))]
-        if value is not None and not _agrees(declared, value)
+        for declared_value, live_value in [(_value_at(manifest, field.path), _value_at(live, field.path))]
+        if live_value is not None and not _matches(declared_value, live_value)
     )
 
 
-def inherited(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]]:
+def managed_fields_after_transfer(managed_fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]]:
     """Return `managedFields` with the fields of all other states transferred to this state's `manager`.
 
     The latest entry that another state applied becomes this state's, so that a later change removes fields that are no
@@ -68,49 +70,51 @@ def inherited(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping
     them is kept if it is the only entry left: with an empty list, the API server would assign all fields to an unknown
     client.
     """
-    of_others = [entry for entry in fields if is_field_manager(entry["manager"]) and entry["manager"] != manager]
-    kept = [entry for entry in fields if entry not in of_others]
-    if any(entry["manager"] == manager and entry["operation"] == "Apply" for entry in kept):
-        return kept
-    applied = [entry for entry in of_others if entry["operation"] == "Apply"]
-    candidates = applied or ([] if kept else of_others)
-    latest = sorted(candidates, key=lambda entry: str(entry.get("time", "")))[-1:]
-    return [*kept, *({**entry, "manager": manager} for entry in latest)]
+    foreign_entries = [
+        entry for entry in managed_fields if is_field_manager(entry["manager"]) and entry["manager"] != manager
+    ]
+    remaining_entries = [entry for entry in managed_fields if entry not in foreign_entries]
+    if any(entry["manager"] == manager and entry["operation"] == "Apply" for entry in remaining_entries):
+        return remaining_entries
+    applied_entries = [entry for entry in foreign_entries if entry["operation"] == "Apply"]
+    candidates = applied_entries or ([] if remaining_entries else foreign_entries)
+    latest_entries = sorted(candidates, key=lambda entry: str(entry.get("time", "")))[-1:]
+    return [*remaining_entries, *({**entry, "manager": manager} for entry in latest_entries)]
 
 
-def of_other_states(metadata: Mapping[str, Any], manager: str) -> bool:
+def has_fields_of_other_states(metadata: Mapping[str, Any], manager: str) -> bool:
     """Return whether a state with another field manager has set fields of a live object."""
-    fields = metadata.get("managedFields") or ()
-    return any(is_field_manager(entry["manager"]) and entry["manager"] != manager for entry in fields)
+    managed_fields = metadata.get("managedFields") or ()
+    return any(is_field_manager(entry["manager"]) and entry["manager"] != manager for entry in managed_fields)
 
 
-def _own(manager: str) -> bool:
+def _is_own_manager(manager: str) -> bool:
     return is_field_manager(manager) or manager.startswith("pulumi-")
 
 
-def _owned(fields: Mapping[str, Any], declared: object, path: Path) -> Iterator[Path]:
+def _owned_paths(fields: Mapping[str, Any], declared: object, path: ManagedFieldPath) -> Iterator[ManagedFieldPath]:
     """Yield the declared paths in a manager's set of fields. An atomic value is one path."""
-    for key, below in fields.items():
-        step = _step(key)
-        if step is None or _at(declared, (step,)) is None:
+    for key, nested_fields in fields.items():
+        step = _parse_step(key)
+        if step is None or _value_at(declared, (step,)) is None:
             continue
-        if not below:
+        if not nested_fields:
             yield (*path, step)
         else:
-            yield from _owned(below, _at(declared, (step,)), (*path, step))
+            yield from _owned_paths(nested_fields, _value_at(declared, (step,)), (*path, step))
 
 
-def _step(key: str) -> Step | None:
+def _parse_step(key: str) -> PathStep | None:
     """Parse a key of `fieldsV1`. Return None for `.` and `v:`, which have no value below them."""
-    kind, _, rest = key.partition(":")
+    kind, _, step_text = key.partition(":")
     if kind == "f":
-        return rest
+        return step_text
     if kind == "i":
-        return int(rest)
-    return tuple(sorted(json.loads(rest).items())) if kind == "k" else None
+        return int(step_text)
+    return tuple(sorted(json.loads(step_text).items())) if kind == "k" else None
 
 
-def _at(data: Any, path: Path) -> Any:
+def _value_at(data: Any, path: ManagedFieldPath) -> Any:
     for step in path:
         if isinstance(step, str):
             data = data.get(step) if isinstance(data, Mapping) else None
@@ -119,17 +123,19 @@ def _at(data: Any, path: Path) -> Any:
         elif isinstance(step, int):
             data = data[step] if step < len(data) else None
         else:
-            same = (item for item in data if isinstance(item, Mapping) and dict(step).items() <= item.items())
-            data = next(same, None)
+            matching_elements = (
+                item for item in data if isinstance(item, Mapping) and dict(step).items() <= item.items()
+            )
+            data = next(matching_elements, None)
     return data
 
 
-def _agrees(declared: Any, live: Any) -> bool:
+def _matches(declared: Any, live: Any) -> bool:
     """Return whether a live value is the declared one, apart from defaults that the API server adds to maps."""
     if isinstance(declared, Mapping):
-        return isinstance(live, Mapping) and all(_agrees(value, live.get(key)) for key, value in declared.items())
+        return isinstance(live, Mapping) and all(_matches(value, live.get(key)) for key, value in declared.items())
     if isinstance(declared, list):
-        return isinstance(live, list) and len(declared) == len(live) and all(map(_agrees, declared, live))
+        return isinstance(live, list) and len(declared) == len(live) and all(map(_matches, declared, live))
     if str(declared) == str(live):
         return True
     try:
@@ -138,7 +144,7 @@ def _agrees(declared: Any, live: Any) -> bool:
         return False
 
 
-def _path(path: Path) -> str:
+def _format_path(path: ManagedFieldPath) -> str:
     text = ""
     for step in path:
         if isinstance(step, str):
@@ -150,7 +156,7 @@ def _path(path: Path) -> str:
     return text.lstrip(".")
 
 
-def _formatted(kind: str, value: Any) -> str:
+def _format_value(kind: str, value: Any) -> str:
     if kind == "Secret":
         return "a secret value"
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -6,12 +6,12 @@ Without them, the API server would report such an edit in the middle of an `up`.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainstack.objects.immutable_fields import IMMUTABLE, differences
-from trainstack.objects.ownership import identity, shown
+from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS, differences
+from trainstack.objects.ownership import format_identity, identity
 from trainstack.settings.errors import Place
 from trainstack.settings.values.paths import nearest_place
 
-_OF_VOLUMES = ("PersistentVolume", "PersistentVolumeClaim")
+_VOLUME_KINDS = ("PersistentVolume", "PersistentVolumeClaim")
 """Kinds whose edits guards/volumes.py refuses, since their data matters too."""
 
 
@@ -20,8 +20,8 @@ def may_be_refused(kind: str, *, in_state: bool) -> bool:
 
     `in_state`: whether the object is in the engine's state, so that the engine may replace it.
     """
-    _, fields = IMMUTABLE.get(kind, ("", ()))
-    return kind not in _OF_VOLUMES and any(not (in_state and field.is_replaced) for field in fields)
+    _, fields = IMMUTABLE_FIELDS.get(kind, ("", ()))
+    return kind not in _VOLUME_KINDS and any(not (in_state and field.is_replaced) for field in fields)
 
 
 def refusals(
@@ -31,13 +31,13 @@ def refusals(
 
     `path`: the path of the object in the settings. `in_state`: as in `may_be_refused`.
     """
-    for edit in differences(manifest, live, is_own=in_state):
-        if in_state and edit.field.is_replaced:
+    for difference in differences(manifest, live, is_own=in_state):
+        if in_state and difference.field.is_replaced:
             continue
-        own_path = edit.field.in_settings(path)
-        place = nearest_place(places, own_path)
-        at = f"{place}: {own_path}" if place else own_path
+        setting_path = difference.field.settings_path(path)
+        place = nearest_place(places, setting_path)
+        location = f"{place}: {setting_path}" if place else setting_path
         yield (
-            f"{at}: {shown(identity(manifest))} has {edit.field.name} {edit.live}, and {edit.declared} is declared: "
+            f"{location}: {format_identity(identity(manifest))} has {difference.field.name} {difference.live}, and {difference.declared} is declared: "
             "the field is immutable; undo the edit, or declare the object under another name"
         )

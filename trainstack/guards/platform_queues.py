@@ -2,19 +2,23 @@
 
 from collections.abc import Sequence
 
-from trainstack.settings.errors import nearest
+from trainstack.settings.errors import suggest_name
 from trainstack.settings.model import Settings
 
 
-def unknown_queues(settings: Settings, local_queues: Sequence[str]) -> tuple[str, ...]:
+def unknown_queue_errors(settings: Settings, local_queues: Sequence[str]) -> tuple[str, ...]:
     """Return an error for each run whose queue is not in `local_queues` (`<namespace>/<name>`), sorted."""
-    found = []
-    for path, run in settings.trained():
+    errors = []
+    for path, run in settings.runs_and_trials():
         queue = f"{run.namespace}/{run.queue}"
         if run.queue is not None and queue not in local_queues:
-            known = [other.partition("/")[2] for other in local_queues if other.startswith(f"{run.namespace}/")]
-            found.append(
+            queues_in_namespace = [
+                local_queue.partition("/")[2]
+                for local_queue in local_queues
+                if local_queue.startswith(f"{run.namespace}/")
+            ]
+            errors.append(
                 f"{path}.queue: platform stack {settings.environment.platform} has no local queue {queue}; "
-                f"{nearest(run.queue, known)} (or ask the platform's owner to declare it)"
+                f"{suggest_name(run.queue, queues_in_namespace)} (or ask the platform's owner to declare it)"
             )
-    return tuple(sorted(found))
+    return tuple(sorted(errors))

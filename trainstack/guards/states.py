@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainstack.objects.labels import STACK, STATE
-from trainstack.objects.ownership import Identity, listed, shown
+from trainstack.objects.ownership import Identity, format_identity, format_names
 
-MEMORY = "state-identity"
+IDENTITY_RESOURCE_NAME = "state-identity"
 """The name of the Stash whose `output` is the identity of the state."""
-NO_ID = "none"
+NO_STATE_IDENTITY = "none"
 """The state in `cluster.takeOver` of objects that have the stack's label but no identity, from earlier releases."""
 
 
@@ -19,9 +19,9 @@ class StateObject:
 
     api_version: str
     urn: str
-    retained: bool = False
+    is_retained: bool = False
     """Whether the object remains in the cluster when the engine removes it from the state."""
-    of_launch: bool = False
+    belongs_to_launch: bool = False
     """Whether it is a launch or its companion; the decision about the runs covers both."""
 
 
@@ -31,11 +31,11 @@ class OwnState:
 
     identity: str
     """An id that is generated once, stored in the state, and set on every object that the state declares."""
-    held: frozenset[Identity] = frozenset()
+    object_identities: frozenset[Identity] = frozenset()
     """The objects in the state."""
     revisions: Mapping[str, str] = field(default_factory=dict)
     """The revisions of operators' definitions in the state, by name (guards/definitions.py)."""
-    moved: frozenset[str] = frozenset()
+    moved_definitions: frozenset[str] = frozenset()
     """The names of definitions that an earlier release stored as one resource each, until an `up` is complete."""
     objects: Mapping[Identity, StateObject] = field(default_factory=dict)
     """The objects that are resources of their own: all except the definitions of a release."""
@@ -44,7 +44,7 @@ class OwnState:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TakeoverDecision:
     """The decision about objects of other states."""
 
     refusal: str = ""
@@ -53,49 +53,55 @@ class Verdict:
     """Warnings."""
 
 
-def owner_of(metadata: Mapping[str, Any]) -> str:
-    return str((metadata.get("annotations") or {}).get(STATE) or NO_ID)
+def owning_state(metadata: Mapping[str, Any]) -> str:
+    return str((metadata.get("annotations") or {}).get(STATE) or NO_STATE_IDENTITY)
 
 
-def renamed(live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: str) -> str:
+def stack_rename_refusal(live_metadata: Mapping[Identity, Mapping[str, Any]], own_state: OwnState, stack: str) -> str:
     """Return the refusal of any change of a stack that `pulumi stack rename` has renamed, or an empty string.
 
     `live_metadata`: the metadata of the live objects of the state.
     """
-    marked = [who for who in sorted(live, key=shown) if (live[who].get("labels") or {}).get(STACK) == own.stack]
-    if own.stack in ("", stack) or not marked:
+    labeled_objects = [
+        key
+        for key in sorted(live_metadata, key=format_identity)
+        if (live_metadata[key].get("labels") or {}).get(STACK) == own_state.stack
+    ]
+    if own_state.stack in ("", stack) or not labeled_objects:
         return ""
     return (
-        f"stack {own.stack!r} was renamed to {stack!r}, but its objects have the label {STACK}={own.stack}: "
-        f"{listed([*map(shown, marked)])}. Nothing was changed. Rename it back (pulumi stack rename {own.stack} -s "
+        f"stack {own_state.stack!r} was renamed to {stack!r}, but its objects have the label {STACK}={own_state.stack}: "
+        f"{format_names([*map(format_identity, labeled_objects)])}. Nothing was changed. Rename it back (pulumi stack rename {own_state.stack} -s "
         f"{stack}), or change the labels with the commands of `trainstack doctor -s {stack}`"
     )
 
 
-def of_others(live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: str) -> dict[str, tuple[Identity, ...]]:
+def objects_of_other_states(
+    live_metadata: Mapping[Identity, Mapping[str, Any]], own_state: OwnState, stack: str
+) -> dict[str, tuple[Identity, ...]]:
     """Return the live objects with this stack's label that belong to another state, by that state's identity.
 
     The result omits terminating objects, and objects without an identity that are in this state.
     """
-    found: dict[str, list[Identity]] = {}
-    for who in sorted(live, key=shown):
-        metadata = live[who]
-        owner = owner_of(metadata)
-        is_own = owner == own.identity or (owner == NO_ID and who in own.held)
+    objects_by_state: dict[str, list[Identity]] = {}
+    for key in sorted(live_metadata, key=format_identity):
+        metadata = live_metadata[key]
+        owner = owning_state(metadata)
+        is_own = owner == own_state.identity or (owner == NO_STATE_IDENTITY and key in own_state.object_identities)
         if (metadata.get("labels") or {}).get(STACK) == stack and not is_own and "deletionTimestamp" not in metadata:
-            found.setdefault(owner, []).append(who)
-    return {owner: tuple(objects) for owner, objects in found.items()}
+            objects_by_state.setdefault(owner, []).append(key)
+    return {owner: tuple(objects) for owner, objects in objects_by_state.items()}
 
 
-def judge(
-    others: Mapping[str, Sequence[Identity]],
-    own: OwnState,
+def decide_takeover(
+    foreign_objects: Mapping[str, Sequence[Identity]],
+    own_state: OwnState,
     stack: str,
     *,
     take_over: Collection[str],
-    adopted: Collection[Identity],
-    retained: Collection[Identity],
-) -> Verdict:
+    adopted_objects: Collection[Identity],
+    retained_objects: Collection[Identity],
+) -> TakeoverDecision:
     """Decide about the objects of other states.
 
     Args:
@@ -110,49 +116,56 @@ def judge(
     """
     notes = [
         f"trainstack:cluster: takeOver: no object of stack {stack!r} belongs to state {owner}: remove the entry"
-        for owner in sorted({*take_over} - others.keys())
+        for owner in sorted({*take_over} - foreign_objects.keys())
     ]
-    refused: dict[str, Sequence[Identity]] = {}
-    for owner, objects in sorted(others.items()):
-        rest = [who for who in objects if who not in adopted]
-        if not rest:
+    refused_objects: dict[str, Sequence[Identity]] = {}
+    for owner, objects in sorted(foreign_objects.items()):
+        unadopted_objects = [key for key in objects if key not in adopted_objects]
+        if not unadopted_objects:
             continue
         if owner in take_over:
-            notes.append(f"{listed([*map(shown, rest)])}: taken over from {_state(owner)} (cluster.takeOver)")
-        elif all(who in retained for who in rest):
-            notes.append(f"{listed([*map(shown, rest)])}: left by an earlier `destroy` of {_state(owner)}; taken back")
+            notes.append(
+                f"{format_names([*map(format_identity, unadopted_objects)])}: taken over from {_format_state(owner)} (cluster.takeOver)"
+            )
+        elif all(key in retained_objects for key in unadopted_objects):
+            notes.append(
+                f"{format_names([*map(format_identity, unadopted_objects)])}: left by an earlier `destroy` of {_format_state(owner)}; taken back"
+            )
         else:
-            refused[owner] = rest
-    return Verdict(_refusal(refused, own, stack) if refused else "", tuple(notes))
+            refused_objects[owner] = unadopted_objects
+    return TakeoverDecision(_format_refusal(refused_objects, own_state, stack) if refused_objects else "", tuple(notes))
 
 
-def taken_away(
-    others: Mapping[str, Sequence[Identity]], own: OwnState, stack: str, take_over: Collection[str] = ()
+def foreign_deletion_refusal(
+    foreign_objects: Mapping[str, Sequence[Identity]], own_state: OwnState, stack: str, take_over: Collection[str] = ()
 ) -> str:
     """Return the refusal to delete objects that another state now owns, or an empty string."""
-    held = {
-        owner: [who for who in objects if who in own.held]
-        for owner, objects in sorted(others.items())
+    recorded_objects = {
+        owner: [key for key in objects if key in own_state.object_identities]
+        for owner, objects in sorted(foreign_objects.items())
         if owner not in take_over
     }
-    found = {owner: objects for owner, objects in held.items() if objects}
-    return _refusal(found, own, stack) if found else ""
+    lost_objects = {owner: objects for owner, objects in recorded_objects.items() if objects}
+    return _format_refusal(lost_objects, own_state, stack) if lost_objects else ""
 
 
-def _refusal(refused: Mapping[str, Sequence[Identity]], own: OwnState, stack: str) -> str:
-    owned = "; ".join(f"{_state(owner)} owns {listed([*map(shown, objects)])}" for owner, objects in refused.items())
+def _format_refusal(refused_objects: Mapping[str, Sequence[Identity]], own_state: OwnState, stack: str) -> str:
+    owners_text = "; ".join(
+        f"{_format_state(owner)} owns {format_names([*map(format_identity, objects)])}"
+        for owner, objects in refused_objects.items()
+    )
     return (
-        f"objects of stack {stack!r} belong to another state of that stack, not to this one ({own.identity}): "
-        f"{owned}. Nothing was changed. Work with the state that owns them: use its backend (PULUMI_BACKEND_URL, or "
+        f"objects of stack {stack!r} belong to another state of that stack, not to this one ({own_state.identity}): "
+        f"{owners_text}. Nothing was changed. Work with the state that owns them: use its backend (PULUMI_BACKEND_URL, or "
         f"the checkout that has it), or run `pulumi stack export` there and `pulumi stack import -s {stack}` here. If "
-        f"that state is lost or no longer used, take over its objects: add `{entry(refused)}` "
+        f"that state is lost or no longer used, take over its objects: add `{take_over_setting(refused_objects)}` "
         f"into Pulumi.{stack}.yaml and run the command again; `adopt: true` takes over a single object"
     )
 
 
-def entry(owners: Iterable[str]) -> str:
+def take_over_setting(owners: Iterable[str]) -> str:
     return f"trainstack:cluster: {{takeOver: [{', '.join(owners)}]}}"
 
 
-def _state(owner: str) -> str:
-    return "a state without an identity (none)" if owner == NO_ID else f"state {owner}"
+def _format_state(owner: str) -> str:
+    return "a state without an identity (none)" if owner == NO_STATE_IDENTITY else f"state {owner}"

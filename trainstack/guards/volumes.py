@@ -19,14 +19,14 @@ from trainstack.settings.sections.storage import PersistentVolume, Volume
 from trainstack.settings.values.quantities import amount
 
 Body = Mapping[str, Any]
-Name = tuple[str, str]
+ClaimName = tuple[str, str]
 """The namespace and the name of a claim."""
-Where = Callable[[str], Place | None]
+PlaceFinder = Callable[[str], Place | None]
 """A function that returns the place of a setting, or of its nearest enclosing setting, by its path."""
 
 
 @dataclass(frozen=True)
-class Danger:
+class VolumeDanger:
     """A volume whose data the change would lose, or whose edit the API server would refuse."""
 
     name: str
@@ -37,13 +37,13 @@ class Danger:
     """The remedy if storage.discard cannot allow the change; otherwise empty."""
 
 
-def dangers(
+def find_dangers(
     settings: Settings,
     claims: Sequence[Body],
     volumes: Sequence[Body],
-    where: Where,
-    retained: Mapping[Name, bool] = MappingProxyType({}),
-) -> tuple[Danger, ...]:
+    find_place: PlaceFinder,
+    retention_by_claim: Mapping[ClaimName, bool] = MappingProxyType({}),
+) -> tuple[VolumeDanger, ...]:
     """Return every volume that the change would delete or replace, or cannot edit.
 
     Args:
@@ -55,46 +55,54 @@ def dangers(
 
     """
     layers = settings.environment.layers
-    declared = {
+    declared_claims = {
         (claim.namespace, claim.name): (path, claim)
         for path, claim in with_paths("storage.volumes", settings.storage.volumes)
         if "training" in layers
     }
-    found: list[Danger] = []
+    dangers: list[VolumeDanger] = []
     for body in claims:
         meta = body["metadata"]
         name = (meta["namespace"], meta["name"])
-        path, volume = declared.get(name, ("storage.volumes", None))
+        path, volume = declared_claims.get(name, ("storage.volumes", None))
         is_own = (meta.get("labels") or {}).get(STACK) == settings.stack
         # The annotation is from the last `up`, as is the option in the engine's state, so it can replace that option.
-        keeps = retained.get(name, is_retained("PersistentVolumeClaim", meta))
+        is_claim_retained = retention_by_claim.get(name, is_retained("PersistentVolumeClaim", meta))
         # The guard of owners (objects/ownership.py) refuses claims of other owners.
         if "deletionTimestamp" in meta or not (is_own or (volume and volume.adopt)):
             continue
         if volume is None:
-            found += () if keeps else _removed(body, _place(where, path))
+            dangers += () if is_claim_retained else _removal_dangers(body, _place_prefix(find_place, path))
         else:
-            found += (
-                _edited(body, volume, edit, _place(where, f"{path}.{edit[0]}"), keeps=keeps)
-                for edit in _edits(volume, settings.stack, body, is_own=is_own)
+            dangers += (
+                _edit_danger(
+                    body,
+                    volume,
+                    edit,
+                    _place_prefix(find_place, f"{path}.{edit[0]}"),
+                    is_claim_retained=is_claim_retained,
+                )
+                for edit in _refused_edits(volume, settings.stack, body, is_own=is_own)
             )
-    by_name = {body["metadata"]["name"]: body for body in volumes}
-    for path, on_host in with_paths("storage.persistentVolumes", settings.storage.persistent_volumes):
-        if "platform" in layers and on_host.name in by_name:
-            found += _edits_on_host(on_host, settings.stack, by_name[on_host.name], where, path)
-    return tuple(found)
+    live_volumes_by_name = {body["metadata"]["name"]: body for body in volumes}
+    for path, host_volume in with_paths("storage.persistentVolumes", settings.storage.persistent_volumes):
+        if "platform" in layers and host_volume.name in live_volumes_by_name:
+            dangers += _host_volume_dangers(
+                host_volume, settings.stack, live_volumes_by_name[host_volume.name], find_place, path
+            )
+    return tuple(dangers)
 
 
-def judge(
-    found: Sequence[Danger], discard: Sequence[str], mounted: Mapping[str, Sequence[str]]
+def decide_discards(
+    dangers: Sequence[VolumeDanger], discard: Sequence[str], mounting_pods: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return refusals and notes. The change may delete claims in `discard` that no pod mounts.
 
     `mounting_pods`: the result of `find_mounting_pods`.
     """
     refusals, notes = [], []
-    for danger in found:
-        pods = mounted.get(danger.name, ())
+    for danger in dangers:
+        pods = mounting_pods.get(danger.name, ())
         if danger.remedy:
             refusals.append(f"{danger.effect}; {danger.remedy}")
         elif danger.name not in discard:
@@ -109,16 +117,17 @@ def judge(
             )
         else:
             notes.append(f"{danger.effect}; storage.discard allows it")
-    unused = sorted({*discard} - {danger.name for danger in found})
+    unused_names = sorted({*discard} - {danger.name for danger in dangers})
     notes += (
-        f"discard names {name}, which this change neither deletes nor replaces: remove the entry" for name in unused
+        f"discard names {name}, which this change neither deletes nor replaces: remove the entry"
+        for name in unused_names
     )
     return tuple(refusals), tuple(notes)
 
 
-def mounting(pods: Sequence[Body]) -> dict[str, tuple[str, ...]]:
+def find_mounting_pods(pods: Sequence[Body]) -> dict[str, tuple[str, ...]]:
     """Return the pods that mount claims and have not ended, by the `<namespace>/<name>` of the claims."""
-    users: dict[str, tuple[str, ...]] = {}
+    mounting_pods: dict[str, tuple[str, ...]] = {}
     for pod in pods:
         meta = pod["metadata"]
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
@@ -126,16 +135,16 @@ def mounting(pods: Sequence[Body]) -> dict[str, tuple[str, ...]]:
         for volume in pod["spec"].get("volumes") or ():
             if claim := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
                 name = f"{meta['namespace']}/{claim}"
-                users[name] = (*users.get(name, ()), f"pod {meta['namespace']}/{meta['name']}")
-    return users
+                mounting_pods[name] = (*mounting_pods.get(name, ()), f"pod {meta['namespace']}/{meta['name']}")
+    return mounting_pods
 
 
-def _removed(body: Body, place: str) -> Iterator[Danger]:
+def _removal_dangers(body: Body, place: str) -> Iterator[VolumeDanger]:
     # A claim that was never bound has no data.
     if not body["spec"].get("volumeName"):
         return
-    name = _name(body)
-    yield Danger(
+    name = _claim_name(body)
+    yield VolumeDanger(
         name,
         f"{place}PersistentVolumeClaim {name} is no longer declared, and this change would delete it with its data "
         f"(volume {body['spec']['volumeName']})",
@@ -143,16 +152,18 @@ def _removed(body: Body, place: str) -> Iterator[Danger]:
     )
 
 
-def _edits_on_host(volume: PersistentVolume, stack: str, live: Body, where: Where, path: str) -> Iterator[Danger]:
+def _host_volume_dangers(
+    volume: PersistentVolume, stack: str, live: Body, find_place: PlaceFinder, path: str
+) -> Iterator[VolumeDanger]:
     manifest = storage.persistent_volume(volume, stack)
     for edit in differences(manifest, live, is_own=not volume.adopt):
-        place = _place(where, edit.field.in_settings(path))
+        place = _place_prefix(find_place, edit.field.settings_path(path))
         effect = f"PersistentVolume {volume.name} has {edit.field.name} {edit.live}, and {edit.declared} is declared"
         remedy = "undo the edit, or declare the other folder as a volume with another name"
-        yield Danger(volume.name, f"{place}{effect}: the field is immutable", remedy)
+        yield VolumeDanger(volume.name, f"{place}{effect}: the field is immutable", remedy)
 
 
-def _edits(volume: Volume, stack: str, live: Body, *, is_own: bool) -> Iterator[tuple[str, str, str]]:
+def _refused_edits(volume: Volume, stack: str, live: Body, *, is_own: bool) -> Iterator[tuple[str, str, str]]:
     """Yield the key, live value and declared value of each edit that the API server would refuse."""
     for edit in differences(storage.claim(volume, stack), live, is_own=is_own):
         yield edit.field.name, edit.live, edit.declared
@@ -161,25 +172,27 @@ def _edits(volume: Volume, stack: str, live: Body, *, is_own: bool) -> Iterator[
         yield "size", size, volume.size
 
 
-def _edited(body: Body, volume: Volume, edit: tuple[str, str, str], place: str, *, keeps: bool) -> Danger:
-    name, (key, old, new) = _name(body), edit
+def _edit_danger(
+    body: Body, volume: Volume, edit: tuple[str, str, str], place: str, *, is_claim_retained: bool
+) -> VolumeDanger:
+    name, (key, old, new) = _claim_name(body), edit
     claim = f"{place}PersistentVolumeClaim {name} has {key} {old}, and {new} is declared"
     remedy = "undo the edit, or declare a volume with another name and copy the data to it"
     if key == "size":
-        return Danger(name, f"{claim}: a claim cannot be shrunk", remedy)
+        return VolumeDanger(name, f"{claim}: a claim cannot be shrunk", remedy)
     effect = f"{claim}: the field is immutable, and this change would replace the claim with an empty one"
     if volume.protect:
-        return Danger(name, effect, f"it is protected: {remedy}")
-    if keeps:
+        return VolumeDanger(name, effect, f"it is protected: {remedy}")
+    if is_claim_retained:
         discard = "to discard its data, set `retain: false`, run `up`, then add the claim to storage.discard"
-        return Danger(name, f"{claim}: the field is immutable, and the claim is retained", f"{remedy}; {discard}")
-    return Danger(name, effect, "")
+        return VolumeDanger(name, f"{claim}: the field is immutable, and the claim is retained", f"{remedy}; {discard}")
+    return VolumeDanger(name, effect, "")
 
 
-def _name(body: Body) -> str:
+def _claim_name(body: Body) -> str:
     return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
 
 
-def _place(where: Where, path: str) -> str:
-    place = where(path)
+def _place_prefix(find_place: PlaceFinder, path: str) -> str:
+    place = find_place(path)
     return f"{place}: {path}: " if place else f"{path}: "

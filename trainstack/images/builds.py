@@ -9,23 +9,23 @@ from trainstack.files.temporary import temporary_folder
 from trainstack.images.tools import ImageTool, ImageToolError, find_tool
 from trainstack.live.registry import Registries
 from trainstack.live.registry_errors import RegistryError
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images import (
+    ImageStorage,
     Recipe,
     Registry,
-    Storage,
     base,
     ensure_built,
     ensure_images,
     layout,
     workload,
 )
-from trainstack.local_cluster.images.recipe import stage
+from trainstack.local_cluster.images.recipe import stage_context
 from trainstack.local_cluster.images.storage import Report
 from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.images import base_reference
-from trainstack.runs.images.references import target
+from trainstack.runs.images.references import mirror_reference
 from trainstack.runs.images.run_images import RunImage, base_argument
 from trainstack.settings.model import Cluster
 
@@ -49,15 +49,15 @@ def build(root: Path, image: RunImage, build_args: Mapping[str, str], report: Re
     """
     folder = root / image.folder
     base_declaration = base_argument((folder / "Dockerfile").read_text(encoding="utf-8"))
-    if image.by_content and build_args:
+    if image.has_content_tag and build_args:
         raise WorkloadError(
             f"{image.folder}: the tag of an image with `image.build` is a digest of the folder only; "
             "write build arguments into the Dockerfile, or name the image: `image: {build: null, name: …}`"
         )
-    if image.local:
+    if image.is_local:
         ensure_built([workload(folder)], report)
         return
-    if not image.by_content:
+    if not image.has_content_tag:
         if base_declaration == "required" and "BASE" not in build_args:
             raise WorkloadError(
                 f"{image.folder}/Dockerfile: ARG BASE has no value; run `trainstack image build` with "
@@ -81,11 +81,11 @@ def push(
 
     `registry_access`: the registry of a running local cluster. Raises RegistryError and the errors of `build`.
     """
-    if image.local:
+    if image.is_local:
         access = require_local_registry(registry_access)
         ensure_images([workload(root / image.folder)], access, report)
-        return PushedImage(Registry(access).digest(target(image.reference)) or "")
-    if image.by_content:
+        return PushedImage(Registry(access).digest(mirror_reference(image.reference)) or "")
+    if image.has_content_tag:
         # A second build, on another machine, could yield a digest other than the pinned one.
         try:
             return PushedImage(registries.digest(image.reference), was_in_registry=True)
@@ -100,15 +100,15 @@ def push(
 
 def is_built(image: RunImage) -> bool:
     """Return whether this machine has the image. Raises ImageToolError if the tool is missing or fails."""
-    if image.local:
-        return layout.find(Storage.shared().layout, image.reference) is not None
+    if image.is_local:
+        return layout.find_image(ImageStorage.shared().layout, image.reference) is not None
     return find_tool().has_image(image.reference)
 
 
 def require_local_registry(registry_access: RegistryAccess | None) -> RegistryAccess:
     """Return the local cluster's registry. Raises ClusterError if no local cluster is running."""
     if registry_access is None:
-        raise ClusterError(
+        raise LocalClusterError(
             f"{Cluster().registry} is the registry of the local cluster, which is not running, or KUBECONFIG names "
             "another cluster; run `trainstack cluster up`, or set your registry: `trainstack:cluster: {registry: …}`"
         )
@@ -119,8 +119,8 @@ def require_local_registry(registry_access: RegistryAccess | None) -> RegistryAc
 def _stage_context(recipe: Recipe, image: RunImage) -> Iterator[Path]:
     """Yield a folder with exactly the files whose digest is the image's tag."""
     with temporary_folder() as context:
-        stage(recipe, context)
-        if target(recipe.image).tag != target(image.reference).tag:
+        stage_context(recipe, context)
+        if mirror_reference(recipe.image).tag != mirror_reference(image.reference).tag:
             raise WorkloadError(f"{image.folder}: files changed while they were read; run the command again")
         yield context
 
@@ -134,4 +134,4 @@ def _ensure_base(tool: ImageTool, image: RunImage, report: Report) -> None:
         )
     if not tool.has_image(base_reference()):
         ensure_built([base()], report)
-        tool.load(Storage.shared().layout, base_reference())
+        tool.load(ImageStorage.shared().layout, base_reference())

@@ -13,7 +13,7 @@ from typing import Literal
 from trainstack.errors import TrainstackError
 from trainstack.files.temporary import temporary_folder
 from trainstack.printable import clean
-from trainstack.runs.images.references import host
+from trainstack.runs.images.references import registry_host
 
 _DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
 """docker's message about the digest of a pushed image."""
@@ -102,7 +102,7 @@ def _execute(command: Sequence[str]) -> str:
 
 def _reason(command: Sequence[str], output: str) -> str:
     """Return the cause of a known failure with its remedy, else a reference to the output."""
-    tool, registry = command[0], host(command[-1])
+    tool, registry = command[0], registry_host(command[-1])
     if command[1] == "push" and _REFUSED.search(output):
         return f": {registry} rejected the credentials, or none are stored for it; run `{tool} login {registry}`"
     if command[1] == "push" and _UNREACHABLE.search(output):

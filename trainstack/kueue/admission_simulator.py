@@ -11,7 +11,7 @@ from trainstack.kueue.nomination import AdmissionAttempt, consecutive_attempts
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 from trainstack.kueue.unmodeled_features import unmodeled_features
 from trainstack.kueue.verdict import Cause, Outcome, Reason, Verdict, pod_set_admissions
-from trainstack.objects.ownership import listed
+from trainstack.objects.ownership import format_names
 
 _MAX_NAMES = 3
 _NEVER_HEAD_CAUSES = {"backoff", "queue-closed", "queue-stopped", "namespace-unmanaged", "pod-sets"}
@@ -135,7 +135,7 @@ class AdmissionSimulator:
     def _blocking_reason(self, workload: Workload, verdict: Verdict) -> Reason | None:
         """Return what keeps Kueue from admitting a workload whose quota is available."""
         if self._not_ready and not verdict.preempts:
-            names = listed(self._not_ready, _MAX_NAMES)
+            names = format_names(self._not_ready, _MAX_NAMES)
             message = f"waitForPodsReady.blockAdmission: Kueue admits nothing until the pods of {names} are ready"
             return Reason("not-ready", message, workload.path)
         queue = verdict.cluster_queue

@@ -9,7 +9,7 @@ from trainstack.kueue.model import Model, PodSet, Workload
 from trainstack.kueue.pod_requests import Body, requests_and_faults
 from trainstack.kueue.quantities import format_readable, from_billionths
 from trainstack.kueue.verdict import Reason, Verdict
-from trainstack.settings.values.quantities import MAX
+from trainstack.settings.values.quantities import MAX_AMOUNT
 
 
 def pods_without_booking(model: Model, workload: Workload) -> Iterator[tuple[PodSet, str]]:
@@ -43,7 +43,7 @@ def overflowing_requests(workload: Workload) -> Iterator[Reason]:
     totals, reported = Counter[str](), set[str]()
     for pods in workload.pod_sets:
         totals.update(pods.requests)
-        for resource in sorted(name for name in pods.requests if totals[name] > MAX and name not in reported):
+        for resource in sorted(name for name in pods.requests if totals[name] > MAX_AMOUNT and name not in reported):
             reported.add(resource)
             message = (
                 f"its pods request {format_readable(resource, totals[resource])} {resource} together, which overflows: "

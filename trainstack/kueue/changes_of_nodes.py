@@ -9,7 +9,7 @@ from trainstack.kueue.node_affinity import find_untolerated_taint, matches
 from trainstack.kueue.verdict import Change
 from trainstack.settings.sections.affinity import Affinity, NodeAffinity, NodeRequirement, NodeSelector, NodeTerm
 from trainstack.settings.sections.workloads import Workload as Run
-from trainstack.settings.values.paths import child
+from trainstack.settings.values.paths import child_path
 
 _AFFINITY_KEYS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
@@ -63,7 +63,7 @@ def _node_selector_edits(flavor: Flavor, keys: Collection[str], run: Run, path: 
     for key, value in run.node_selector.items():
         label = flavor.labels.get(key)
         if key in keys and label != value:
-            setting = child("nodeSelector", key)
+            setting = child_path("nodeSelector", key)
             text = f"remove {setting} ({value})" if label is None else f"set {setting} to {label} instead of {value}"
             yield text, Change(f"{path}.{setting}", value, label)
 

@@ -11,7 +11,7 @@ from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.kueue.what_if import WhatIf
 from trainstack.settings.sections.queues import ClusterQueue as ClusterQueueSettings
-from trainstack.settings.values.paths import elements
+from trainstack.settings.values.paths import named_element_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,9 @@ class QueueChanges:
         yield Change(f"{path}.coveredResources", covered_resources, (*covered_resources, *amounts))
         new_quotas = tuple({"name": name, "nominalQuota": amount} for name, amount in amounts.items())
         for flavor_path, flavor in zip(
-            elements(f"{path}.flavors", [flavor.name for flavor in group.flavors]), group.flavors, strict=True
+            named_element_paths(f"{path}.flavors", [flavor.name for flavor in group.flavors]),
+            group.flavors,
+            strict=True,
         ):
             quotas = tuple(quota.model_dump(by_alias=True, exclude_unset=True) for quota in flavor.resources)
             yield Change(f"{flavor_path}.resources", quotas, (*quotas, *new_quotas))

@@ -11,10 +11,10 @@ from trainstack.kueue.candidate import ANOTHER_RESOURCE, RemedyCandidate
 from trainstack.kueue.model import Model, PodSet
 from trainstack.kueue.quantities import WHOLE, format_quantity, to_billionths
 from trainstack.kueue.verdict import Change, Reason
-from trainstack.runs.manifests.kind import PodSet as PodSettings
+from trainstack.runs.manifests.kind import RunPodSet as PodSettings
 from trainstack.settings.sections.workloads import Resources
-from trainstack.settings.values.kubernetes import HUGE_PAGES, is_extended
-from trainstack.settings.values.paths import child
+from trainstack.settings.values.kubernetes import HUGE_PAGES, is_extended_resource
+from trainstack.settings.values.paths import child_path
 
 PodSetPairs = Sequence[tuple[PodSet, PodSettings]]
 """A workload's pod sets as Kueue counts them and as the settings have them."""
@@ -33,7 +33,7 @@ class _ContainerAmount:
     def keys(self) -> tuple[str, ...]:
         """The fields to change: devices and huge pages have equal requests and limits."""
         name = self.resource
-        has_equal_limits = is_extended(name) or name.startswith(HUGE_PAGES)
+        has_equal_limits = is_extended_resource(name) or name.startswith(HUGE_PAGES)
         keys_with_resource = [key for key in ("requests", "limits") if name in getattr(self.resources, key)]
         return tuple(keys_with_resource if has_equal_limits else keys_with_resource[:1])
 
@@ -54,7 +54,7 @@ class _ContainerAmount:
     def changes(self, new_amount: str | None) -> Iterator[Change]:
         for key in self.keys:
             old_amount = getattr(self.resources, key)[self.resource]
-            yield Change(child(f"{self.path}.{key}", self.resource), old_amount, new_amount)
+            yield Change(child_path(f"{self.path}.{key}", self.resource), old_amount, new_amount)
 
 
 def smaller_pods(
@@ -119,7 +119,7 @@ def without_resources(
 
 def _removal(amount: _ContainerAmount, key: str) -> Change:
     old_amount = getattr(amount.resources, key)[amount.resource]
-    return Change(child(f"{amount.path}.{key}", amount.resource), old_amount, None)
+    return Change(child_path(f"{amount.path}.{key}", amount.resource), old_amount, None)
 
 
 def _sources(pod_settings: PodSettings, model: Model, resource: str) -> Iterator[tuple[_ContainerAmount, int]]:

@@ -11,10 +11,10 @@ from trainstack.kueue.model import Workload
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.kueue.what_if import WhatIf
-from trainstack.runs.manifests.kind import PodSet as PodSettings
+from trainstack.runs.manifests.kind import RunPodSet as PodSettings
 from trainstack.runs.status.run_pods import pod_sets
 from trainstack.settings.sections.workloads import Workload as Run
-from trainstack.settings.values.paths import child
+from trainstack.settings.values.paths import child_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,9 @@ class RunChanges:
             role = "Worker" if run.kind == "TrainJob" else pods.name
             min_replicas = run.elastic.min_replicas if run.elastic and role == "Worker" else 1
             if role in run.roles:
-                yield _PodCount({f"{child(f'{path}.roles', role)}.replicas": run.roles[role].replicas}, min_replicas)
+                yield _PodCount(
+                    {f"{child_path(f'{path}.roles', role)}.replicas": run.roles[role].replicas}, min_replicas
+                )
         elif (sweep := self.what_if.sweeps.get(path)) is not None and sweep.form == "indexed":
             yield _PodCount({f"{path.removesuffix('.run')}.parallelism": sweep.parallelism or 1})
         else:

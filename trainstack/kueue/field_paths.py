@@ -1,7 +1,7 @@
 """Paths of queue fields: in the settings, or of the objects of a live cluster."""
 
 from trainstack.kueue.model import Model
-from trainstack.settings.values.paths import child
+from trainstack.settings.values.paths import child_path
 
 _LIVE_KEYS = {"namespaces": "namespaceSelector", "cohort": "cohortName"}
 """Fields of a ClusterQueue whose settings key differs."""
@@ -12,7 +12,7 @@ def queue_path(model: Model, cluster_queue: str, key: str = "") -> str:
     if not model.is_declared:
         return f"ClusterQueue {cluster_queue}" + (f" spec.{_LIVE_KEYS.get(key, key)}" if key else "")
     path = f"queues.clusterQueues[{cluster_queue}]"
-    return child(path, key) if key else path
+    return child_path(path, key) if key else path
 
 
 def quota_path(model: Model, cluster_queue: str, flavor: str, resource: str, key: str = "nominalQuota") -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from trainstack.kueue.model import Usage
 from trainstack.kueue.quantities import format_quantity, format_readable
 from trainstack.kueue.verdict import PodSetAdmission, Verdict
-from trainstack.objects.ownership import listed
+from trainstack.objects.ownership import format_names
 
 _MAX_NAMES = 4
 
@@ -23,7 +23,7 @@ def summary(verdict: Verdict) -> str:
     if verdict.borrowed:
         parts.append(f"borrows {describe_usage(verdict.borrowed)}")
     if verdict.preempts:
-        parts.append(f"preempts {listed(verdict.preempts, _MAX_NAMES)}")
+        parts.append(f"preempts {format_names(verdict.preempts, _MAX_NAMES)}")
     if verdict.checks:
         parts.append(f"then admission check {', '.join(verdict.checks)}")
     parts += [reason.message for reason in verdict.reasons]
@@ -38,7 +38,7 @@ def verdict_lines(verdicts: Iterable[Verdict]) -> list[str]:
     names: dict[str, list[str]] = {}
     for verdict in verdicts:
         names.setdefault(summary(verdict), []).append(verdict.name)
-    return [f"{listed(runs, _MAX_NAMES)}: {text}" for text, runs in names.items()]
+    return [f"{format_names(runs, _MAX_NAMES)}: {text}" for text, runs in names.items()]
 
 
 def describe_assignment(admissions: Sequence[PodSetAdmission]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.from_objects import admission_objects, read_queue_state
 from trainstack.kueue.managed_jobs import configuration_after_install
 from trainstack.kueue.model import QueueState
@@ -20,7 +20,7 @@ _DECISIVE_KINDS = {"AdmissionCheck", "Cohort", "LimitRange", "Namespace", "Workl
 
 def queue_state_after_up(
     lists: Lists,
-    stack_objects: Declared,
+    stack_objects: StackObjects,
     *,
     ignored_runs: Collection[tuple[str, str]] = (),
     has_autoscaler: bool = False,

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.differences import KueueRelease, release_of
 from trainstack.kueue.feature_gates import FeatureGates
 from trainstack.kueue.fields import unmodeled_fields
@@ -47,14 +47,14 @@ from trainstack.kueue.releases import release_from_settings
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import NAMESPACE_NAME
 from trainstack.settings.sections.operators import KueueConfiguration
-from trainstack.settings.sections.queues import MULTI_KUEUE, PROVISIONING
+from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER, PROVISIONING_CONTROLLER
 
 Body = Mapping[str, Any]
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-def stack_model(stack_objects: Declared) -> Model:
+def stack_model(stack_objects: StackObjects) -> Model:
     """Return the model of an environment's files; queues that another stack declares are unknown."""
     environment = stack_objects.settings.environment
     is_owner = environment.profile == "owner" and "platform" in environment.layers
@@ -70,9 +70,9 @@ def stack_model(stack_objects: Declared) -> Model:
     )
 
 
-def admission_objects(stack_objects: Declared) -> list[Body]:
+def admission_objects(stack_objects: StackObjects) -> list[Body]:
     """Return the declared objects that admission depends on."""
-    return [*stack_objects.namespaces.of_kind("Namespace"), *stack_objects.queues.manifests]
+    return [*stack_objects.namespaces.manifests_of_kind("Namespace"), *stack_objects.queues.manifests]
 
 
 _OWNER_KINDS = ("ResourceFlavor", "Topology", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")
@@ -126,8 +126,8 @@ def read_model(
         priorities=read_kind("WorkloadPriorityClass", lambda body: body["value"], _name),
         # Whether the controller of a declared check is active is known only in a cluster.
         active_checks=read_kind("AdmissionCheck", lambda body: is_declared or _is_active(body), _name),
-        multikueue_checks=_checks_of(MULTI_KUEUE, objects_by_kind["AdmissionCheck"].values()),
-        provisioning_checks=_checks_of(PROVISIONING, objects_by_kind["AdmissionCheck"].values()),
+        multikueue_checks=_checks_of(MULTI_KUEUE_CONTROLLER, objects_by_kind["AdmissionCheck"].values()),
+        provisioning_checks=_checks_of(PROVISIONING_CONTROLLER, objects_by_kind["AdmissionCheck"].values()),
         topologies=topologies,
         limit_ranges={name: merge_limit_ranges(items) for name, items in limits_by_namespace.items()},
         overheads=read_kind("RuntimeClass", lambda body: (body.get("overhead") or {}).get("podFixed") or {}, _name),

@@ -6,7 +6,7 @@ The program reads objects strictly, so only what it depends on is passed.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.managed_jobs import default_local_queue
 from trainstack.kueue.model import Model, QueueState, Workload
 from trainstack.kueue.topology_requests import topology_request
@@ -14,7 +14,7 @@ from trainstack.objects.labels import RUN
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.status.kinds import framework_of
-from trainstack.runs.status.run_pods import queued as runs_of
+from trainstack.runs.status.run_pods import queued_workloads as runs_of
 
 Body = Mapping[str, Any]
 _KINDS_WITH_SPEC = ("Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "LimitRange", "RuntimeClass")
@@ -42,7 +42,7 @@ def judge_case(state: QueueState, pods: Iterable[Body], submissions: Iterable[Bo
     }
 
 
-def run_submissions(stack_objects: Declared, model: Model, workloads: Iterable[Workload]) -> dict[str, Body]:
+def run_submissions(stack_objects: StackObjects, model: Model, workloads: Iterable[Workload]) -> dict[str, Body]:
     """Return the Workloads that Kueue would create for these runs of an environment, by key."""
     workloads_by_run = {(workload.path, workload.key): workload for workload in workloads}
     submissions = {}
@@ -50,7 +50,7 @@ def run_submissions(stack_objects: Declared, model: Model, workloads: Iterable[W
         workload = workloads_by_run.get((path, f"{run.namespace}/{run.name}"))
         if workload is not None and (run.queue or default_local_queue(model, run.namespace, framework_of(run))):
             try:
-                launch, related_objects = stack_objects.queued(run)
+                launch, related_objects = stack_objects.queued_objects(run)
             except WorkloadError:
                 continue
             submissions[workload.key] = submission(workload, launch, related_objects)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from trainstack.settings.values.quantities import MAX, stored
-from trainstack.settings.values.quantities import readable as readable_bytes
+from trainstack.settings.values.quantities import MAX_AMOUNT, parse_stored
+from trainstack.settings.values.quantities import format_amount as readable_bytes
 
 WHOLE = 10**9
 """One unit in billionths."""
@@ -15,7 +15,7 @@ _BYTE_RESOURCES = ("memory", "ephemeral-storage", "storage")
 @lru_cache(maxsize=4096)
 def to_billionths(text: str) -> int:
     """Return a quantity in billionths, the finest scale that Kubernetes keeps, rounded up."""
-    value = stored(text).exact * WHOLE
+    value = parse_stored(text).exact * WHOLE
     return -(-value.numerator // value.denominator)
 
 
@@ -33,7 +33,7 @@ def resource_value(resource: str, text: object) -> int:
     """Return a written quantity in Kueue's integers; above 64 bits as in Kubernetes: `10E` of memory is 0."""
     written = str(text)
     number = from_billionths(resource, to_billionths(written))
-    return number if -MAX <= number <= MAX else _overflow_value(resource, written)
+    return number if -MAX_AMOUNT <= number <= MAX_AMOUNT else _overflow_value(resource, written)
 
 
 def _overflow_value(resource: str, text: str) -> int:
@@ -41,10 +41,10 @@ def _overflow_value(resource: str, text: str) -> int:
 
     Source: ParseQuantity and ScaledValue in k8s.io/apimachinery/pkg/api/resource.
     """
-    quantity, billionths = stored(text), to_billionths(text)
+    quantity, billionths = parse_stored(text), to_billionths(text)
     decimal_exponent = quantity.exponent - quantity.decimals
     if quantity.base == 2:
-        billionths = max(-MAX * WHOLE, min(MAX * WHOLE, billionths))
+        billionths = max(-MAX_AMOUNT * WHOLE, min(MAX_AMOUNT * WHOLE, billionths))
     elif quantity.digits <= _FEW_DIGITS and decimal_exponent >= _FINEST:
         # Kept with its exponent. Usual powers of ten are multiplied in one step, which wraps around; all others are
         # multiplied ten by ten, until the overflow is noticed.
@@ -58,9 +58,9 @@ _FEW_DIGITS, _FINEST, _ONE_STEP = 18, -9, (1, 2, 3, 6, 9)
 
 def wrap_around(number: int) -> int:
     """Return an integer as it overflows in 64 bits."""
-    if -MAX <= number <= MAX:
+    if -MAX_AMOUNT <= number <= MAX_AMOUNT:
         return number
-    return (number + MAX + 1) % (2 * MAX + 2) - MAX - 1
+    return (number + MAX_AMOUNT + 1) % (2 * MAX_AMOUNT + 2) - MAX_AMOUNT - 1
 
 
 def resources_to_billionths(quantities: Mapping[str, object] | None) -> dict[str, int]:

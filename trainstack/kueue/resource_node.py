@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from trainstack.kueue.model import AdmittedWorkload, ClusterQueue, FlavorResource, Model, Quota, Usage
 from trainstack.kueue.quantities import wrap_around
-from trainstack.settings.values.quantities import MAX
+from trainstack.settings.values.quantities import MAX_AMOUNT
 
 _NO_QUOTA = Quota(0)
 
@@ -71,7 +71,7 @@ class ResourceNode:
     def overflows(self, fr: FlavorResource) -> bool:
         """Whether a sum that the node depends on wraps around. Without that, no amount is negative."""
         nodes = (self, *self.ancestors())
-        return any(node.potential_available(fr) < 0 or node.largest_sum(fr) > MAX for node in nodes)
+        return any(node.potential_available(fr) < 0 or node.largest_sum(fr) > MAX_AMOUNT for node in nodes)
 
     def largest_sum(self, fr: FlavorResource) -> int:
         """Return the largest sum of quota that Kueue calculates for the node, if it had more than 64 bits."""

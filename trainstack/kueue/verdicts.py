@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import admission_objects, stack_model
 from trainstack.kueue.model import Model, Workload
@@ -16,13 +16,13 @@ from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.model import Settings
 
 
-def stack_verdicts(stack_objects: Declared) -> list[Verdict]:
+def stack_verdicts(stack_objects: StackObjects) -> list[Verdict]:
     """Return the verdicts on an environment's queued runs, on an idle cluster."""
     model = stack_model(stack_objects)
     return idle_verdicts(stack_objects, model, run_workloads(stack_objects, model))
 
 
-def idle_verdicts(stack_objects: Declared, model: Model, workloads: Sequence[Workload]) -> list[Verdict]:
+def idle_verdicts(stack_objects: StackObjects, model: Model, workloads: Sequence[Workload]) -> list[Verdict]:
     """Return the verdicts on an environment's workloads, which wait together, on an idle cluster."""
     simulator = AdmissionSimulator(model, pending=workloads)
     verdicts = verdicts_for_release(map(simulator.verdict, workloads), release_from_settings(stack_objects.settings))

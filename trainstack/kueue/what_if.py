@@ -5,21 +5,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import read_cluster_queue
 from trainstack.kueue.model import ClusterQueue, Model
 from trainstack.kueue.verdict import Change, Verdict
 from trainstack.kueue.workloads import run_workload
 from trainstack.platform.queues import cluster_queue
-from trainstack.runs.status.run_pods import queued
-from trainstack.settings.edits import edited
+from trainstack.runs.status.run_pods import queued_workloads
+from trainstack.settings.edits import apply_edits
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Queues
 from trainstack.settings.sections.sweeps import Sweep, Sweeps
 from trainstack.settings.sections.workloads import Workload as Run
 from trainstack.settings.sections.workloads import Workloads
-from trainstack.settings.values.paths import elements
+from trainstack.settings.values.paths import named_element_paths
 
 Body = Mapping[str, Any]
 
@@ -41,13 +41,13 @@ class WhatIf:
     @cached_property
     def runs(self) -> Mapping[str, Run]:
         """The runs by path, as they are queued."""
-        return dict(queued(self.settings))
+        return dict(queued_workloads(self.settings))
 
     @cached_property
     def sweeps(self) -> Mapping[str, Sweep]:
         """The sweeps by the paths of their runs."""
         sweeps = self.settings.sweeps.sweeps
-        paths = elements("sweeps.sweeps", [sweep.name for sweep in sweeps])
+        paths = named_element_paths("sweeps.sweeps", [sweep.name for sweep in sweeps])
         return {f"{path}.run": sweep for path, sweep in zip(paths, sweeps, strict=True)}
 
     def verdict(self, path: str, changes: Iterable[Change]) -> Verdict | None:
@@ -56,7 +56,7 @@ class WhatIf:
         Changes are of the run, its sweep, and cluster queues.
         """
         settings = self._settings_of_run(path)
-        ((path_alone, _),) = queued(settings)
+        ((path_alone, _),) = queued_workloads(settings)
         # A sweep has settings of its own besides those of its run.
         prefix, prefix_alone = (run_path.removesuffix(".run") for run_path in (path, path_alone))
         edits = [
@@ -67,12 +67,12 @@ class WhatIf:
             for change in changes
         ]
         try:
-            settings = edited(settings, edits)
+            settings = apply_edits(settings, edits)
         except ValueError:
             return None
         simulator = self._simulator(settings)
-        ((_, run),) = queued(settings)
-        workload = run_workload(Declared(settings), simulator.model, path, run)
+        ((_, run),) = queued_workloads(settings)
+        workload = run_workload(StackObjects(settings), simulator.model, path, run)
         return None if workload is None else simulator.idle_verdict(workload)
 
     def simulator_with_queue(self, queue: ClusterQueue) -> AdmissionSimulator:

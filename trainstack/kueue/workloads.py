@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.fields import unmodeled_fields
 from trainstack.kueue.managed_jobs import default_local_queue
 from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Model, PodSet, Usage, Workload
@@ -17,13 +17,13 @@ from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.status.kinds import framework_of
 from trainstack.runs.status.run_pods import pod_sets
-from trainstack.runs.status.run_pods import queued as runs_of
+from trainstack.runs.status.run_pods import queued_workloads as runs_of
 from trainstack.settings.sections.workloads import Workload as Run
 
 Body = Mapping[str, Any]
 
 
-def run_workloads(stack_objects: Declared, model: Model, *, is_queued: bool = True) -> tuple[Workload, ...]:
+def run_workloads(stack_objects: StackObjects, model: Model, *, is_queued: bool = True) -> tuple[Workload, ...]:
     """Return the runs, and one trial or the Job of each sweep; runs whose manifests cannot be built are left out.
 
     `is_queued`: the runs with a queue, also one that Kueue sets; otherwise the runs that it does not manage.
@@ -38,10 +38,10 @@ def run_workloads(stack_objects: Declared, model: Model, *, is_queued: bool = Tr
     return tuple(workloads)
 
 
-def run_workload(stack_objects: Declared, model: Model, path: str, run: Run) -> Workload | None:
+def run_workload(stack_objects: StackObjects, model: Model, path: str, run: Run) -> Workload | None:
     """Return the run at a path of the settings; None if its manifest cannot be built."""
     try:
-        objects = stack_objects.queued(run)
+        objects = stack_objects.queued_objects(run)
     except WorkloadError:
         return None
     paths = [(pods.path, pods.resources_path) for pods in pod_sets(path, run)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainstack.lifecycle.recovery.state import EngineState, RecordedObject
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import STANDARD_LAUNCH_KINDS
 from trainstack.objects.ownership import Identity
 
 _WITH_GENERATION = frozenset(
@@ -33,7 +33,7 @@ def has_drifted(state: EngineState, live_metadata: Mapping[Identity, Mapping[str
 def _has_changed(recorded: RecordedObject, live: Mapping[str, Any] | None) -> bool:
     if live is None or "deletionTimestamp" in live or live["uid"] != recorded.uid or recorded.errors:
         return True
-    if recorded.is_launch and recorded.kind in LAUNCHES:
+    if recorded.is_launch and recorded.kind in STANDARD_LAUNCH_KINDS:
         # Only Kueue and its controller change a launch: the program never edits a live one.
         return False
     recorded_metadata = recorded.metadata

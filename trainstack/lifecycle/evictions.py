@@ -11,19 +11,25 @@ dispatches it to another worker, while the first one still executes it (`reconci
 from collections.abc import Collection, Iterator, Sequence
 
 from trainstack.lifecycle.teardown.context import Body, LiveStack, is_finished
-from trainstack.lifecycle.teardown.users import admitted_by, owner_identity
-from trainstack.objects.ownership import Identity, identity, shown
+from trainstack.lifecycle.teardown.users import admitting_queue, owner_identity
+from trainstack.objects.ownership import Identity, format_identity, identity
 from trainstack.settings.model import Settings
 
-DRAIN = "HoldAndDrain"
+HOLD_AND_DRAIN = "HoldAndDrain"
 """The `stopPolicy` with which Kueue evicts admitted Workloads."""
 
 
 def draining_queues(settings: Settings) -> frozenset[Identity]:
     """Return the declared queues whose `stopPolicy` evicts the Workloads that they have admitted."""
     queues = settings.queues
-    draining: set[Identity] = {("ClusterQueue", None, q.name) for q in queues.cluster_queues if q.stop_policy == DRAIN}
-    draining |= {("LocalQueue", q.namespace, q.name) for q in queues.local_queues if q.stop_policy == DRAIN}
+    draining: set[Identity] = {
+        ("ClusterQueue", None, queue.name) for queue in queues.cluster_queues if queue.stop_policy == HOLD_AND_DRAIN
+    }
+    draining |= {
+        ("LocalQueue", queue.namespace, queue.name)
+        for queue in queues.local_queues
+        if queue.stop_policy == HOLD_AND_DRAIN
+    }
     return frozenset(draining)
 
 
@@ -35,13 +41,13 @@ def find_evicted_runs(
     A change evicts nothing from a queue that drains already.
     """
     stopped_queues = {
-        identity(queue) for queue in _queues(live) if (queue.get("spec") or {}).get("stopPolicy") == DRAIN
+        identity(queue) for queue in _queues(live) if (queue.get("spec") or {}).get("stopPolicy") == HOLD_AND_DRAIN
     }
     for workload in live.objects_of_kind("Workload"):
         namespace, owner = str(workload["metadata"]["namespace"]), owner_identity(workload)
         local_queue: Identity = ("LocalQueue", namespace, str((workload.get("spec") or {}).get("queueName")))
-        for queue in (("ClusterQueue", None, str(admitted_by(workload))), local_queue):
-            is_admitted = admitted_by(workload) is not None and not is_finished(workload)
+        for queue in (("ClusterQueue", None, str(admitting_queue(workload))), local_queue):
+            is_admitted = admitting_queue(workload) is not None and not is_finished(workload)
             if is_admitted and queue in queues_to_drain and queue not in stopped_queues:
                 yield owner, queue, _stop_name(live, owner)
 
@@ -49,7 +55,7 @@ def find_evicted_runs(
 def eviction_refusals(live: LiveStack, queues_to_drain: Collection[Identity], stop: Collection[str]) -> tuple[str, ...]:
     """Return a refusal for each evicted run that `stop` does not name."""
     return tuple(
-        f"{shown(queue)} has stopPolicy {DRAIN}, which would evict {shown(run)} (running, admitted by it). Use "
+        f"{format_identity(queue)} has stopPolicy {HOLD_AND_DRAIN}, which would evict {format_identity(run)} (running, admitted by it). Use "
         "`stopPolicy: Hold`, which lets admitted runs end, wait for the run, or name it in this change: "
         f"trainstack:workloads: stop: [{name}]"
         for run, queue, name in sorted(find_evicted_runs(live, queues_to_drain), key=str)
@@ -88,7 +94,7 @@ def runs_on_removed_workers(live: LiveStack, settings: Settings) -> Iterator[tup
 def worker_refusals(live: LiveStack, settings: Settings) -> tuple[str, ...]:
     """Return a refusal for each run on a removed worker that `stop` does not name."""
     return tuple(
-        f"{shown(cluster)} is removed from its MultiKueueConfig, and {shown(run)} is dispatched to it: Kueue would "
+        f"{format_identity(cluster)} is removed from its MultiKueueConfig, and {format_identity(run)} is dispatched to it: Kueue would "
         "evict it and dispatch it a second time. Undo the edit, wait for the run, or name it in this change: "
         f"trainstack:workloads: stop: [{name}]"
         for run, cluster, name in sorted(runs_on_removed_workers(live, settings), key=str)

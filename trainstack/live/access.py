@@ -9,24 +9,24 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trainstack.live import kubeconfig
-from trainstack.live.errors import PermanentError, missing_kubeconfig, unusable
+from trainstack.live.errors import PermanentError, missing_kubeconfig_error, unusable_kubeconfig_error
 
-Model = TypeVar("Model", bound="_Entry")
+Model = TypeVar("Model", bound="_KubeconfigEntry")
 
 
-class _Entry(BaseModel):
+class _KubeconfigEntry(BaseModel):
     """An entry of the kubeconfig. Unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _without_null(cls, value: Any) -> Any:
+    def _drop_nulls(cls, value: Any) -> Any:
         """Drop nulls, which kubectl writes for fields that are not set."""
         return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
 
 
-class Cluster(_Entry):
+class KubeconfigCluster(_KubeconfigEntry):
     """A cluster of the kubeconfig."""
 
     server: str = Field(min_length=1)
@@ -37,14 +37,14 @@ class Cluster(_Entry):
     proxy_url: str = Field("", alias="proxy-url")
 
 
-class Variable(_Entry):
+class Variable(_KubeconfigEntry):
     """An environment variable of a plugin."""
 
     name: str
     value: str = ""
 
 
-class Plugin(_Entry):
+class Plugin(_KubeconfigEntry):
     """A user's `exec`: a program that prints a credential."""
 
     api_version: str = Field(alias="apiVersion")
@@ -56,14 +56,14 @@ class Plugin(_Entry):
     interactive_mode: Literal["Never", "IfAvailable", "Always"] = Field("IfAvailable", alias="interactiveMode")
 
 
-class AuthProvider(_Entry):
+class AuthProvider(_KubeconfigEntry):
     """A login method that is built into clients. Only OpenID Connect is still supported."""
 
     name: str
     config: dict[str, str] = {}
 
 
-class User(_Entry):
+class KubeconfigUser(_KubeconfigEntry):
     """A user of the kubeconfig."""
 
     token: str = ""
@@ -86,85 +86,85 @@ class Access:
     """The context in the settings; None: the kubeconfig's current one."""
     name: str
     """The context's name in the kubeconfig."""
-    cluster: Cluster
-    user: User
+    cluster: KubeconfigCluster
+    user: KubeconfigUser
     cluster_entry: Mapping[str, Any]
     """The cluster's raw entry, for plugins and kr8s."""
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """Return `context NAME, SERVER (FILE)`, for messages."""
-        return f"context {self.name}, {self.cluster.server} ({kubeconfig.shown_path()})"
+        return f"context {self.name}, {self.cluster.server} ({kubeconfig.display_path()})"
 
-    def unusable(self, reason: str) -> PermanentError:
+    def unusable_error(self, reason: str) -> PermanentError:
         """Return the error of a kubeconfig that cannot be used for this `reason`."""
-        return unusable(self.context, reason)
+        return unusable_kubeconfig_error(self.context, reason)
 
-    def authority(self) -> str:
+    def read_authority(self) -> str:
         """Return the CA's certificate in PEM, or "" without one. Raises PermanentError."""
-        return self.pem("certificate-authority", self.cluster.authority, self.cluster.authority_data)
+        return self.read_pem("certificate-authority", self.cluster.authority, self.cluster.authority_data)
 
-    def pem(self, field: str, file: str, data: str) -> str:
+    def read_pem(self, field: str, file: str, data: str) -> str:
         """Return a certificate or a key in PEM from its data, or else from its file. Raises PermanentError."""
         # Comments between certificates may have any encoding. Latin-1 maps each byte to one character.
         if not data:
-            return self.text(field, file, encoding="latin-1") if file else ""
+            return self.read_text_file(field, file, encoding="latin-1") if file else ""
         if "-----" in data:
             return data
         try:
             return base64.b64decode("".join(data.split()), validate=True).decode("latin-1")
         except ValueError:
-            raise self.unusable(f"{field}-data is not base64") from None
+            raise self.unusable_error(f"{field}-data is not base64") from None
 
-    def text(self, field: str, file: str, encoding: str = "utf-8") -> str:
+    def read_text_file(self, field: str, file: str, encoding: str = "utf-8") -> str:
         """Return the content of a file that the kubeconfig names. Raises PermanentError."""
         try:
             if not Path(file).is_file() and Path(file).exists():
                 # A read of a FIFO or a terminal would block.
-                raise self.unusable(f"{field}: {file} is not a file")
+                raise self.unusable_error(f"{field}: {file} is not a file")
             return Path(file).read_text(encoding=encoding)
         except OSError as error:
-            raise self.unusable(f"{field}: {file}: {error.strerror or error}") from error
+            raise self.unusable_error(f"{field}: {file}: {error.strerror or error}") from error
         except UnicodeError:
-            raise self.unusable(f"{field}: {file} is not a text") from None
+            raise self.unusable_error(f"{field}: {file} is not a text") from None
 
 
 def read_access(context: str | None) -> Access:
     """Return the access of a context, by default the current one. Raises PermanentError for an invalid kubeconfig."""
     if not kubeconfig.exists():
-        raise missing_kubeconfig()
+        raise missing_kubeconfig_error()
     try:
-        config = kubeconfig.chosen(context)
-    except kubeconfig.INVALID as error:
-        raise unusable(context, str(error)) from error
+        config = kubeconfig.select_context(context)
+    except kubeconfig.READ_ERRORS as error:
+        raise unusable_kubeconfig_error(context, str(error)) from error
     name = str(config["current-context"])
-    names: Mapping[str, Any] = config["contexts"][0]["context"]
-    if not names.get("cluster"):
-        raise unusable(context, f"context {name} has no cluster")
-    cluster = _entry(config, "cluster", names["cluster"], context)
+    context_entry: Mapping[str, Any] = config["contexts"][0]["context"]
+    if not context_entry.get("cluster"):
+        raise unusable_kubeconfig_error(context, f"context {name} has no cluster")
+    cluster = _find_entry(config, "cluster", context_entry["cluster"], context)
     # Without a user, requests have no credentials.
-    user = _entry(config, "user", names["user"], context) if names.get("user") else {}
+    user = _find_entry(config, "user", context_entry["user"], context) if context_entry.get("user") else {}
     return Access(
         context=context,
         name=name,
-        cluster=_validated(Cluster, cluster, f"cluster {names['cluster']}", context),
-        user=_validated(User, user, f"user {names.get('user')}", context),
+        cluster=_validate_entry(KubeconfigCluster, cluster, f"cluster {context_entry['cluster']}", context),
+        user=_validate_entry(KubeconfigUser, user, f"user {context_entry.get('user')}", context),
         cluster_entry=cluster,
     )
 
 
-def _entry(config: Mapping[str, Any], kind: str, name: object, context: str | None) -> dict[str, Any]:
+def _find_entry(config: Mapping[str, Any], kind: str, name: object, context: str | None) -> dict[str, Any]:
     if not config[f"{kind}s"]:
-        raise unusable(context, f"it has no {kind} {name}")
+        raise unusable_kubeconfig_error(context, f"it has no {kind} {name}")
     entry: dict[str, Any] = config[f"{kind}s"][0][kind]
     return entry
 
 
-def _validated(model: type[Model], entry: Mapping[str, Any], what: str, context: str | None) -> Model:
+def _validate_entry(model: type[Model], entry: Mapping[str, Any], subject: str, context: str | None) -> Model:
     try:
         return model.model_validate(entry)
     except ValidationError as error:
         # The message does not contain the values, which may be secrets.
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise unusable(context, f"{what}: {place}: {first['msg']}") from None
+        first_error = error.errors(include_input=False, include_url=False)[0]
+        field_path = ".".join(str(step) for step in first_error["loc"])
+        raise unusable_kubeconfig_error(context, f"{subject}: {field_path}: {first_error['msg']}") from None

@@ -15,15 +15,22 @@ from urllib.parse import quote
 import httpx
 
 from trainstack.live.access import read_access
-from trainstack.live.answers import NOT_FOUND, Answer, ensure_status, read_body, read_written
+from trainstack.live.answers import NOT_FOUND, Answer, ensure_status, read_body, read_write_body
 from trainstack.live.api import Api, Reply
-from trainstack.live.errors import ClusterError, PermanentError, RightsError, UnavailableError, refusal, unexpected
+from trainstack.live.errors import (
+    ClusterError,
+    PermanentError,
+    RightsError,
+    UnavailableError,
+    unavailable_error,
+    unexpected_answer_error,
+)
 
 __all__ = [
     "CONCURRENCY",
     "FORBIDDEN",
     "NOT_FOUND",
-    "PAGE",
+    "PAGE_SIZE",
     "Answer",
     "Api",
     "ClusterError",
@@ -49,14 +56,14 @@ __all__ = [
 T = TypeVar("T")
 
 FORBIDDEN = 403
-PAGE = 500
+PAGE_SIZE = 500
 """The `limit` of lists that may have thousands of objects: the number of items in one page."""
 CONCURRENCY = 16
 """The maximum number of concurrent requests."""
-_shared: ContextVar["SharedClients | None"] = ContextVar("_shared", default=None)
+_current_clients: ContextVar["SharedClients | None"] = ContextVar("_shared", default=None)
 """The clients of the current `shared_clients` block, or of the running event loop."""
-_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-_METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+_ACCEPT_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_ACCEPT_METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
 def read(
@@ -143,8 +150,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     The caller, for example Pulumi's language host, may have a running loop of its own. The other loop is a new one, or
     the loop of `shared_clients`.
     """
-    if (shared := _shared.get()) is not None:
-        return shared.run(coroutine)
+    if (clients := _current_clients.get()) is not None:
+        return clients.run(coroutine)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, coroutine).result()
 
@@ -155,7 +162,7 @@ class SharedClients:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._closed = asyncio.Event()
-        self._connecting: dict[str | None, asyncio.Task[Api]] = {}
+        self._connections: dict[str | None, asyncio.Task[Api]] = {}
         self._thread = threading.Thread(target=self._serve, daemon=True, name="shared-clients")
         self._thread.start()
 
@@ -163,7 +170,7 @@ class SharedClients:
         """Run requests in the shared event loop, where `connect` returns the shared clients."""
 
         async def work() -> T:
-            _shared.set(self)
+            _current_clients.set(self)
             return await coroutine
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result()
@@ -175,14 +182,14 @@ class SharedClients:
 
     async def client(self, context: str | None) -> Api:
         """Return the client of a context. Raises ClusterError as `read` does."""
-        connecting = self._connecting.get(context)
-        if connecting is None:
-            connecting = self._connecting[context] = asyncio.ensure_future(_connect(context))
+        connection = self._connections.get(context)
+        if connection is None:
+            connection = self._connections[context] = asyncio.ensure_future(_connect(context))
         try:
-            return await connecting
+            return await connection
         except Exception:
             # The next call connects again, instead of raising an error that may be outdated.
-            self._connecting.pop(context, None)
+            self._connections.pop(context, None)
             raise
 
     def _serve(self) -> None:
@@ -194,18 +201,18 @@ class SharedClients:
 def shared_clients() -> Iterator[None]:
     """Connect once for each context in this block, instead of in each call of `run` and of functions that use it."""
     clients = SharedClients()
-    token = _shared.set(clients)
+    token = _current_clients.set(clients)
     try:
         yield
     finally:
-        _shared.reset(token)
+        _current_clients.reset(token)
         clients.close()
 
 
 async def connect(context: str | None) -> Api:
     """Return a client for a context of the kubeconfig, as this process first read the file."""
-    shared = _shared.get()
-    return await (_connect(context) if shared is None else shared.client(context))
+    clients = _current_clients.get()
+    return await (_connect(context) if clients is None else clients.client(context))
 
 
 async def _connect(context: str | None) -> Api:
@@ -218,14 +225,14 @@ async def get_all(
     api: Api, paths: Iterable[str], *, metadata_only: bool = False, metadata_of_items: bool = False
 ) -> dict[str, Answer]:
     """GET all paths once and return the responses by path; the keywords are those of `read`."""
-    distinct = list(dict.fromkeys(paths))
+    distinct_paths = list(dict.fromkeys(paths))
     limit = asyncio.Semaphore(CONCURRENCY)
 
     async def get_one(path: str) -> Answer:
         async with limit:
             return await get(api, path, metadata_only=metadata_only, metadata_of_items=metadata_of_items)
 
-    return dict(zip(distinct, await asyncio.gather(*map(get_one, distinct)), strict=True))
+    return dict(zip(distinct_paths, await asyncio.gather(*map(get_one, distinct_paths)), strict=True))
 
 
 async def get_available(api: Api, paths: Iterable[str]) -> dict[str, Answer]:
@@ -233,27 +240,29 @@ async def get_available(api: Api, paths: Iterable[str]) -> dict[str, Answer]:
 
     Raises the other ClusterErrors, since a teardown must not treat a broken response as an empty list.
     """
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     limit = asyncio.Semaphore(CONCURRENCY)
 
     async def get_one(path: str) -> None:
         async with limit:
             with suppress(UnavailableError, PermanentError):
-                found[path] = await get(api, path)
+                answers[path] = await get(api, path)
 
     await asyncio.gather(*map(get_one, dict.fromkeys(paths)))
-    return found
+    return answers
 
 
 async def get(api: Api, path: str, *, metadata_only: bool = False, metadata_of_items: bool = False) -> Answer:
     """GET one path; the keywords are those of `read`."""
-    accept = _METADATA_ONLY if metadata_only else _METADATA_OF_ITEMS if metadata_of_items else "application/json"
+    accept = (
+        _ACCEPT_METADATA if metadata_only else _ACCEPT_METADATA_OF_ITEMS if metadata_of_items else "application/json"
+    )
     reply = await _exchange(api, "GET", path, accept)
     if reply.status != httpx.codes.OK:
-        ensure_status(api.described, path, reply.status, reply.text)
+        ensure_status(api.description, path, reply.status, reply.text)
         return Answer(reply.status, {})
     is_partial = metadata_only or metadata_of_items
-    return Answer(reply.status, read_body(api.described, path, reply.status, reply.text, metadata_only=is_partial))
+    return Answer(reply.status, read_body(api.description, path, reply.status, reply.text, metadata_only=is_partial))
 
 
 async def get_list(api: Api, path: str, *, metadata_of_items: bool = False, managed_fields: bool = True) -> Answer:
@@ -266,20 +275,22 @@ async def get_list(api: Api, path: str, *, metadata_of_items: bool = False, mana
         managed_fields: keep `metadata.managedFields`, which take half of a list's memory.
 
     """
-    page, items = path, []
+    page_path, items = path, []
     while True:
-        answer = await get(api, page, metadata_of_items=metadata_of_items)
+        answer = await get(api, page_path, metadata_of_items=metadata_of_items)
         for item in answer.body.get("items") or ():
             if not managed_fields:
                 item["metadata"].pop("managedFields", None)
             items.append(item)
-        token = answer.body.get("metadata", {}).get("continue")
-        if not token:
-            return Answer(answer.status, {**answer.body, "items": items}) if answer.found else answer
-        previous, page = page, f"{path}&continue={quote(token)}"
-        if page == previous:
+        continue_token = answer.body.get("metadata", {}).get("continue")
+        if not continue_token:
+            return Answer(answer.status, {**answer.body, "items": items}) if answer.is_success else answer
+        previous_path, page_path = page_path, f"{path}&continue={quote(continue_token)}"
+        if page_path == previous_path:
             fault = "whose next page is itself"
-            raise unexpected(api.described, path, answer.status, fault, json.dumps(answer.body["metadata"]))
+            raise unexpected_answer_error(
+                api.description, path, answer.status, fault, json.dumps(answer.body["metadata"])
+            )
 
 
 async def get_text(api: Api, path: str) -> tuple[int, str]:
@@ -292,14 +303,14 @@ async def post(api: Api, path: str, body: Mapping[str, Any]) -> Answer:
     """POST a review, which the API server evaluates but does not store."""
     reply = await _exchange(api, "POST", path, "application/json", json.dumps(body))
     if reply.status >= httpx.codes.BAD_REQUEST:
-        ensure_status(api.described, path, reply.status, reply.text)
+        ensure_status(api.description, path, reply.status, reply.text)
         return Answer(reply.status, {})
-    return Answer(reply.status, read_written(api.described, "POST", path, reply.status, reply.text))
+    return Answer(reply.status, read_write_body(api.description, "POST", path, reply.status, reply.text))
 
 
 async def _exchange(api: Api, verb: str, path: str, accept: str, content: str | None = None) -> Reply:
-    typed = {"Accept": accept, **({} if content is None else {"Content-Type": "application/json"})}
-    reply = await api.exchange(verb, path, headers=typed, content=content)
-    if problem := refusal(api.described, path, reply.status, reply.text):
-        raise problem
+    headers = {"Accept": accept, **({} if content is None else {"Content-Type": "application/json"})}
+    reply = await api.exchange(verb, path, headers=headers, content=content)
+    if error := unavailable_error(api.description, path, reply.status, reply.text):
+        raise error
     return reply

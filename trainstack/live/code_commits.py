@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainstack.errors import TrainstackError
 from trainstack.printable import printable
-from trainstack.settings.loading.code_pins import named_code
+from trainstack.settings.loading.code_pins import code_to_pin
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.code import Code
 
@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 30.0
 
 _PARALLEL = 8
 _LINE = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(\S+)")
-_GENERAL = (
+_GENERIC_LINES = (
     "fatal: Could not read from remote repository.",
     "Please make sure you have the correct access rights",
     "and the repository exists.",
@@ -35,33 +35,33 @@ class GitError(TrainstackError):
 
 def revisions(settings: Settings) -> dict[str, tuple[str, Code]]:
     """Return the path and the `code` of the first setting that names each branch or tag, by the key of its pin."""
-    found: dict[str, tuple[str, Code]] = {}
-    for path, key, code in named_code(settings):
-        found.setdefault(key, (path, code))
-    return found
+    setting_by_pin: dict[str, tuple[str, Code]] = {}
+    for path, key, code in code_to_pin(settings):
+        setting_by_pin.setdefault(key, (path, code))
+    return setting_by_pin
 
 
-def resolve(settings: Settings, folder: Path) -> dict[str, str]:
+def resolve_commits(settings: Settings, folder: Path) -> dict[str, str]:
     """Return the commit of each branch and tag, by the key of its pin. Read each repository once, with git in `folder`.
 
     Raises GitError with a line for each branch or tag that cannot be resolved.
     """
-    named, names = revisions(settings), defaultdict[str, list[str]](list)
-    for _, code in named.values():
-        names[code.git].append(code.revision)
+    setting_by_pin, names_by_address = revisions(settings), defaultdict[str, list[str]](list)
+    for _, code in setting_by_pin.values():
+        names_by_address[code.git].append(code.revision)
 
-    def read(address: str) -> dict[str, str] | GitError:
+    def read_refs(address: str) -> dict[str, str] | GitError:
         try:
-            return ls_remote(address, names[address], folder)
+            return ls_remote(address, names_by_address[address], folder)
         except GitError as error:
             return error
 
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        answers = dict(zip(names, pool.map(read, names), strict=True))
+        answers = dict(zip(names_by_address, pool.map(read_refs, names_by_address), strict=True))
     commits, faults = dict[str, str](), list[str]()
-    for key, (path, code) in named.items():
+    for key, (path, code) in setting_by_pin.items():
         try:
-            commits[key] = _commit(code, answers[code.git])
+            commits[key] = _select_commit(code, answers[code.git])
         except GitError as error:
             faults.append(f"{path}: {error}")
     if faults:
@@ -83,21 +83,21 @@ def ls_remote(address: str, names: Collection[str], folder: Path) -> dict[str, s
             "works without a prompt"
         )
     # git matches the ends of refs too: refs/remotes/x/refs/heads/main.
-    found = {match[2]: match[1] for line in stdout.splitlines() if (match := _LINE.fullmatch(line))}
-    return {ref: found[ref] for ref in patterns if ref in found}
+    object_by_ref = {match[2]: match[1] for line in stdout.splitlines() if (match := _LINE.fullmatch(line))}
+    return {ref: object_by_ref[ref] for ref in patterns if ref in object_by_ref}
 
 
-def _commit(code: Code, refs: Mapping[str, str] | GitError) -> str:
+def _select_commit(code: Code, refs: Mapping[str, str] | GitError) -> str:
     if isinstance(refs, GitError):
         raise refs
     address, name = code.git, code.revision
-    head, tag, peeled = _refs(name)
-    branch, tagged = refs.get(head), refs.get(peeled) or refs.get(tag)
-    if branch and tagged:
+    branch_ref, tag_ref, peeled_ref = _refs(name)
+    branch_commit, tag_commit = refs.get(branch_ref), refs.get(peeled_ref) or refs.get(tag_ref)
+    if branch_commit and tag_commit:
         raise GitError(
-            f"{address}: {name} is a branch ({branch}) and a tag ({tagged}); set the revision to one of the commits"
+            f"{address}: {name} is a branch ({branch_commit}) and a tag ({tag_commit}); set the revision to one of the commits"
         )
-    if commit := branch or tagged:
+    if commit := branch_commit or tag_commit:
         return commit
     raise GitError(f"{address}: there is no branch or tag {name}; push it, or correct the name")
 
@@ -112,8 +112,10 @@ def _refs(name: str) -> tuple[str, str, str]:
 
 def _environment(folder: Path) -> dict[str, str]:
     """Return the user's environment variables, with all prompts disabled."""
-    own = os.environ.get("GIT_SSH_COMMAND") or _run(["git", "config", "core.sshCommand"], folder, os.environ)[1].strip()
-    ssh = own or shlex.quote(os.environ.get("GIT_SSH") or "ssh")
+    configured_command = (
+        os.environ.get("GIT_SSH_COMMAND") or _run(["git", "config", "core.sshCommand"], folder, os.environ)[1].strip()
+    )
+    ssh = configured_command or shlex.quote(os.environ.get("GIT_SSH") or "ssh")
     return {
         "GIT_ASKPASS": "",  # core.askPass or SSH_ASKPASS would open a window
         **os.environ,
@@ -154,5 +156,5 @@ def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> tu
 def _reason(stderr: str) -> str:
     """Return the last specific line of git's messages. git removes credentials from the addresses in them."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    specific = [line for line in lines if line not in _GENERAL] or lines
+    specific = [line for line in lines if line not in _GENERIC_LINES] or lines
     return printable(specific[-1]) if specific else ""

@@ -22,12 +22,14 @@ _SELECTORS = (
     "app.kubernetes.io/name in (jobset,kubeflow-trainer,kueue,trainer,training-operator)",
 )
 """Labels of controllers' pods in releases, charts and charms, one list each: a selector cannot express `or`."""
-PODS = tuple(f"{paths.collection('v1', 'Pod', None)}?labelSelector={quote(selector)}" for selector in _SELECTORS)
-LISTS = (DEPLOYMENTS, *PODS)
+CONTROLLER_POD_LISTS = tuple(
+    f"{paths.collection_path('v1', 'Pod', None)}?labelSelector={quote(selector)}" for selector in _SELECTORS
+)
+CONTROLLER_LISTS = (DEPLOYMENTS, *CONTROLLER_POD_LISTS)
 
 
 @dataclass(frozen=True)
-class Controller:
+class InstalledController:
     """A running controller of an operator."""
 
     kind: Literal["Deployment", "Pod"]
@@ -48,14 +50,14 @@ class Controller:
         return spec["template"]["spec"] if self.kind == "Deployment" else spec
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         if self.kind == "Deployment":
             return bool((self.body.get("status") or {}).get("readyReplicas"))
-        return _ready(self.body)
+        return _is_ready(self.body)
 
 
 @dataclass(frozen=True)
-class Controllers:
+class InstalledControllers:
     """The objects of a cluster among which controllers are found."""
 
     deployments: tuple[Body, ...]
@@ -63,27 +65,27 @@ class Controllers:
     pods: tuple[Body, ...]
     """The pods with a label of `_SELECTORS`."""
 
-    def find(self, facts: OperatorFacts) -> Controller | None:
+    def find(self, facts: OperatorFacts) -> InstalledController | None:
         """Return an operator's Deployment, preferably by name, or else its pods, from any namespace; or None."""
         for body in sorted(self.deployments, key=lambda body: body["metadata"]["name"] not in facts.names):
             name, containers = body["metadata"]["name"], body["spec"]["template"]["spec"]["containers"]
-            if container := _container(facts, _labels(body), containers, by_name=name in facts.names):
-                return Controller("Deployment", body, container)
-        pods = sorted(filter(_may_serve, self.pods), key=lambda pod: not _ready(pod))
-        found = [(pod, _container(facts, _labels(pod), pod["spec"]["containers"])) for pod in pods]
-        own = [(pod, container) for pod, container in found if container]
-        return Controller("Pod", *own[0], tuple(pod for pod, _ in own)) if own else None
+            if container := _find_container(facts, _labels(body), containers, by_name=name in facts.names):
+                return InstalledController("Deployment", body, container)
+        pods = sorted(filter(_may_serve, self.pods), key=lambda pod: not _is_ready(pod))
+        candidates = [(pod, _find_container(facts, _labels(pod), pod["spec"]["containers"])) for pod in pods]
+        matches = [(pod, container) for pod, container in candidates if container]
+        return InstalledController("Pod", *matches[0], tuple(pod for pod, _ in matches)) if matches else None
 
 
-def controllers(answers: Mapping[str, Answer]) -> Controllers | None:
+def parse_controllers(answers: Mapping[str, Answer]) -> InstalledControllers | None:
     """Return the objects of CONTROLLER_LISTS, or None if the user may not read one of the lists."""
-    lists = [answers[path] for path in LISTS]
-    if any(not answer.found and answer.status != NOT_FOUND for answer in lists):
+    lists = [answers[path] for path in CONTROLLER_LISTS]
+    if any(not answer.is_success and answer.status != NOT_FOUND for answer in lists):
         return None
     deployments, *pods = ([*answer.body.get("items", ())] for answer in lists)
     # A pod that has both labels is in both lists.
-    distinct = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for found in pods for pod in found}
-    return Controllers(tuple(deployments), tuple(distinct.values()))
+    distinct = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod_list in pods for pod in pod_list}
+    return InstalledControllers(tuple(deployments), tuple(distinct.values()))
 
 
 def split_image(image: str) -> tuple[str, str]:
@@ -92,7 +94,7 @@ def split_image(image: str) -> tuple[str, str]:
     return name, tag
 
 
-def _container(
+def _find_container(
     facts: OperatorFacts, labels: Mapping[str, str], containers: Sequence[Body], *, by_name: bool = False
 ) -> Body | None:
     """Return the controller's container, or None if the object is not of this controller.
@@ -118,6 +120,6 @@ def _may_serve(pod: Body) -> bool:
     return not of_deployment and "deletionTimestamp" not in metadata and phase not in ("Succeeded", "Failed")
 
 
-def _ready(pod: Body) -> bool:
+def _is_ready(pod: Body) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

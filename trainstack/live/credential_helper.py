@@ -7,7 +7,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from trainstack.live.errors import end
+from trainstack.live.errors import shorten_to_end
 from trainstack.live.registry_errors import RegistryError
 
 _TIMEOUT_SECONDS = 60
@@ -47,7 +47,7 @@ def read_login(helper: str, registry: str, file: Path, *, is_default_host: bool)
         output = f"{result.stdout} {result.stderr}"
         if _NOT_FOUND in output.lower():
             return None
-        raise RegistryError(f"{origin} failed: {end(output)}; log in again")
+        raise RegistryError(f"{origin} failed: {shorten_to_end(output)}; log in again")
     try:
         body = json.loads(result.stdout)
         user, secret = body["Username"], body["Secret"]

@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any
 
 from trainstack.live.access import Access, Plugin
-from trainstack.live.errors import PermanentError, beginning, end, login
+from trainstack.live.errors import PermanentError, login_remedy, quote_beginning, shorten_to_end
 
 _API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _SECONDS = 60
@@ -40,7 +40,7 @@ _HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True)
-class Credential:
+class UserCredential:
     """A bearer token, a client certificate with its key, or both; "" for what is absent."""
 
     token: str = field(default="", repr=False)
@@ -55,7 +55,9 @@ class PluginError(PermanentError):
 
     def __init__(self, access: Access, plugin: Plugin, reason: str, remedy: str = "") -> None:
         command = command_line(plugin)
-        super().__init__(f"the credential plugin `{command}` of {access.described} {reason}", remedy or login(command))
+        super().__init__(
+            f"the credential plugin `{command}` of {access.description} {reason}", remedy or login_remedy(command)
+        )
 
 
 class _OutputError(Exception):
@@ -64,14 +66,17 @@ class _OutputError(Exception):
 
 def command_line(plugin: Plugin) -> str:
     """Return the plugin's variables and command for a shell, with `***` in the place of secrets."""
-    words = [f"{one.name}={'***' if _SECRET_VARIABLE.fullmatch(one.name) else one.value}" for one in plugin.env]
+    words = [
+        f"{variable.name}={'***' if _SECRET_VARIABLE.fullmatch(variable.name) else variable.value}"
+        for variable in plugin.env
+    ]
     words.append(plugin.command)
-    hidden = False
+    hide_next = False
     for word in plugin.args:
         option, equals, _ = word.partition("=")
         is_secret = _SECRET_OPTION.fullmatch(option) is not None
-        words.append("***" if hidden else f"{option}=***" if is_secret and equals else word)
-        hidden = is_secret and not equals
+        words.append("***" if hide_next else f"{option}=***" if is_secret and equals else word)
+        hide_next = is_secret and not equals
     # shlex would quote the asterisks.
     return " ".join(word if word.endswith("***") else shlex.quote(word) for word in words)
 
@@ -81,7 +86,7 @@ def is_header_value(token: str) -> bool:
     return _HEADER_VALUE.fullmatch(token) is not None
 
 
-def run_plugin(access: Access, plugin: Plugin) -> Credential:
+def run_plugin(access: Access, plugin: Plugin) -> UserCredential:
     """Run the plugin of a kubeconfig's user, and return its credential. Raises PluginError."""
     if plugin.api_version not in _API_VERSIONS:
         reason = f"uses {plugin.api_version}, which clients no longer support"
@@ -93,12 +98,12 @@ def run_plugin(access: Access, plugin: Plugin) -> Credential:
         result = _run(plugin, _environment(access, plugin, interactive=interactive), interactive=interactive)
     except (OSError, ValueError) as error:
         reason = f"cannot be started: {error.strerror or error if isinstance(error, OSError) else error}"
-        hint = end(plugin.install_hint) if plugin.install_hint else "install it, or correct the kubeconfig"
+        hint = shorten_to_end(plugin.install_hint) if plugin.install_hint else "install it, or correct the kubeconfig"
         raise PluginError(access, plugin, reason, hint) from error
     try:
-        return _credential(result, plugin)
+        return _parse_credential(result, plugin)
     except _OutputError as error:
-        details = end(result.errors)
+        details = shorten_to_end(result.stderr)
         raise PluginError(access, plugin, f"{error}{f': {details}' if details else ''}") from error
 
 
@@ -115,7 +120,7 @@ def _environment(access: Access, plugin: Plugin, *, interactive: bool) -> dict[s
         entry = {**access.cluster_entry}
         extensions = entry.pop("extensions", None) or ()
         entry.pop("certificate-authority", None)
-        if authority := access.authority():
+        if authority := access.read_authority():
             entry["certificate-authority-data"] = base64.b64encode(authority.encode("latin-1")).decode()
         for extension in extensions:
             if isinstance(extension, Mapping) and extension.get("name") == _CLUSTER_CONFIG:
@@ -130,16 +135,16 @@ def _environment(access: Access, plugin: Plugin, *, interactive: bool) -> dict[s
 
 
 @dataclass(frozen=True)
-class _Result:
+class _PluginResult:
     """The exit code and the output of a plugin."""
 
-    code: int | None
+    exit_code: int | None
     """None: the plugin did not end in time."""
-    output: bytes
-    errors: str
+    stdout: bytes
+    stderr: str
 
 
-def _run(plugin: Plugin, environment: Mapping[str, str], *, interactive: bool) -> _Result:
+def _run(plugin: Plugin, environment: Mapping[str, str], *, interactive: bool) -> _PluginResult:
     program = plugin.command if os.sep in plugin.command else shutil.which(plugin.command)
     if program is None:
         raise FileNotFoundError(f"{plugin.command} is not on PATH, or not executable")
@@ -153,13 +158,13 @@ def _run(plugin: Plugin, environment: Mapping[str, str], *, interactive: bool) -
     )
     with process:
         try:
-            output, errors = _read(process, _LOGIN_SECONDS if interactive else _SECONDS, show_errors=interactive)
-            return _Result(process.poll(), output, errors.decode(errors="replace"))
+            output, errors = _read_pipes(process, _LOGIN_SECONDS if interactive else _SECONDS, show_errors=interactive)
+            return _PluginResult(process.poll(), output, errors.decode(errors="replace"))
         finally:
-            _end(process)
+            _terminate(process)
 
 
-def _read(process: subprocess.Popen[bytes], seconds: float, *, show_errors: bool) -> tuple[bytes, bytes]:
+def _read_pipes(process: subprocess.Popen[bytes], seconds: float, *, show_errors: bool) -> tuple[bytes, bytes]:
     """Return stdout and stderr of a process until it ends, `seconds` have passed, or its output is too long."""
     output, errors = bytearray(), bytearray()
     deadline = time.monotonic() + seconds
@@ -168,27 +173,27 @@ def _read(process: subprocess.Popen[bytes], seconds: float, *, show_errors: bool
             if pipe is not None:
                 selector.register(pipe, selectors.EVENT_READ, received)
         while selector.get_map() and time.monotonic() < deadline and len(output) <= _MAX_BYTES:
-            ended = process.poll() is not None
+            has_ended = process.poll() is not None
             ready = selector.select(_POLL_SECONDS)
             for key, _ in ready:
-                piece = os.read(key.fd, 1 << 16)
-                key.data.extend(piece)
-                if not piece:
+                chunk = os.read(key.fd, 1 << 16)
+                key.data.extend(chunk)
+                if not chunk:
                     selector.unregister(key.fileobj)
                 elif key.data is errors and show_errors:
                     # The plugin may print how to log in, and wait for it.
-                    sys.stderr.buffer.write(piece)
+                    sys.stderr.buffer.write(chunk)
                     sys.stderr.buffer.flush()
                 del errors[:-_MAX_BYTES]
             # A program that the plugin started may keep the pipes open after the plugin has ended.
-            if ended and not ready:
+            if has_ended and not ready:
                 break
     with suppress(subprocess.TimeoutExpired):
         process.wait(max(0, deadline - time.monotonic()) if len(output) <= _MAX_BYTES else 0)
     return bytes(output), bytes(errors)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _terminate(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
         try:
@@ -197,18 +202,20 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.kill()
 
 
-def _credential(result: _Result, plugin: Plugin) -> Credential:
+def _parse_credential(result: _PluginResult, plugin: Plugin) -> UserCredential:
     """Parse a plugin's output by the rules of client-go. Raises _OutputError.
 
     Messages contain only fields that cannot be secrets.
     """
-    if len(result.output) > _MAX_BYTES:
+    if len(result.stdout) > _MAX_BYTES:
         raise _OutputError(f"printed more than {_MAX_BYTES} bytes")
-    if result.code is None:
+    if result.exit_code is None:
         raise _OutputError("did not end in time")
-    if result.code:
-        raise _OutputError(f"exited with {result.code}" if result.code > 0 else f"was ended by signal {-result.code}")
-    status = _status(result.output, plugin.api_version)
+    if result.exit_code:
+        raise _OutputError(
+            f"exited with {result.exit_code}" if result.exit_code > 0 else f"was ended by signal {-result.exit_code}"
+        )
+    status = _parse_status(result.stdout, plugin.api_version)
     values = {name: status.get(name) or "" for name in ("token", "clientCertificateData", "clientKeyData")}
     for name, value in values.items():
         if not isinstance(value, str):
@@ -220,10 +227,10 @@ def _credential(result: _Result, plugin: Plugin) -> Credential:
         raise _OutputError("printed a client certificate or its key, and not both")
     if token and not is_header_value(token):
         raise _OutputError("printed a token with a line break, a space or another character that no request can carry")
-    return Credential(token, certificate, key, _expiry(status.get("expirationTimestamp")))
+    return UserCredential(token, certificate, key, _parse_expiry(status.get("expirationTimestamp")))
 
 
-def _status(output: bytes, api_version: str) -> Mapping[str, Any]:
+def _parse_status(output: bytes, api_version: str) -> Mapping[str, Any]:
     if not output.strip():
         raise _OutputError("printed nothing")
     try:
@@ -233,20 +240,22 @@ def _status(output: bytes, api_version: str) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise _OutputError("printed JSON that is not an ExecCredential")
     if document.get("kind") != "ExecCredential":
-        raise _OutputError(f"printed an object of kind {_named(document.get('kind'))} instead of ExecCredential")
+        raise _OutputError(
+            f"printed an object of kind {_quote_or_none(document.get('kind'))} instead of ExecCredential"
+        )
     if document.get("apiVersion") != api_version:
-        raise _OutputError(f"printed apiVersion {_named(document.get('apiVersion'))} instead of {api_version}")
+        raise _OutputError(f"printed apiVersion {_quote_or_none(document.get('apiVersion'))} instead of {api_version}")
     status = document.get("status")
     if not isinstance(status, dict):
         raise _OutputError("printed an ExecCredential without a status")
     return status
 
 
-def _named(value: object) -> str:
-    return beginning(value) if isinstance(value, str) else "(none)"
+def _quote_or_none(value: object) -> str:
+    return quote_beginning(value) if isinstance(value, str) else "(none)"
 
 
-def _expiry(value: object) -> datetime | None:
+def _parse_expiry(value: object) -> datetime | None:
     if value is None:
         return None
     try:
@@ -254,5 +263,7 @@ def _expiry(value: object) -> datetime | None:
     except ValueError:
         expires = None
     if expires is None or expires.tzinfo is None:
-        raise _OutputError(f"printed the expirationTimestamp {beginning(str(value))}, which is not an RFC 3339 time")
+        raise _OutputError(
+            f"printed the expirationTimestamp {quote_beginning(str(value))}, which is not an RFC 3339 time"
+        )
     return expires

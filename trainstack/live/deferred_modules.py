@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 
-class _Deferred(ModuleType):
+class _DeferredModule(ModuleType):
     """A placeholder that imports its module when a name in it is first used.
 
     `importlib.util.LazyLoader` is no alternative: it imports a module at the second import statement for it.
@@ -22,7 +22,7 @@ def defer(*names: str) -> None:
     """Defer the imports of modules, given by their full names, unless they are imported already."""
     for name in names:
         if name not in sys.modules:
-            sys.modules[name] = module = _Deferred(name)
+            sys.modules[name] = module = _DeferredModule(name)
             parent, _, child = name.rpartition(".")
             if parent:
                 setattr(import_module(parent), child, module)

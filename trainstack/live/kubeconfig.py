@@ -14,33 +14,33 @@ import yaml
 
 from trainstack.settings.model import Settings
 
-VARIABLE = "KUBECONFIG"
+KUBECONFIG_VARIABLE = "KUBECONFIG"
 """The environment variable with one file, or several to merge, separated as in PATH."""
-ORIGIN = "TRAINSTACK_KUBECONFIG_ORIGIN"
+ORIGIN_VARIABLE = "TRAINSTACK_KUBECONFIG_ORIGIN"
 """The environment variable with the user's own files, for messages, if KUBECONFIG is a private copy."""
-LOCAL = Path(".trainstack/cluster/kubeconfig")
+LOCAL_CLUSTER_FILE = Path(".trainstack/cluster/kubeconfig")
 """The local cluster's file in a checkout."""
 
-_PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
+_PATH_FIELDS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
 """The fields with paths, which are relative to the folder of their kubeconfig."""
-INVALID = (ValueError, TypeError, OSError)
+READ_ERRORS = (ValueError, TypeError, OSError)
 """The errors that this module raises for an invalid or unreadable kubeconfig. Their text is the reason, for users."""
-_READING = threading.Lock()
-_merged: dict[str, dict[str, Any]] = {}
+_READ_LOCK = threading.Lock()
+_merged_by_path: dict[str, dict[str, Any]] = {}
 
 
-def absolute(files: str) -> str:
+def absolute_paths(files: str) -> str:
     return os.pathsep.join(str(Path.cwd() / file) for file in files.split(os.pathsep) if file)
 
 
 def kubeconfig_path() -> str:
     """Return the absolute path of the file, or files, that kubectl and the Kubernetes provider use too."""
-    return absolute(os.environ.get(VARIABLE) or "") or str(default_path())
+    return absolute_paths(os.environ.get(KUBECONFIG_VARIABLE) or "") or str(default_path())
 
 
-def shown_path() -> str:
+def display_path() -> str:
     """Return the user's own file, or files, for messages."""
-    return os.environ.get(ORIGIN) or kubeconfig_path()
+    return os.environ.get(ORIGIN_VARIABLE) or kubeconfig_path()
 
 
 def default_path() -> Path:
@@ -50,10 +50,10 @@ def default_path() -> Path:
 
 def is_local() -> bool:
     """Return whether the file is the local cluster's."""
-    return Path(shown_path()).parts[-len(LOCAL.parts) :] == LOCAL.parts
+    return Path(display_path()).parts[-len(LOCAL_CLUSTER_FILE.parts) :] == LOCAL_CLUSTER_FILE.parts
 
 
-def unintended(settings: Settings) -> str:
+def unintended_local_cluster_error(settings: Settings) -> str:
     """Return an error if KUBECONFIG is the local cluster's file, and the environment does not declare its use; else "".
 
     A shell of `trainstack env -s dev` sets the variable for the commands of all environments.
@@ -62,24 +62,26 @@ def unintended(settings: Settings) -> str:
     if cluster.local or cluster.context is not None or not is_local():
         return ""
     return (
-        f"{VARIABLE} is the file of the local cluster ({shown_path()}), which stack {settings.stack!r} does not use. "
-        f"Nothing was changed; `unset {VARIABLE}`, or set it to the stack's own cluster. To use the local cluster, set "
+        f"{KUBECONFIG_VARIABLE} is the file of the local cluster ({display_path()}), which stack {settings.stack!r} does not use. "
+        f"Nothing was changed; `unset {KUBECONFIG_VARIABLE}`, or set it to the stack's own cluster. To use the local cluster, set "
         f"`local: true` or its `context` in `trainstack:cluster` of Pulumi.{settings.stack}.yaml"
     )
 
 
-def described(context: str | None) -> str:
+def describe_context(context: str | None) -> str:
     """Return `context NAME, SERVER (FILE)`, for messages. Raises READ_ERRORS."""
-    config = chosen(context)
+    config = select_context(context)
     server = config["clusters"][0]["cluster"].get("server", "no server") if config["clusters"] else "no server"
-    return f"context {config['current-context']}, {server} ({shown_path()})"
+    return f"context {config['current-context']}, {server} ({display_path()})"
 
 
 def exists() -> bool:
-    return kubeconfig_path() in _merged or any(Path(file).is_file() for file in kubeconfig_path().split(os.pathsep))
+    return kubeconfig_path() in _merged_by_path or any(
+        Path(file).is_file() for file in kubeconfig_path().split(os.pathsep)
+    )
 
 
-def chosen(context: str | None) -> dict[str, Any]:
+def select_context(context: str | None) -> dict[str, Any]:
     """Return a kubeconfig with only one context, by default the current one, from the files as they were first read.
 
     Raises:
@@ -94,7 +96,7 @@ def chosen(context: str | None) -> dict[str, Any]:
     if name not in merged["contexts"]:
         raise ValueError(f"No such context {name}")
     entry = merged["contexts"][name]
-    named = [("clusters", "cluster", entry.get("cluster")), ("users", "user", entry.get("user"))]
+    entries_of_context = [("clusters", "cluster", entry.get("cluster")), ("users", "user", entry.get("user"))]
     result = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -102,24 +104,24 @@ def chosen(context: str | None) -> dict[str, Any]:
         "contexts": [{"name": name, "context": entry}],
         **{
             section: [{"name": entry_name, kind: merged[section][entry_name]}] if entry_name in merged[section] else []
-            for section, kind, entry_name in named
+            for section, kind, entry_name in entries_of_context
         },
     }
     # The round trip copies the entries, and replaces dates, which YAML has and JSON does not.
     return dict(json.loads(json.dumps(result, default=str)))
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Clear the cache, after the local cluster was created again, so that the files are read again."""
-    with _READING:
-        _merged.clear()
+    with _READ_LOCK:
+        _merged_by_path.clear()
 
 
 def _read(files: str) -> dict[str, Any]:
-    with _READING:
-        if files not in _merged:
-            _merged[files] = _merge([*map(Path, files.split(os.pathsep))])
-        return _merged[files]
+    with _READ_LOCK:
+        if files not in _merged_by_path:
+            _merged_by_path[files] = _merge([*map(Path, files.split(os.pathsep))])
+        return _merged_by_path[files]
 
 
 def _merge(files: list[Path]) -> dict[str, Any]:
@@ -128,7 +130,7 @@ def _merge(files: list[Path]) -> dict[str, Any]:
     for file in files:
         if not file.is_file():
             continue
-        content = _content(file) or {}
+        content = _load_yaml(file) or {}
         if not isinstance(content, dict):
             raise TypeError(f"{file} is not a mapping")
         result["current-context"] = result["current-context"] or content.get("current-context") or ""
@@ -152,7 +154,7 @@ def _entries(content: Mapping[str, Any], section: str, kind: str, file: Path) ->
         yield str(item["name"]), entry
 
 
-def _content(file: Path) -> Any:
+def _load_yaml(file: Path) -> Any:
     try:
         return yaml.safe_load(file.read_bytes())
     except yaml.YAMLError as error:
@@ -165,7 +167,7 @@ def _content(file: Path) -> Any:
 
 def _with_absolute_paths(entry: Mapping[str, Any], kind: str, folder: Path) -> dict[str, Any]:
     result = {**entry}
-    for field in _PATHS.get(kind, ()):
+    for field in _PATH_FIELDS.get(kind, ()):
         if isinstance(path := result.get(field), str) and path:
             result[field] = str(folder / path)
     program = result.get("exec")

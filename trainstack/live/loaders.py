@@ -16,5 +16,5 @@ def read_loaders(stack: str, namespaces: Sequence[str | None], context: str | No
     """
     # A loader has the label of a launch, but not of a run.
     selector = quote(f"{STACK}={stack},{LAUNCH},!{RUN}")
-    lists = [f"{paths.collection('batch/v1', 'Job', name)}?labelSelector={selector}" for name in namespaces]
+    lists = [f"{paths.collection_path('batch/v1', 'Job', name)}?labelSelector={selector}" for name in namespaces]
     return [job for answer in read(lists, context).values() for job in answer.body.get("items") or ()]

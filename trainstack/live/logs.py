@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 
 from trainstack.live.client import FORBIDDEN, Api, ClusterError, PermanentError, RightsError, get, get_text
-from trainstack.live.worker_clusters import Workers
+from trainstack.live.worker_clusters import WorkerClients
 from trainstack.runs.logs.log_lines import LogLine, log_line, log_lines
 from trainstack.runs.logs.log_merge import Cursor
 
@@ -20,7 +20,7 @@ _IDLE_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Source:
+class LogSource:
     """A container of a pod, whose log is read."""
 
     namespace: str
@@ -36,17 +36,17 @@ class Source:
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}/log?container={self.container}&timestamps=true"
 
 
-Show = Callable[[Source, LogLine], None]
+ShowLine = Callable[[LogSource, LogLine], None]
 
 
 async def read_logs(
-    workers: Workers,
-    sources: Iterable[Source],
+    workers: WorkerClients,
+    sources: Iterable[LogSource],
     *,
     tail: int | None = None,
     since: datetime | None = None,
-    repeated: Collection[Source] = (),
-) -> dict[Source, list[LogLine]]:
+    with_previous: Collection[LogSource] = (),
+) -> dict[LogSource, list[LogLine]]:
     """Return the current logs. The log of a container that has not started is empty.
 
     Args:
@@ -62,25 +62,25 @@ async def read_logs(
     query = "" if tail is None else f"&tailLines={tail}"
     query += "" if since is None else f"&sinceTime={quote(since.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ'))}"
     containers = list(sources)
-    restarted = [source for source in containers if source in repeated]
+    restarted = [source for source in containers if source in with_previous]
     current, previous = await asyncio.gather(
-        asyncio.gather(*(_log(workers, source, query) for source in containers)),
-        asyncio.gather(*(_log(workers, source, f"{query}&previous=true") for source in restarted)),
+        asyncio.gather(*(_read_log(workers, source, query) for source in containers)),
+        asyncio.gather(*(_read_log(workers, source, f"{query}&previous=true") for source in restarted)),
     )
     logs = {source: log_lines(text) for source, text in zip(containers, current, strict=True)}
     for source, text in zip(restarted, previous, strict=True):
-        earlier = log_lines(text)
+        previous_lines = log_lines(text)
         # While a container waits for its restart, both logs are that of the last attempt.
-        if earlier[-1:] != logs[source][-1:]:
-            logs[source] = [*earlier, *logs[source]][-tail if tail else None :]
+        if previous_lines[-1:] != logs[source][-1:]:
+            logs[source] = [*previous_lines, *logs[source]][-tail if tail else None :]
     return logs
 
 
-async def _log(workers: Workers, source: Source, query: str) -> str:
-    return await _text(await workers.api(source.cluster), source, query)
+async def _read_log(workers: WorkerClients, source: LogSource, query: str) -> str:
+    return await _read_text(await workers.api(source.cluster), source, query)
 
 
-async def follow_log(workers: Workers, source: Source, cursor: Cursor, show: Show) -> None:
+async def follow_log(workers: WorkerClients, source: LogSource, cursor: Cursor, show: ShowLine) -> None:
     """Call `show` once for each new line of a container, until its pod has ended or no longer exists.
 
     An interrupted stream continues after its last line. After a restart of the container, the remaining lines of the
@@ -90,7 +90,7 @@ async def follow_log(workers: Workers, source: Source, cursor: Cursor, show: Sho
     restarts: int | None = None
     while True:
         try:
-            state = await _state(api, source)
+            state = await _read_state(api, source)
         except PermanentError:
             raise
         except ClusterError:  # the cluster is temporarily unavailable
@@ -100,67 +100,68 @@ async def follow_log(workers: Workers, source: Source, cursor: Cursor, show: Sho
             return
         # Restarts before the first read do not matter, since no line of an earlier log was shown.
         if restarts is not None and state.restarts != restarts:
-            await _rest(api, source, cursor, show, "&previous=true")
-            cursor.anew()
+            await _show_remaining(api, source, cursor, show, "&previous=true")
+            cursor.restart()
         restarts = state.restarts
-        if state.ended:
-            await _rest(api, source, cursor, show)
+        if state.is_complete:
+            await _show_remaining(api, source, cursor, show)
             return
-        async with aclosing(_stream(api, source, cursor)) as lines:
+        async with aclosing(_stream_lines(api, source, cursor)) as lines:
             async for line in lines:
                 show(source, line)
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
 @dataclass(frozen=True)
-class _State:
+class _ContainerState:
     """The state of a container with a log."""
 
     restarts: int
-    ended: bool
+    is_complete: bool
     """Whether the log is complete: the pod has ended, or the init container has succeeded."""
 
 
-async def _state(api: Api, source: Source) -> _State | None:
+async def _read_state(api: Api, source: LogSource) -> _ContainerState | None:
     answer = await get(api, f"/api/v1/namespaces/{source.namespace}/pods/{source.pod}")
-    if not answer.found or answer.body["metadata"]["uid"] != source.uid:
+    if not answer.is_success or answer.body["metadata"]["uid"] != source.uid:
         return None
     status = answer.body.get("status", {})
-    init = {item["name"]: item for item in status.get("initContainerStatuses") or ()}
-    containers = {**init, **{item["name"]: item for item in status.get("containerStatuses") or ()}}
-    own = containers.get(source.container, {})
-    exit_code = ((own.get("state") or {}).get("terminated") or {}).get("exitCode")
-    return _State(
-        restarts=own.get("restartCount", 0),
-        ended=status.get("phase") in ("Succeeded", "Failed") or (source.container in init and exit_code == 0),
+    init_containers = {item["name"]: item for item in status.get("initContainerStatuses") or ()}
+    containers = {**init_containers, **{item["name"]: item for item in status.get("containerStatuses") or ()}}
+    container = containers.get(source.container, {})
+    exit_code = ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
+    return _ContainerState(
+        restarts=container.get("restartCount", 0),
+        is_complete=status.get("phase") in ("Succeeded", "Failed")
+        or (source.container in init_containers and exit_code == 0),
     )
 
 
-async def _rest(api: Api, source: Source, cursor: Cursor, show: Show, query: str = "") -> None:
+async def _show_remaining(api: Api, source: LogSource, cursor: Cursor, show: ShowLine, query: str = "") -> None:
     cursor.resume()
-    for line in log_lines(await _text(api, source, _from(cursor) + query)):
-        if cursor.take(line):
+    for line in log_lines(await _read_text(api, source, _since_query(cursor) + query)):
+        if cursor.read_if_new(line):
             show(source, line)
 
 
-def _from(cursor: Cursor) -> str:
+def _since_query(cursor: Cursor) -> str:
     if cursor.second is None:
         return ""
     return f"&sinceTime={quote(datetime.fromtimestamp(cursor.second, UTC).strftime('%Y-%m-%dT%H:%M:%SZ'))}"
 
 
-async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[LogLine]:
+async def _stream_lines(api: Api, source: LogSource, cursor: Cursor) -> AsyncGenerator[LogLine]:
     cursor.resume()
-    path = f"{source.path}{_from(cursor)}&follow=true"
+    path = f"{source.path}{_since_query(cursor)}&follow=true"
     timeout = httpx.Timeout(10, read=_IDLE_SECONDS, pool=None)
     try:
         async with api.request("GET", path, read_timeout=timeout) as response:
             _check_right(response.status_code, source)
             if response.status_code != httpx.codes.OK:  # the container has not started, or its node is unavailable
                 return
-            async for text in _lines(response.aiter_bytes()):
+            async for text in _split_lines(response.aiter_bytes()):
                 line = log_line(text)
-                if line is not None and cursor.take(line):
+                if line is not None and cursor.read_if_new(line):
                     yield line
     except PermanentError:
         raise
@@ -168,19 +169,19 @@ async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[Lo
         return
 
 
-async def _lines(pieces: AsyncIterable[bytes]) -> AsyncGenerator[str]:
+async def _split_lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[str]:
     # httpx's `aiter_lines` also splits at characters other than the line feed, and decodes with the header's encoding,
     # which may be absent.
-    rest = b""
-    async for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
+    incomplete_line = b""
+    async for chunk in chunks:
+        *lines, incomplete_line = (incomplete_line + chunk).split(b"\n")
         for line in lines:
             yield line.decode(errors="replace")
-    if rest:
-        yield rest.decode(errors="replace")
+    if incomplete_line:
+        yield incomplete_line.decode(errors="replace")
 
 
-async def _text(api: Api, source: Source, query: str) -> str:
+async def _read_text(api: Api, source: LogSource, query: str) -> str:
     try:
         status, text = await get_text(api, source.path + query)
     except ClusterError:  # the pod's node, which serves the log, may be unavailable
@@ -189,7 +190,7 @@ async def _text(api: Api, source: Source, query: str) -> str:
     return text if status == httpx.codes.OK else ""
 
 
-def _check_right(status: int, source: Source) -> None:
+def _check_right(status: int, source: LogSource) -> None:
     if status == FORBIDDEN:
         raise RightsError(
             f"the log of pod {source.namespace}/{source.pod} may not be read with these credentials; ask the "

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainstack.objects.launch_kinds import ALL_LAUNCHES, plural
+from trainstack.objects.launch_kinds import ALL_LAUNCH_KINDS, plural
 
 _CLUSTER_SCOPED = frozenset(
     ("AdmissionCheck", "APIService", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort", "FlowSchema")
@@ -13,10 +13,10 @@ _CLUSTER_SCOPED |= {"ValidatingWebhookConfiguration", "WorkloadPriorityClass"}
 _CLUSTER_SCOPED |= {"MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "Topology"}
 _NAMESPACED = frozenset(
     ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role")
-) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload", *ALL_LAUNCHES}
+) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload", *ALL_LAUNCH_KINDS}
 
 
-_KINDS = {
+_KIND_BY_PLURAL = {
     plural(kind): kind
     for kind in _CLUSTER_SCOPED | _NAMESPACED | {"Event", "SelfSubjectAccessReview", "SelfSubjectReview"}
 }
@@ -24,7 +24,7 @@ _KINDS = {
 
 def kind_of(plural_name: str) -> str | None:
     """Return the kind of a collection, or None for an unknown collection."""
-    return _KINDS.get(plural_name)
+    return _KIND_BY_PLURAL.get(plural_name)
 
 
 def is_cluster_scoped(kind: str) -> bool:
@@ -36,20 +36,20 @@ def is_known(api_version: str, kind: str) -> bool:
     return kind in _CLUSTER_SCOPED | _NAMESPACED or "." in api_version.partition("/")[0]
 
 
-def collection(api_version: str, kind: str, namespace: str | None) -> str:
+def collection_path(api_version: str, kind: str, namespace: str | None) -> str:
     """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raise KeyError for an unknown kind."""
     if not is_known(api_version, kind):
         raise KeyError(kind)
-    within = f"/namespaces/{namespace}" if namespace and kind not in _CLUSTER_SCOPED else ""
-    return f"{version(api_version)}{within}/{plural(kind)}"
+    namespace_part = f"/namespaces/{namespace}" if namespace and kind not in _CLUSTER_SCOPED else ""
+    return f"{version_path(api_version)}{namespace_part}/{plural(kind)}"
 
 
-def version(api_version: str) -> str:
+def version_path(api_version: str) -> str:
     """Return the path of an API version. A GET of it lists the version's kinds."""
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
-def location(manifest: Mapping[str, Any]) -> str:
+def object_path(manifest: Mapping[str, Any]) -> str:
     """Return the path of the object that a manifest describes."""
     metadata = manifest["metadata"]
-    return f"{collection(manifest['apiVersion'], manifest['kind'], metadata.get('namespace'))}/{metadata['name']}"
+    return f"{collection_path(manifest['apiVersion'], manifest['kind'], metadata.get('namespace'))}/{metadata['name']}"

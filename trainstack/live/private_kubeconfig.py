@@ -28,12 +28,15 @@ def shared_copy(context: str | None) -> Path:
 
 def new_copy(context: str | None) -> SecretFile:
     """Write a new copy, which the caller must close. Raises the errors of `shared_copy`."""
-    return secret_file(json.dumps(kubeconfig.chosen(context)).encode())
+    return secret_file(json.dumps(kubeconfig.select_context(context)).encode())
 
 
 def variables(context: str | None) -> dict[str, str]:
     """Return the environment variables for a program that reads the kubeconfig. Raises the errors of `shared_copy`."""
-    return {kubeconfig.VARIABLE: str(shared_copy(context)), kubeconfig.ORIGIN: kubeconfig.shown_path()}
+    return {
+        kubeconfig.KUBECONFIG_VARIABLE: str(shared_copy(context)),
+        kubeconfig.ORIGIN_VARIABLE: kubeconfig.display_path(),
+    }
 
 
 def remove_copies() -> None:

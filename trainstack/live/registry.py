@@ -16,9 +16,14 @@ from urllib.request import parse_http_list, parse_keqv_list
 
 import httpx
 
-from trainstack.live.registry_credentials import API_OF_DEFAULT_HOST, IDENTITY_TOKEN, RegistryCredentials, trust
+from trainstack.live.registry_credentials import (
+    API_OF_DEFAULT_HOST,
+    IDENTITY_TOKEN,
+    RegistryCredentials,
+    create_tls_context,
+)
 from trainstack.live.registry_errors import AccessDeniedError, ImageMissingError, NoAddressError, RegistryError
-from trainstack.runs.images.references import DEFAULT_HOST, host, target
+from trainstack.runs.images.references import DEFAULT_HOST, mirror_reference, registry_host
 
 _ACCEPTED = (
     "application/vnd.oci.image.index.v1+json",
@@ -61,12 +66,12 @@ class Registries:
         response = self._request("HEAD", reference, "manifests")
         if "Docker-Content-Digest" not in response.headers:
             response = self._request("GET", reference, "manifests")
-        return _digest(reference, response)
+        return _parse_digest(reference, response)
 
     def describe(self, reference: str) -> ServedImage:
         """Return the image of a reference. Raises RegistryError."""
         response = self._request("GET", reference, "manifests")
-        digest, body = _digest(reference, response), _json(reference, response)
+        digest, body = _parse_digest(reference, response), _parse_json(reference, response)
         if "manifests" in body:
             # Attestations are listed with an unknown platform.
             entries = [
@@ -74,8 +79,8 @@ class Registries:
             ]
             if len(entries) != 1:
                 return ServedImage(digest, None, tuple(sorted(_platform(entry["platform"]) for entry in entries)), None)
-            body = _json(reference, self._request("GET", reference, "manifests", entries[0]["digest"]))
-        config = _json(reference, self._request("GET", reference, "blobs", body["config"]["digest"]))
+            body = _parse_json(reference, self._request("GET", reference, "manifests", entries[0]["digest"]))
+        config = _parse_json(reference, self._request("GET", reference, "blobs", body["config"]["digest"]))
         created = config.get("created")
         return ServedImage(
             digest,
@@ -86,27 +91,28 @@ class Registries:
 
     def _request(self, method: str, reference: str, kind: str, digest: str | None = None) -> httpx.Response:
         """Request a manifest or blob of the reference's repository; without a digest, the reference's own manifest."""
-        name, _, own_digest = reference.partition("@")
-        parts, registry = target(name), host(name)
+        name, _, reference_digest = reference.partition("@")
+        image_target, registry = mirror_reference(name), registry_host(name)
         api = API_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
-        url = f"{self.mirror or f'https://{api}'}/v2/{parts.repository}/{kind}/{digest or own_digest or parts.tag}"
+        url = f"{self.mirror or f'https://{api}'}/v2/{image_target.repository}/{kind}/{digest or reference_digest or image_target.tag}"
         # A mirror must not receive the credentials of another registry.
-        login = None if self.mirror else self.credentials.login(registry, parts.repository)
+        login = None if self.mirror else self.credentials.login(registry, image_target.repository)
         try:
-            response = self._client(api).request(method, url, auth=_Challenged(login))
+            response = self._client(api).request(method, url, auth=_ChallengeAuth(login))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             if _has_no_address(error):
                 raise NoAddressError(f"host {self.mirror or registry} has no address ({error})") from None
             raise RegistryError(
                 f"{reference}: {self.mirror or registry} does not respond ({error}); check the name and the network"
             ) from None
-        _raise_for(response.status_code, reference, self.mirror or registry, login[0] if login else "")
+        _ensure_success(response.status_code, reference, self.mirror or registry, login[0] if login else "")
         return response
 
     def _client(self, registry: str) -> httpx.Client:
         if registry not in self.clients:
             self.clients[registry] = httpx.Client(
-                transport=self.transport or httpx.HTTPTransport(retries=2, verify=self.tls or trust(registry)),
+                transport=self.transport
+                or httpx.HTTPTransport(retries=2, verify=self.tls or create_tls_context(registry)),
                 timeout=self.timeout_seconds,
                 follow_redirects=True,
                 headers={"Accept": ", ".join(_ACCEPTED)},
@@ -114,7 +120,7 @@ class Registries:
         return self.clients[registry]
 
 
-def _digest(reference: str, response: httpx.Response) -> str:
+def _parse_digest(reference: str, response: httpx.Response) -> str:
     header = response.headers.get("Docker-Content-Digest")
     digest = str(header or f"sha256:{hashlib.sha256(response.content).hexdigest()}")
     if not _DIGEST.fullmatch(digest):
@@ -125,7 +131,7 @@ def _digest(reference: str, response: httpx.Response) -> str:
     return digest
 
 
-def _json(reference: str, response: httpx.Response) -> dict[str, Any]:
+def _parse_json(reference: str, response: httpx.Response) -> dict[str, Any]:
     try:
         return dict(response.json())
     except (ValueError, TypeError):
@@ -138,7 +144,7 @@ def _platform(body: Mapping[str, Any]) -> str:
     return "/".join(str(body[key]) for key in ("os", "architecture", "variant") if body.get(key))
 
 
-def _raise_for(status: int, reference: str, registry: str, user: str) -> None:
+def _ensure_success(status: int, reference: str, registry: str, user: str) -> None:
     if status == httpx.codes.NOT_FOUND:
         raise ImageMissingError(f"{reference}: {registry} has no such image; push it, or correct the name")
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
@@ -157,7 +163,7 @@ def _has_no_address(error: BaseException | None) -> bool:
     return error is not None and error.errno != socket.EAI_AGAIN
 
 
-class _Challenged(httpx.Auth):
+class _ChallengeAuth(httpx.Auth):
     """Authentication by a registry's challenge: with a token from the service in it, or with user and password."""
 
     def __init__(self, credentials: tuple[str, str] | None) -> None:
@@ -169,11 +175,11 @@ class _Challenged(httpx.Auth):
         response = yield request
         if response.status_code != httpx.codes.UNAUTHORIZED:
             return
-        challenges = dict(_challenge(header) for header in response.headers.get_list("WWW-Authenticate"))
+        challenges = dict(_parse_challenge(header) for header in response.headers.get_list("WWW-Authenticate"))
         bearer = challenges.get("bearer", {})
         # The password is sent only over https, unless the registry itself uses http.
         if "realm" in bearer and httpx.URL(bearer["realm"]).scheme in ("https", request.url.scheme):
-            token = _token((yield self._token_request(bearer)))
+            token = _parse_token((yield self._token_request(bearer)))
             if token is not None:
                 request.headers["Authorization"] = f"Bearer {token}"
                 yield request
@@ -193,12 +199,12 @@ class _Challenged(httpx.Auth):
     requires_response_body = True
 
 
-def _challenge(header: str) -> tuple[str, dict[str, str]]:
+def _parse_challenge(header: str) -> tuple[str, dict[str, str]]:
     scheme, _, parameters = header.partition(" ")
     return scheme.lower(), parse_keqv_list([item for item in parse_http_list(parameters) if "=" in item])
 
 
-def _token(response: httpx.Response) -> str | None:
+def _parse_token(response: httpx.Response) -> str | None:
     """Return the token, or None if the service refuses it."""
     if response.status_code != httpx.codes.OK:
         return None

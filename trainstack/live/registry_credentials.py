@@ -23,7 +23,7 @@ from trainstack.runs.images.references import DEFAULT_HOST
 API_OF_DEFAULT_HOST = "registry-1.docker.io"
 _KEYS_OF_DEFAULT_HOST = ("index.docker.io", API_OF_DEFAULT_HOST)
 """The names of Docker Hub in credential files."""
-_VERSIONS = ("/v1", "/v2")
+_KEY_SUFFIXES = ("/v1", "/v2")
 """Suffixes of the keys that old versions of Docker wrote."""
 _LOGIN_KEYS = frozenset({"auth", "password", "identitytoken"})
 _HELPER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -105,7 +105,7 @@ def credential_files() -> list[Path]:
     ]
 
 
-def trust(registry: str) -> ssl.SSLContext:
+def create_tls_context(registry: str) -> ssl.SSLContext:
     """Return a TLS context with public authorities, this machine's, and those of the registry's `certs.d` folder.
 
     Raises RegistryError if a certificate cannot be read.
@@ -140,7 +140,9 @@ def _read(path: Path) -> RegistryCredentials:
     try:
         body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         # Entries without a login are those whose login a helper keeps.
-        stored = [_entry(key, entry) for key, entry in body.get("auths", {}).items() if _LOGIN_KEYS & entry.keys()]
+        stored = [
+            _parse_entry(key, entry) for key, entry in body.get("auths", {}).items() if _LOGIN_KEYS & entry.keys()
+        ]
         helpers = {_host(key): Helper(_helper_name(name), path) for key, name in body.get("credHelpers", {}).items()}
         default_name = body.get("credsStore")
         default_helper = Helper(_helper_name(default_name), path) if default_name else None
@@ -162,12 +164,12 @@ def _helper_name(value: object) -> str:
 
 def _host(key: str) -> str:
     name = key.removeprefix("https://").removeprefix("http://").rstrip("/")
-    for version in _VERSIONS:
+    for version in _KEY_SUFFIXES:
         name = name.removesuffix(version)
     return DEFAULT_HOST if name in _KEYS_OF_DEFAULT_HOST else name
 
 
-def _entry(key: str, entry: Mapping[str, str]) -> tuple[str, tuple[str, str]]:
+def _parse_entry(key: str, entry: Mapping[str, str]) -> tuple[str, tuple[str, str]]:
     if token := entry.get("identitytoken"):
         return _host(key), (IDENTITY_TOKEN, token)
     if "auth" in entry:

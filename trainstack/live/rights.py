@@ -8,66 +8,68 @@ from trainstack.live import paths
 from trainstack.live.client import Api, connect, post, run
 
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_SELF_REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _Right = tuple[str, str, str, str, str]
 """Verb, API group, resource, namespace, and the object's name ("" for all objects)."""
 
 
-def lacking(manifests: Iterable[Mapping[str, Any]], context: str | None) -> tuple[str, ...]:
+def missing_right_errors(manifests: Iterable[Mapping[str, Any]], context: str | None) -> tuple[str, ...]:
     """Return errors about missing rights to create and patch these namespaced objects.
 
     If the cluster does not support the review, the right counts as granted; the change itself reports a missing one.
     Raises ClusterError as `client.read` does.
     """
-    return run(_lacking({right for manifest in manifests for right in _rights(manifest)}, context))
+    return run(
+        _missing_right_errors({right for manifest in manifests for right in _required_rights(manifest)}, context)
+    )
 
 
-def uncreatable(namespaces: Iterable[str], stack: str, context: str | None) -> tuple[str, ...]:
+def uncreatable_namespace_errors(namespaces: Iterable[str], stack: str, context: str | None) -> tuple[str, ...]:
     """Return an error for each of these missing namespaces that the user may not create.
 
     Raises ClusterError as `client.read` does.
     """
     rights = {("create", "", "namespaces", "", name) for name in namespaces}
-    return run(_uncreatable(rights, stack, context)) if rights else ()
+    return run(_uncreatable_namespace_errors(rights, stack, context)) if rights else ()
 
 
-async def _uncreatable(rights: set[_Right], stack: str, context: str | None) -> tuple[str, ...]:
+async def _uncreatable_namespace_errors(rights: set[_Right], stack: str, context: str | None) -> tuple[str, ...]:
     api = await connect(context)
-    denied = sorted(name for *_, name in await _denied(api, rights))
-    user = await _user(api) if denied else ""
+    denied_names = sorted(name for *_, name in await _denied_rights(api, rights))
+    user = await _read_user_name(api) if denied_names else ""
     return tuple(
         f"namespace {name} does not exist, and {user} may not create it; ask an administrator of the cluster to create "
         f"it with the roles of the environment: kubectl apply -f rights/{stack}.yaml"
-        for name in denied
+        for name in denied_names
     )
 
 
-def _rights(manifest: Mapping[str, Any]) -> Iterable[_Right]:
+def _required_rights(manifest: Mapping[str, Any]) -> Iterable[_Right]:
     group = manifest["apiVersion"].rpartition("/")[0].partition("/")[0]
     metadata = manifest["metadata"]
     namespace, name = metadata["namespace"], metadata.get("name", "")
-    resource = paths.collection(manifest["apiVersion"], manifest["kind"], namespace).rpartition("/")[2]
+    resource = paths.collection_path(manifest["apiVersion"], manifest["kind"], namespace).rpartition("/")[2]
     # Server-side apply, which needs `patch`, requires a name.
     for verb in ("create", "patch") if name else ("create",):
         yield verb, group, resource, namespace, name
 
 
-async def _lacking(rights: set[_Right], context: str | None) -> tuple[str, ...]:
+async def _missing_right_errors(rights: set[_Right], context: str | None) -> tuple[str, ...]:
     api = await connect(context)
     # A review of all objects of a kind replaces thousands of reviews. A role may also be restricted to names, so the
     # objects of denied kinds are reviewed by name.
-    kinds = await _denied(api, {_without_name(right) for right in rights})
-    denied = await _denied(api, {right for right in rights if _without_name(right) in kinds})
-    verbs: dict[tuple[str, str, str], list[str]] = {}
+    denied_for_kind = await _denied_rights(api, {_without_name(right) for right in rights})
+    denied = await _denied_rights(api, {right for right in rights if _without_name(right) in denied_for_kind})
+    verbs_by_resource: dict[tuple[str, str, str], list[str]] = {}
     for verb, group, resource, namespace, _ in sorted({_without_name(right) for right in denied}):
-        verbs.setdefault((group, resource, namespace), []).append(verb)
-    if not verbs:
+        verbs_by_resource.setdefault((group, resource, namespace), []).append(verb)
+    if not verbs_by_resource:
         return ()
-    user = await _user(api)
+    user = await _read_user_name(api)
     return tuple(
-        f"{user} may not {' or '.join(missing)} {f'{resource}.{group}'.strip('.')} in namespace {namespace}; the "
+        f"{user} may not {' or '.join(missing_verbs)} {f'{resource}.{group}'.strip('.')} in namespace {namespace}; the "
         "platform's owner gives a team all rights that it needs (`trainstack:tenants` in the platform's environment)"
-        for (group, resource, namespace), missing in verbs.items()
+        for (group, resource, namespace), missing_verbs in verbs_by_resource.items()
     )
 
 
@@ -75,13 +77,13 @@ def _without_name(right: _Right) -> _Right:
     return (*right[:4], "")
 
 
-async def _denied(api: Api, rights: set[_Right]) -> set[_Right]:
-    reviewed = sorted(rights)
-    answers = await asyncio.gather(*(_may(api, right) for right in reviewed))
-    return {right for right, allowed in zip(reviewed, answers, strict=True) if not allowed}
+async def _denied_rights(api: Api, rights: set[_Right]) -> set[_Right]:
+    sorted_rights = sorted(rights)
+    answers = await asyncio.gather(*(_is_allowed(api, right) for right in sorted_rights))
+    return {right for right, allowed in zip(sorted_rights, answers, strict=True) if not allowed}
 
 
-async def _may(api: Api, right: _Right) -> bool:
+async def _is_allowed(api: Api, right: _Right) -> bool:
     verb, group, resource, namespace, name = right
     attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name}
     body = {
@@ -90,10 +92,10 @@ async def _may(api: Api, right: _Right) -> bool:
         "spec": {"resourceAttributes": attributes},
     }
     answer = await post(api, _REVIEW, body)
-    return not answer.found or bool(answer.body.get("status", {}).get("allowed", True))
+    return not answer.is_success or bool(answer.body.get("status", {}).get("allowed", True))
 
 
-async def _user(api: Api) -> str:
-    answer = await post(api, _SELF, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+async def _read_user_name(api: Api) -> str:
+    answer = await post(api, _SELF_REVIEW, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     name = answer.body.get("status", {}).get("userInfo", {}).get("username")
     return str(name) if name else "the kubeconfig's user"

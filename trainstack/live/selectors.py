@@ -21,12 +21,12 @@ def selects(path: str, item: Mapping[str, Any]) -> bool:
 
 
 def _is_met(requirement: str, labels: Mapping[str, str]) -> bool:
-    form = _REQUIREMENT.fullmatch(requirement)
-    if form is None:
+    match = _REQUIREMENT.fullmatch(requirement)
+    if match is None:
         return True
-    value = labels.get(form["name"])
-    if form["value"] is not None:
-        return value == form["value"]
-    if form["values"] is not None:
-        return value in form["values"].replace(" ", "").split(",")
-    return (value is None) == bool(form["absent"])
+    value = labels.get(match["name"])
+    if match["value"] is not None:
+        return value == match["value"]
+    if match["values"] is not None:
+        return value in match["values"].replace(" ", "").split(",")
+    return (value is None) == bool(match["absent"])

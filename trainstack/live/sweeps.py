@@ -9,49 +9,59 @@ from urllib.parse import quote
 import httpx
 
 from trainstack.live.client import FORBIDDEN, Api, ClusterError, get_all, get_text, run
-from trainstack.live.progress import JOB_UID, KUEUE, cluster_queues, items, labelled, newest, preemptors
+from trainstack.live.progress import (
+    JOB_UID,
+    KUEUE,
+    items_or_none,
+    newest_workload,
+    read_by_label,
+    read_cluster_queues,
+    read_preemptor_names,
+)
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
-from trainstack.live.worker_clusters import Workers
+from trainstack.live.worker_clusters import WorkerClients
 from trainstack.objects import labels
 from trainstack.runs.launches import live_launch
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.names import ledger_name
-from trainstack.runs.status.main_container import trainer
-from trainstack.runs.status.waiting import Queueing, cluster_of
+from trainstack.runs.status.main_container import select_main_container
+from trainstack.runs.status.waiting import Queueing, worker_cluster
 from trainstack.settings.model import Settings
 from trainstack.sweeps.status import Body, SweepObjects
 
 T = TypeVar("T")
 _LOG_CONCURRENCY = 8
-_MAX_LINES = 100_000
+_MAX_LOG_LINES = 100_000
 """The number of a log's last lines that are read. By default, a kubelet keeps 10 MiB of a log."""
 
 
 def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
     """Return a sweep's launches, ledgers, files and pods, and why queued launches wait. Raises ClusterError."""
-    known = read_runs(settings)
-    launches = read_launches(settings, run_namespaces(settings))
-    own = [body for body in launches if body["metadata"]["labels"].get(labels.SWEEP) == sweep]
-    owner = settings.environment.profile == "owner"
+    live_runs = read_runs(settings)
+    stack_launches = read_launches(settings, run_namespaces(settings))
+    sweep_launches = [body for body in stack_launches if body["metadata"]["labels"].get(labels.SWEEP) == sweep]
+    is_owner = settings.environment.profile == "owner"
 
     async def work() -> tuple[_SweepPods, dict[str, Queueing]]:
-        workers = Workers(settings)
+        workers = WorkerClients(settings)
         api = await workers.api("")
-        waiting = [body for body in own if live_launch(body).phase == "queued"]
-        return await _pods(workers, own, sweep), await _queueing(api, waiting, cluster_wide=owner)
+        queued_launches = [body for body in sweep_launches if live_launch(body).phase == "queued"]
+        return await _read_pods(workers, sweep_launches, sweep), await _read_queueing(
+            api, queued_launches, cluster_wide=is_owner
+        )
 
-    found, queueing = run(work())
-    ledgers = [ledger for ledger in known.ledgers if ledger.sweep == sweep]
+    sweep_pods, queueing = run(work())
+    ledgers = [ledger for ledger in live_runs.ledgers if ledger.sweep == sweep]
     return SweepObjects(
-        launches=own,
+        launches=sweep_launches,
         ledgers=ledgers,
-        files=known.files,
-        pods=found.pods,
-        clusters=found.clusters,
-        unreached=found.unreached,
+        files=live_runs.files,
+        pods=sweep_pods.pods,
+        clusters=sweep_pods.clusters,
+        unreached=sweep_pods.unreached,
         queueing=queueing,
         ledger_metadata={
-            ledger.run_id: known.metadata["ConfigMap", ledger.namespace, ledger_name(ledger.run_id)]
+            ledger.run_id: live_runs.metadata["ConfigMap", ledger.namespace, ledger_name(ledger.run_id)]
             for ledger in ledgers
         },
     )
@@ -73,34 +83,37 @@ def read_trial_logs(
     Raises ClusterError if the cluster cannot be reached.
 
     """
-    return run(_read_logs(pods, clusters, Workers(settings), parse)) if pods else ({}, "")
+    return run(_read_logs(pods, clusters, WorkerClients(settings), parse)) if pods else ({}, "")
 
 
 async def _read_logs(
-    pods: Mapping[str, Body], clusters: Mapping[str, str], workers: Workers, parse: Callable[[str, str], T]
+    pods: Mapping[str, Body], clusters: Mapping[str, str], workers: WorkerClients, parse: Callable[[str, str], T]
 ) -> tuple[dict[str, T], str]:
     await workers.api("")
     limit = asyncio.Semaphore(_LOG_CONCURRENCY)
-    found: dict[str, T] = {}
+    result_by_run: dict[str, T] = {}
     problems: set[str] = set()
 
     async def read_one(run_id: str, pod: Body) -> None:
-        metadata, container = pod["metadata"], trainer([item["name"] for item in pod["spec"]["containers"]])
+        metadata, container = (
+            pod["metadata"],
+            select_main_container([item["name"] for item in pod["spec"]["containers"]]),
+        )
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
         async with limit:
             try:
                 api = await workers.api(clusters.get(run_id, ""))
-                status, text = await get_text(api, f"{path}?container={quote(container)}&tailLines={_MAX_LINES}")
+                status, text = await get_text(api, f"{path}?container={quote(container)}&tailLines={_MAX_LOG_LINES}")
             except ClusterError as error:  # the worker cluster, or the node that serves the log, may be unavailable
                 problems.add(str(error))
                 return
             if status == httpx.codes.OK:
-                found[run_id] = parse(run_id, text)
+                result_by_run[run_id] = parse(run_id, text)
             elif status == FORBIDDEN:
                 problems.add(f"you may not read logs in namespace {metadata['namespace']}")
 
     await asyncio.gather(*(read_one(run_id, pod) for run_id, pod in pods.items()))
-    return found, "; ".join(sorted(problems))
+    return result_by_run, "; ".join(sorted(problems))
 
 
 @dataclass
@@ -112,21 +125,21 @@ class _SweepPods:
     unreached: dict[str, str] = field(default_factory=dict)
 
 
-async def _pods(workers: Workers, launches: Sequence[dict[str, Any]], sweep: str) -> _SweepPods:
+async def _read_pods(workers: WorkerClients, launches: Sequence[dict[str, Any]], sweep: str) -> _SweepPods:
     """Return the pods of a sweep's launches, from the clusters that they were dispatched to."""
-    found = _SweepPods()
-    sent = [body for body in launches if is_dispatched(body)]
-    uids = [(str(body["metadata"]["namespace"]), str(body["metadata"]["uid"])) for body in sent]
-    workloads = await labelled(await workers.api(""), f"{KUEUE}/namespaces/{{}}/workloads", JOB_UID, uids)
-    for body, own in zip(sent, workloads, strict=True):
-        if cluster := cluster_of(newest(own) or {}):
-            found.clusters[body["metadata"]["labels"][labels.LAUNCH]] = cluster
-    places: dict[str, set[str]] = {}
+    sweep_pods = _SweepPods()
+    dispatched_launches = [body for body in launches if is_dispatched(body)]
+    uids = [(str(body["metadata"]["namespace"]), str(body["metadata"]["uid"])) for body in dispatched_launches]
+    workloads = await read_by_label(await workers.api(""), f"{KUEUE}/namespaces/{{}}/workloads", JOB_UID, uids)
+    for body, launch_workloads in zip(dispatched_launches, workloads, strict=True):
+        if cluster := worker_cluster(newest_workload(launch_workloads) or {}):
+            sweep_pods.clusters[body["metadata"]["labels"][labels.LAUNCH]] = cluster
+    namespaces_by_cluster: dict[str, set[str]] = {}
     for body in launches:
-        cluster = found.clusters.get(body["metadata"]["labels"][labels.LAUNCH], "")
-        places.setdefault(cluster, set()).add(body["metadata"]["namespace"])
+        cluster = sweep_pods.clusters.get(body["metadata"]["labels"][labels.LAUNCH], "")
+        namespaces_by_cluster.setdefault(cluster, set()).add(body["metadata"]["namespace"])
     selector = quote(f"{labels.SWEEP}={sweep}")
-    for cluster, namespaces in places.items():
+    for cluster, namespaces in namespaces_by_cluster.items():
         paths = [f"/api/v1/namespaces/{name}/pods?labelSelector={selector}" for name in sorted(namespaces)]
         try:
             answers = await get_all(await workers.api(cluster), paths)
@@ -134,41 +147,45 @@ async def _pods(workers: Workers, launches: Sequence[dict[str, Any]], sweep: str
             # Without the environment's own cluster, there is nothing to show.
             if not cluster:
                 raise
-            found.unreached[cluster] = str(error)
+            sweep_pods.unreached[cluster] = str(error)
         else:
-            found.pods += [pod for answer in answers.values() for pod in items(answer) or ()]
-    return found
+            sweep_pods.pods += [pod for answer in answers.values() for pod in items_or_none(answer) or ()]
+    return sweep_pods
 
 
-async def _queueing(api: Api, bodies: Sequence[dict[str, Any]], *, cluster_wide: bool) -> dict[str, Queueing]:
+async def _read_queueing(api: Api, bodies: Sequence[dict[str, Any]], *, cluster_wide: bool) -> dict[str, Queueing]:
     """Return why launches wait, by their UIDs."""
-    named = [(body["metadata"]["namespace"], body["metadata"]["labels"].get(labels.QUEUE)) for body in bodies]
-    lists = {namespace: f"{KUEUE}/namespaces/{namespace}/workloads" for namespace, _ in named}
-    queues = {queue: f"{KUEUE}/namespaces/{queue[0]}/localqueues/{queue[1]}" for queue in named if queue[1]}
-    answers = await get_all(api, [*lists.values(), *queues.values()])
+    queue_keys = [(body["metadata"]["namespace"], body["metadata"]["labels"].get(labels.QUEUE)) for body in bodies]
+    workload_list_by_namespace = {namespace: f"{KUEUE}/namespaces/{namespace}/workloads" for namespace, _ in queue_keys}
+    path_by_queue = {queue: f"{KUEUE}/namespaces/{queue[0]}/localqueues/{queue[1]}" for queue in queue_keys if queue[1]}
+    answers = await get_all(api, [*workload_list_by_namespace.values(), *path_by_queue.values()])
     # While Kueue replaces a Workload, there are two with one owner. Sorted by time, the newest one remains in the dict.
-    by_owner = {
+    workloads_by_namespace = {
         namespace: {
             item["metadata"].get("labels", {}).get(JOB_UID): item
-            for item in sorted(found, key=lambda item: str(item["metadata"].get("creationTimestamp")))
+            for item in sorted(namespace_workloads, key=lambda item: str(item["metadata"].get("creationTimestamp")))
         }
-        if (found := items(answers[path])) is not None
+        if (namespace_workloads := items_or_none(answers[path])) is not None
         else None
-        for namespace, path in lists.items()
+        for namespace, path in workload_list_by_namespace.items()
     }
     workloads = [
-        None if (known := by_owner[namespace]) is None else known.get(body["metadata"]["uid"], {})
-        for body, (namespace, _) in zip(bodies, named, strict=True)
+        None
+        if (workload_by_uid := workloads_by_namespace[namespace]) is None
+        else workload_by_uid.get(body["metadata"]["uid"], {})
+        for body, (namespace, _) in zip(bodies, queue_keys, strict=True)
     ]
-    local = [answers[queues[queue]].object if queue in queues else None for queue in named]
-    held = await cluster_queues(api, local) if cluster_wide else {}
-    owners = await preemptors(api, bodies, workloads, cluster_wide=cluster_wide)
+    local_queues = [
+        answers[path_by_queue[queue]].readable_body if queue in path_by_queue else None for queue in queue_keys
+    ]
+    cluster_queue_by_name = await read_cluster_queues(api, local_queues) if cluster_wide else {}
+    preemptor_names = await read_preemptor_names(api, bodies, workloads, cluster_wide=cluster_wide)
     return {
         body["metadata"]["uid"]: Queueing(
             workload=workload,
             local_queue=queue,
-            cluster_queue=held.get(((queue or {}).get("spec") or {}).get("clusterQueue", "")),
-            owners=owners,
+            cluster_queue=cluster_queue_by_name.get(((queue or {}).get("spec") or {}).get("clusterQueue", "")),
+            owners=preemptor_names,
         )
-        for body, workload, queue in zip(bodies, workloads, local, strict=True)
+        for body, workload, queue in zip(bodies, workloads, local_queues, strict=True)
     }

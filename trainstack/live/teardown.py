@@ -16,8 +16,8 @@ from trainstack.live.snapshot import (
     exists,
     launch_namespaces,
     read_launches,
-    read_recorded_names,
-    read_unlabelled,
+    read_recorded_launch_names,
+    read_unlabeled_launches,
     run_namespaces,
 )
 from trainstack.objects.labels import LAUNCH, STACK
@@ -28,9 +28,9 @@ from trainstack.runs.recorded import RecordedLaunch
 from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.model import Settings
 
-_DERIVED = {"ControllerRevision", "EndpointSlice", "Endpoints", "Event", "Lease"}
+_DERIVED_KINDS = {"ControllerRevision", "EndpointSlice", "Endpoints", "Event", "Lease"}
 """Kinds whose objects controllers create and delete."""
-_WHOLE = (
+_FULLY_READ_KINDS = (
     "AdmissionCheck",
     "ClusterQueue",
     "Cohort",
@@ -44,9 +44,9 @@ _WHOLE = (
     "Workload",
 )
 """The kinds that are read with spec and status, not only with their metadata."""
-_GROUPS = ("v1", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io")
+_FULLY_READ_GROUPS = ("v1", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io")
 """The API groups of `_FULLY_READ_KINDS`."""
-_OWNERS_OF_PODS = frozenset(definition for kind in KINDS.values() for definition in kind.owners_of_pods)
+_POD_OWNER_DEFINITIONS = frozenset(definition for kind in KINDS.values() for definition in kind.owners_of_pods)
 """Further kinds, by CustomResourceDefinition, that are read to find the launch that a pod belongs to."""
 
 
@@ -65,8 +65,8 @@ class ServedKind:
         return f"{self.plural}.{self.api_version.rpartition('/')[0]}"
 
     def path(self, namespace: str | None) -> str:
-        within = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
-        return f"{paths.version(self.api_version)}{within}/{self.plural}"
+        namespace_part = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        return f"{paths.version_path(self.api_version)}{namespace_part}/{self.plural}"
 
 
 def read_live_stack(
@@ -75,7 +75,7 @@ def read_live_stack(
     retained: Iterable[Identity],
     protected: Iterable[str] = (),
     stop: Iterable[str] = (),
-    known: Iterable[Identity] | None = None,
+    state_objects: Iterable[Identity] | None = None,
     recorded: Sequence[RecordedLaunch] = (),
 ) -> LiveStack:
     """Return the objects that `lifecycle.teardown.plan` depends on.
@@ -94,12 +94,12 @@ def read_live_stack(
 
     """
     namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
-    launches = read_own_launches(settings, recorded)
-    held = None if known is None else frozenset(known)
+    launches = read_stack_launches(settings, recorded)
+    state_identities = None if state_objects is None else frozenset(state_objects)
     # Another client may have removed the stack's label from a definition in the state.
-    definitions = [name for kind, _, name in held or () if kind == "CustomResourceDefinition"]
-    parts = run(_read(settings.stack, namespaces, definitions, context))
-    names = _recorded_names(settings, recorded, parts["labeled_objects"], parts["lists"])
+    definitions = [name for kind, _, name in state_identities or () if kind == "CustomResourceDefinition"]
+    live_parts = run(_read_live_parts(settings.stack, namespaces, definitions, context))
+    names = _recorded_launch_names(settings, recorded, live_parts["labeled_objects"], live_parts["lists"])
     return LiveStack(
         recorded_launches=names,
         stack=settings.stack,
@@ -107,8 +107,8 @@ def read_live_stack(
         retained=frozenset(retained),
         protected=tuple(protected),
         stop=frozenset(stop),
-        state_identities=held,
-        **parts,
+        state_identities=state_identities,
+        **live_parts,
     )
 
 
@@ -119,7 +119,7 @@ def plan_teardown(
     retained: Iterable[Identity],
     protected: Iterable[str],
     stop: Iterable[str],
-    known: Iterable[Identity],
+    state_objects: Iterable[Identity],
     recorded: Sequence[RecordedLaunch],
 ) -> TeardownPlan:
     """Read the cluster, and plan the teardown.
@@ -129,13 +129,19 @@ def plan_teardown(
     """
     if not keep_platform:
         live = read_live_stack(
-            settings, retained=retained, protected=protected, stop=stop, known=known, recorded=recorded
+            settings, retained=retained, protected=protected, stop=stop, state_objects=state_objects, recorded=recorded
         )
         return plan_full_teardown(live, utc_now())
-    held, kept = frozenset(known), frozenset(retained)
-    definitions = {who for who in held if who[0] == "CustomResourceDefinition"}
-    users = read_users(settings, (held - kept) | definitions, recorded)
-    live = replace(users, retained=kept, protected=tuple(protected), stop=frozenset(stop), state_identities=held)
+    state_identities, retained_identities = frozenset(state_objects), frozenset(retained)
+    definitions = {identity for identity in state_identities if identity[0] == "CustomResourceDefinition"}
+    users = read_users(settings, (state_identities - retained_identities) | definitions, recorded)
+    live = replace(
+        users,
+        retained=retained_identities,
+        protected=tuple(protected),
+        stop=frozenset(stop),
+        state_identities=state_identities,
+    )
     return plan_teardown_without_platform(live, utc_now())
 
 
@@ -144,11 +150,11 @@ def read_users(settings: Settings, deleted: Collection[Identity], recorded: Sequ
 
     Raises ClusterError if the launches cannot be read.
     """
-    bodies, launches = _bodies_and_launches(settings, recorded)
+    bodies, launches = _read_bodies_and_launches(settings, recorded)
     lists = read_kinds(settings, kinds_of_users(deleted), recorded)
     in_namespaces, instances = run(_read_contents(deleted, settings.cluster.context))
     return LiveStack(
-        recorded_launches=_recorded_names(settings, recorded, bodies, lists),
+        recorded_launches=_recorded_launch_names(settings, recorded, bodies, lists),
         stack=settings.stack,
         labeled_objects=bodies,
         launches=launches,
@@ -167,9 +173,11 @@ def read_kinds(
     """
     namespaces = launch_namespaces(settings, recorded)
     kind_by_path = {
-        paths.collection(_version(kind), kind, namespace): kind
-        for kind, places in kinds.items()
-        for namespace in (places if None in namespaces or None not in places else namespaces)
+        paths.collection_path(_version(kind), kind, namespace): kind
+        for kind, requested_namespaces in kinds.items()
+        for namespace in (
+            requested_namespaces if None in namespaces or None not in requested_namespaces else namespaces
+        )
     }
     bodies_by_kind: defaultdict[str, tuple[Body, ...]] = defaultdict(tuple)
     for path, answer in read([*kind_by_path], settings.cluster.context).items() if kind_by_path else ():
@@ -191,19 +199,19 @@ async def _read_contents(
     if not namespaces and not definitions:
         return (), {}
     api = await connect(context)
-    kinds = await served_kinds(api)
+    served = await read_served_kinds(api)
     return await asyncio.gather(
-        _in_namespaces(api, kinds, namespaces, all_or_error=False),
-        _instances(api, kinds, definitions, all_or_error=False),
+        _read_namespace_contents(api, served, namespaces, all_or_error=False),
+        _read_instances(api, served, definitions, all_or_error=False),
     )
 
 
-def read_own_launches(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> tuple[LiveLaunch, ...]:
+def read_stack_launches(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> tuple[LiveLaunch, ...]:
     """Return the stack's launches. Raises ClusterError as `read_live_stack` does."""
-    return _bodies_and_launches(settings, recorded)[1]
+    return _read_bodies_and_launches(settings, recorded)[1]
 
 
-def _recorded_names(
+def _recorded_launch_names(
     settings: Settings,
     recorded: Sequence[RecordedLaunch],
     bodies: Iterable[Body],
@@ -217,25 +225,25 @@ def _recorded_names(
     if all(launch_name(body) in live_names for kind in ("Pod", "Workload") for body in lists.get(kind, ())):
         return frozenset()
     names_in_state = {launch.labels[LAUNCH] for launch in recorded if LAUNCH in launch.labels}
-    return frozenset(names_in_state | read_recorded_names(settings, launch_namespaces(settings, recorded)))
+    return frozenset(names_in_state | read_recorded_launch_names(settings, launch_namespaces(settings, recorded)))
 
 
-def _bodies_and_launches(
+def _read_bodies_and_launches(
     settings: Settings, recorded: Sequence[RecordedLaunch]
 ) -> tuple[tuple[Body, ...], tuple[LiveLaunch, ...]]:
     """Return the objects with labels of launches, and the launches, including recorded ones without labels."""
     bodies = read_launches(settings, launch_namespaces(settings, recorded))
-    unlabelled = read_unlabelled(recorded, bodies, settings.cluster.context)
+    unlabelled = read_unlabeled_launches(recorded, bodies, settings.cluster.context)
     return tuple(bodies), (*map(live_launch, bodies), *unlabelled)
 
 
-def read_own(settings: Settings) -> tuple[Body, ...]:
+def read_stack_objects(settings: Settings) -> tuple[Body, ...]:
     """Return the metadata of the objects with the stack's label. Raises ClusterError as `read_live_stack` does."""
 
     async def work() -> tuple[Body, ...]:
         api = await connect(settings.cluster.context)
-        kinds, namespaces = await served_kinds(api), run_namespaces(settings)
-        return await _own(api, kinds, settings.stack, namespaces, all_or_error=None in namespaces)
+        kinds, namespaces = await read_served_kinds(api), run_namespaces(settings)
+        return await _read_stack_objects(api, kinds, settings.stack, namespaces, all_or_error=None in namespaces)
 
     return run(work())
 
@@ -245,7 +253,7 @@ def read_namespace(name: str, context: str | None) -> tuple[Body, ...]:
 
     async def work() -> tuple[Body, ...]:
         api = await connect(context)
-        return await _in_namespaces(api, await served_kinds(api), [name])
+        return await _read_namespace_contents(api, await read_served_kinds(api), [name])
 
     return run(work())
 
@@ -255,35 +263,37 @@ def read_instances(definition: str, context: str | None) -> tuple[Body, ...]:
 
     async def work() -> tuple[Body, ...]:
         api = await connect(context)
-        return (await _instances(api, await served_kinds(api), [definition]))[definition]
+        return (await _read_instances(api, await read_served_kinds(api), [definition]))[definition]
 
     return run(work())
 
 
 def read_kind(api_version: str, kind: str, context: str | None) -> tuple[Body, ...]:
     """Return the objects of a kind in all namespaces. Raises ClusterError as `read_live_stack` does."""
-    path = paths.collection(api_version, kind, None)
+    path = paths.collection_path(api_version, kind, None)
     answer = read([path], context)[path]
     return tuple(answer.items(api_version, kind)) if exists(path, answer) else ()
 
 
-async def _read(
+async def _read_live_parts(
     stack: str, namespaces: Sequence[str | None], definitions: Iterable[str], context: str | None
 ) -> dict[str, Any]:
     api, all_or_error = await connect(context), None in namespaces
-    kinds = await served_kinds(api)
-    own = await _own(api, kinds, stack, namespaces, all_or_error=all_or_error)
-    declared = [str(body["metadata"]["name"]) for body in own if body["kind"] == "Namespace"]
-    crds = [str(body["metadata"]["name"]) for body in own if body["kind"] == "CustomResourceDefinition"]
+    kinds = await read_served_kinds(api)
+    stack_objects = await _read_stack_objects(api, kinds, stack, namespaces, all_or_error=all_or_error)
+    own_namespaces = [str(body["metadata"]["name"]) for body in stack_objects if body["kind"] == "Namespace"]
+    own_definitions = [
+        str(body["metadata"]["name"]) for body in stack_objects if body["kind"] == "CustomResourceDefinition"
+    ]
     in_namespaces, instances, lists = await asyncio.gather(
-        _in_namespaces(api, kinds, declared),
-        _instances(api, kinds, [*dict.fromkeys((*crds, *definitions))]),
-        _whole(api, kinds, namespaces, all_or_error=all_or_error),
+        _read_namespace_contents(api, kinds, own_namespaces),
+        _read_instances(api, kinds, [*dict.fromkeys((*own_definitions, *definitions))]),
+        _read_full_objects(api, kinds, namespaces, all_or_error=all_or_error),
     )
-    return {"labeled_objects": own, "in_namespaces": in_namespaces, "instances": instances, "lists": lists}
+    return {"labeled_objects": stack_objects, "in_namespaces": in_namespaces, "instances": instances, "lists": lists}
 
 
-async def served_kinds(api: Api) -> list[ServedKind]:
+async def read_served_kinds(api: Api) -> list[ServedKind]:
     """Return every kind with the verbs `list` and `delete`, except those of an unavailable aggregated API."""
     groups = (await get_all(api, ["/apis/"]))["/apis/"].body.get("groups", [])
     # The preferred version is first, so that a kind in several versions is read in the preferred one.
@@ -291,7 +301,7 @@ async def served_kinds(api: Api) -> list[ServedKind]:
     for group in groups:
         preferred = group["preferredVersion"]["groupVersion"]
         versions += [preferred, *(item["groupVersion"] for item in group["versions"])]
-    by_version = {version: paths.version(version) for version in versions}
+    by_version = {version: paths.version_path(version) for version in versions}
     answers = await get_available(api, by_version.values())
     # The core is not an aggregated API. If it is unavailable, this request raises the error.
     answers |= await get_all(api, [by_version["v1"]] if by_version["v1"] not in answers else ())
@@ -299,17 +309,17 @@ async def served_kinds(api: Api) -> list[ServedKind]:
     for version, path in by_version.items():
         for item in answers[path].body.get("resources", []) if path in answers else []:
             kind, name = item["kind"], item["name"]
-            if "/" not in name and {"list", "delete"} <= {*item["verbs"]} and kind not in _DERIVED:
+            if "/" not in name and {"list", "delete"} <= {*item["verbs"]} and kind not in _DERIVED_KINDS:
                 served = ServedKind(version, kind, name, item["namespaced"])
                 kind_by_name.setdefault((version.rpartition("/")[0], name), served)
     return list(kind_by_name.values())
 
 
-async def _own(
+async def _read_stack_objects(
     api: Api, kinds: Sequence[ServedKind], stack: str, namespaces: Sequence[str | None], *, all_or_error: bool
 ) -> tuple[Body, ...]:
-    lists = _lists(kinds, namespaces, f"?labelSelector={quote(f'{STACK}={stack}')}")
-    bodies = await _list(api, lists, metadata_only=True, all_or_error=all_or_error)
+    lists = _list_paths(kinds, namespaces, f"?labelSelector={quote(f'{STACK}={stack}')}")
+    bodies = await _read_lists(api, lists, metadata_only=True, all_or_error=all_or_error)
     # An object with a controller belongs to the controller, whatever its labels.
     return tuple(
         body
@@ -318,36 +328,41 @@ async def _own(
     )
 
 
-async def _in_namespaces(
+async def _read_namespace_contents(
     api: Api, kinds: Sequence[ServedKind], namespaces: Sequence[str], *, all_or_error: bool = True
 ) -> tuple[Body, ...]:
-    lists = _lists([kind for kind in kinds if kind.namespaced], namespaces) if namespaces else {}
-    return await _list(api, lists, metadata_only=True, all_or_error=all_or_error)
+    lists = _list_paths([kind for kind in kinds if kind.namespaced], namespaces) if namespaces else {}
+    return await _read_lists(api, lists, metadata_only=True, all_or_error=all_or_error)
 
 
-async def _instances(
+async def _read_instances(
     api: Api, kinds: Sequence[ServedKind], definitions: Sequence[str], *, all_or_error: bool = True
 ) -> dict[str, tuple[Body, ...]]:
-    result: dict[str, tuple[Body, ...]] = dict.fromkeys(definitions, ())
+    bodies_by_definition: dict[str, tuple[Body, ...]] = dict.fromkeys(definitions, ())
     for kind in kinds:
-        if kind.definition in result:
-            result[kind.definition] = await _list(api, _lists([kind], (None,)), all_or_error=all_or_error)
-    return result
+        if kind.definition in bodies_by_definition:
+            bodies_by_definition[kind.definition] = await _read_lists(
+                api, _list_paths([kind], (None,)), all_or_error=all_or_error
+            )
+    return bodies_by_definition
 
 
-async def _whole(
+async def _read_full_objects(
     api: Api, kinds: Sequence[ServedKind], namespaces: Sequence[str | None], *, all_or_error: bool
 ) -> dict[str, tuple[Body, ...]]:
-    chosen = [
+    full_kinds = [
         kind
         for kind in kinds
-        if (kind.kind in _WHOLE and kind.api_version.partition("/")[0] in _GROUPS) or kind.definition in _OWNERS_OF_PODS
+        if (kind.kind in _FULLY_READ_KINDS and kind.api_version.partition("/")[0] in _FULLY_READ_GROUPS)
+        or kind.definition in _POD_OWNER_DEFINITIONS
     ]
-    bodies = await _list(api, _lists(chosen, namespaces), all_or_error=all_or_error)
-    return {kind.kind: tuple(body for body in bodies if body["kind"] == kind.kind) for kind in chosen}
+    bodies = await _read_lists(api, _list_paths(full_kinds, namespaces), all_or_error=all_or_error)
+    return {kind.kind: tuple(body for body in bodies if body["kind"] == kind.kind) for kind in full_kinds}
 
 
-def _lists(kinds: Iterable[ServedKind], namespaces: Sequence[str | None], query: str = "") -> Mapping[str, ServedKind]:
+def _list_paths(
+    kinds: Iterable[ServedKind], namespaces: Sequence[str | None], query: str = ""
+) -> Mapping[str, ServedKind]:
     """Return the kinds by the paths of their lists. Cluster-scoped kinds are read only with all namespaces (None)."""
     return {
         f"{kind.path(namespace)}{query}": kind
@@ -357,16 +372,16 @@ def _lists(kinds: Iterable[ServedKind], namespaces: Sequence[str | None], query:
     }
 
 
-async def _list(
-    api: Api, lists: Mapping[str, ServedKind], *, metadata_only: bool = False, all_or_error: bool
+async def _read_lists(
+    api: Api, kind_by_path: Mapping[str, ServedKind], *, metadata_only: bool = False, all_or_error: bool
 ) -> tuple[Body, ...]:
     """Return the objects of all lists; leave out lists that the user may not read.
 
     `all_or_error`: raise ClusterError instead, since a plan for the whole cluster must not miss objects.
     """
     bodies: list[Body] = []
-    for path, answer in (await get_all(api, lists, metadata_of_items=metadata_only)).items():
-        kind = lists[path]
-        if answer.found or (all_or_error and exists(path, answer)):
+    for path, answer in (await get_all(api, kind_by_path, metadata_of_items=metadata_only)).items():
+        kind = kind_by_path[path]
+        if answer.is_success or (all_or_error and exists(path, answer)):
             bodies += answer.items(kind.api_version, kind.kind)
     return tuple(bodies)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 from urllib.parse import quote
 
-from trainstack.guards.volumes import mounting
+from trainstack.guards.volumes import find_mounting_pods
 from trainstack.live import paths
 from trainstack.live.client import read
 from trainstack.live.snapshot import exists, run_namespaces
@@ -16,7 +16,9 @@ from trainstack.settings.model import Settings
 Body = dict[str, Any]
 
 
-def read_volumes(settings: Settings, held: Iterable[Identity] = ()) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
+def read_volumes(
+    settings: Settings, state_claims: Iterable[Identity] = ()
+) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
     """Return the stack's live claims, sorted by name, and its live persistent volumes.
 
     A claim belongs to the stack if it is declared, has the stack's label, or is in `state_claims`. These are the claims
@@ -25,29 +27,34 @@ def read_volumes(settings: Settings, held: Iterable[Identity] = ()) -> tuple[tup
     """
     stack, layers = settings.stack, settings.environment.layers
     lists = [
-        f"{paths.collection('v1', 'PersistentVolumeClaim', namespace)}?labelSelector={quote(f'{STACK}={stack}')}"
+        f"{paths.collection_path('v1', 'PersistentVolumeClaim', namespace)}?labelSelector={quote(f'{STACK}={stack}')}"
         for namespace in run_namespaces(settings)
     ]
     claims = [storage.claim(volume, stack) for volume in settings.storage.volumes if "training" in layers]
-    of_state = [f"{paths.collection('v1', 'PersistentVolumeClaim', namespace)}/{name}" for _, namespace, name in held]
+    state_claim_paths = [
+        f"{paths.collection_path('v1', 'PersistentVolumeClaim', namespace)}/{name}"
+        for _, namespace, name in state_claims
+    ]
     volumes = [
         storage.persistent_volume(volume, stack)
         for volume in settings.storage.persistent_volumes
         if "platform" in layers
     ]
-    found: dict[str, Body] = {}
-    persistent: list[Body] = []
-    single = dict.fromkeys((*map(paths.location, (*claims, *volumes)), *of_state))
-    for path, answer in read([*lists, *single], settings.cluster.context).items():
+    claim_by_uid: dict[str, Body] = {}
+    persistent_volumes: list[Body] = []
+    object_paths = dict.fromkeys((*map(paths.object_path, (*claims, *volumes)), *state_claim_paths))
+    for path, answer in read([*lists, *object_paths], settings.cluster.context).items():
         if not exists(path, answer):
             continue
         if path in lists:
-            found |= {claim["metadata"]["uid"]: claim for claim in answer.body["items"]}
+            claim_by_uid |= {claim["metadata"]["uid"]: claim for claim in answer.body["items"]}
         elif answer.body["metadata"].get("namespace"):
-            found[answer.body["metadata"]["uid"]] = answer.body
+            claim_by_uid[answer.body["metadata"]["uid"]] = answer.body
         else:
-            persistent.append(answer.body)
-    return tuple(sorted(found.values(), key=lambda claim: str(claim["metadata"]["name"]))), tuple(persistent)
+            persistent_volumes.append(answer.body)
+    return tuple(sorted(claim_by_uid.values(), key=lambda claim: str(claim["metadata"]["name"]))), tuple(
+        persistent_volumes
+    )
 
 
 def read_mounts(namespaces: Collection[str], context: str | None) -> dict[str, tuple[str, ...]]:
@@ -55,6 +62,8 @@ def read_mounts(namespaces: Collection[str], context: str | None) -> dict[str, t
 
     Raises ClusterError if the cluster cannot be read.
     """
-    lists = [paths.collection("v1", "Pod", namespace) for namespace in sorted(namespaces)]
+    lists = [paths.collection_path("v1", "Pod", namespace) for namespace in sorted(namespaces)]
     answers = read(lists, context) if lists else {}
-    return mounting([pod for path, answer in answers.items() if exists(path, answer) for pod in answer.body["items"]])
+    return find_mounting_pods(
+        [pod for path, answer in answers.items() if exists(path, answer) for pod in answer.body["items"]]
+    )

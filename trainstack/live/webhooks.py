@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from trainstack.live import paths
-from trainstack.live.answers import read_written
+from trainstack.live.answers import read_write_body
 from trainstack.live.client import Api, ClusterError, PermanentError, connect, run
 from trainstack.live.errors import UnexpectedAnswerError
 from trainstack.objects.labels import OWNER
@@ -24,7 +24,7 @@ def wait_until_accepted(manifest: Mapping[str, Any], context: str | None, deadli
 
     Raises ClusterError with the last response after the deadline.
     """
-    run(_wait(manifest, context, deadline_seconds, _accepted))
+    run(_wait(manifest, context, deadline_seconds, _is_accepted))
 
 
 async def dry_run(manifests: Sequence[Mapping[str, Any]], context: str | None) -> list[tuple[int, str]]:
@@ -34,13 +34,13 @@ async def dry_run(manifests: Sequence[Mapping[str, Any]], context: str | None) -
     """
     api = await connect(context)
     api.timeout = _TIMEOUT_SECONDS
-    return list(await asyncio.gather(*(_create(api, manifest) for manifest in manifests)))
+    return list(await asyncio.gather(*(_dry_run_create(api, manifest) for manifest in manifests)))
 
 
-async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
+async def _dry_run_create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
     metadata = manifest["metadata"]
     verb, query, headers = "POST", "dryRun=All", {"Content-Type": "application/json"}
-    path = paths.collection(manifest["apiVersion"], manifest["kind"], metadata.get("namespace"))
+    path = paths.collection_path(manifest["apiVersion"], manifest["kind"], metadata.get("namespace"))
     # RBAC restricts `create` to a name only for server-side apply, so a role can grant the name of the probe alone.
     if metadata.get("name") == probes.NAME:
         verb, query, path = "PATCH", f"{query}&fieldManager={OWNER}", f"{path}/{probes.NAME}"
@@ -52,42 +52,44 @@ async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
     except ClusterError as error:
         return 0, str(error)
     if reply.status < httpx.codes.BAD_REQUEST:
-        read_written(api.described, verb, path, reply.status, reply.text)
+        read_write_body(api.description, verb, path, reply.status, reply.text)
     return reply.status, reply.text
 
 
-def wait_until_runtime_is_seen(trainjob: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:
+def wait_until_runtime_is_visible(
+    trainjob: Mapping[str, Any], context: str | None, deadline_seconds: float = 180
+) -> None:
     """Return once the webhooks of Trainer and Kueue find the new runtime of this TrainJob.
 
     Their caches lag behind the API server, and a Kueue that was started before Trainer was installed supports TrainJobs
     only after up to two minutes. A refusal for another reason ends the wait: the creation of the TrainJob reports it.
     Raises ClusterError as `wait_until_accepted` does.
     """
-    run(_wait(trainjob, context, deadline_seconds, _runtime_found))
+    run(_wait(trainjob, context, deadline_seconds, _is_runtime_visible))
 
 
-def _accepted(status: int, _text: str) -> bool:
+def _is_accepted(status: int, _text: str) -> bool:
     return status in (httpx.codes.CREATED, httpx.codes.CONFLICT)
 
 
-def _runtime_found(status: int, text: str) -> bool:
-    refused = status in (httpx.codes.BAD_REQUEST, httpx.codes.FORBIDDEN, httpx.codes.UNPROCESSABLE_ENTITY)
-    return _accepted(status, text) or (refused and "runtime" not in text.lower())
+def _is_runtime_visible(status: int, text: str) -> bool:
+    is_refused = status in (httpx.codes.BAD_REQUEST, httpx.codes.FORBIDDEN, httpx.codes.UNPROCESSABLE_ENTITY)
+    return _is_accepted(status, text) or (is_refused and "runtime" not in text.lower())
 
 
 async def _wait(
-    manifest: Mapping[str, Any], context: str | None, deadline_seconds: float, complete: Callable[[int, str], bool]
+    manifest: Mapping[str, Any], context: str | None, deadline_seconds: float, is_complete: Callable[[int, str], bool]
 ) -> None:
     api = await connect(context)
     # The API server's own timeout for a webhook is at most 30 s.
     api.timeout = _TIMEOUT_SECONDS
-    end = time.monotonic() + deadline_seconds
+    deadline = time.monotonic() + deadline_seconds
     while True:
-        status, text = await _create(api, manifest)
-        if complete(status, text):
+        status, text = await _dry_run_create(api, manifest)
+        if is_complete(status, text):
             return
         response = f"{status} {text}" if status else text
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             raise ClusterError(
                 f"no webhook answered for a {manifest['kind']} within {deadline_seconds:.0f} s "
                 f"(last: {response[:300]}); inspect the controller's pod: "

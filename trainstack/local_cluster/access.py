@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from trainstack.local_cluster.api import Api, ApiError
+from trainstack.local_cluster.api import ApiClient, ApiError
 from trainstack.local_cluster.certificates import kubeconfig, write_secret
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.layout import Layout
 
 TOKEN_SECONDS = 30 * 24 * 3600
 """Lifetime of a service account's token: 30 days."""
 
 
-def write_kubeconfig(running: Cluster, account: str, output: Path | None = None) -> Path:
+def write_kubeconfig(cluster: LocalCluster, account: str, output: Path | None = None) -> Path:
     """Write a kubeconfig for a service account in its namespace, with mode 0600; return its path.
 
     `account` is `<namespace>/<name>`. Without `output`, the file is in the state folder. Raises LocalClusterError if
@@ -20,9 +20,11 @@ def write_kubeconfig(running: Cluster, account: str, output: Path | None = None)
     """
     namespace, slash, name = account.partition("/")
     if not (namespace and slash and name) or "/" in name:
-        raise ClusterError(f"{account!r} is not of the form <namespace>/<service account>, as in eidf001/researcher")
-    layout = Layout.of(running.state)
-    api = Api(running.server, layout.certs)
+        raise LocalClusterError(
+            f"{account!r} is not of the form <namespace>/<service account>, as in eidf001/researcher"
+        )
+    layout = Layout.of(cluster.state)
+    api = ApiClient(cluster.server, layout.certs)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     body = {
         "apiVersion": "authentication.k8s.io/v1",
@@ -35,13 +37,13 @@ def write_kubeconfig(running: Cluster, account: str, output: Path | None = None)
     except ApiError as error:
         if error.status != 404:
             raise
-        existing = ", ".join(item["metadata"]["name"] for item in api.request("GET", path)["items"]) or "none"
-        raise ClusterError(
-            f"There is no service account {name} in namespace {namespace}; existing ones: {existing}."
+        existing_accounts = ", ".join(item["metadata"]["name"] for item in api.request("GET", path)["items"]) or "none"
+        raise LocalClusterError(
+            f"There is no service account {name} in namespace {namespace}; existing ones: {existing_accounts}."
         ) from error
     file = output or layout.kubeconfigs / f"{namespace}-{name}"
     if output is None:
         file.parent.mkdir(mode=0o700, exist_ok=True)
-    content = kubeconfig(running.server, (layout.certs / "ca.crt").read_bytes(), {"token": token}, namespace)
+    content = kubeconfig(cluster.server, (layout.certs / "ca.crt").read_bytes(), {"token": token}, namespace)
     write_secret(file, content.encode())
     return file

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 
 Manifest = dict[str, Any]
 FIELD_MANAGER = "trainstack-devcluster"
@@ -17,7 +17,7 @@ PLURALS = {"EndpointSlice": "endpointslices"}
 CLUSTER_SCOPED = frozenset({"Namespace", "Node", "ClusterRole", "ClusterRoleBinding"})
 
 
-class ApiError(ClusterError):
+class ApiError(LocalClusterError):
     """A failed request. `status` is the HTTP code, or 0 if the API server could not be reached."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -25,7 +25,7 @@ class ApiError(ClusterError):
         self.status = status
 
 
-def path_of(manifest: Manifest) -> str:
+def object_path(manifest: Manifest) -> str:
     """Return the API server's path of an object."""
     version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
     group = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -36,7 +36,7 @@ def path_of(manifest: Manifest) -> str:
 
 
 @dataclass(frozen=True)
-class Api:
+class ApiClient:
     """A client of an API server, with the administrator's certificate."""
 
     server: str
@@ -73,7 +73,7 @@ class Api:
 
     def apply(self, manifest: Manifest) -> None:
         """Apply an object server-side, and take over the fields of other managers."""
-        path = f"{path_of(manifest)}?fieldManager={FIELD_MANAGER}&force=true"
+        path = f"{object_path(manifest)}?fieldManager={FIELD_MANAGER}&force=true"
         self.request("PATCH", path, manifest, "application/apply-patch+yaml")
 
     def merge(self, path: str, patch: Manifest) -> None:

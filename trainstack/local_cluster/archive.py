@@ -15,23 +15,23 @@ PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
-class Link:
+class Symlink:
     """A symbolic link in an image."""
 
     target: str
 
 
-def _entry(name: str, content: bytes, mode: int = 0o644) -> tuple[tarfile.TarInfo, io.BytesIO]:
+def _tar_member(name: str, content: bytes, mode: int = 0o644) -> tuple[tarfile.TarInfo, io.BytesIO]:
     """Return a tar member without time and owner, so that equal input results in equal bytes."""
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(content), mode
     return info, io.BytesIO(content)
 
 
-def layer(files: Mapping[str, bytes | Link]) -> bytes:
+def layer(files: Mapping[str, bytes | Symlink]) -> bytes:
     """Return an uncompressed layer with executable files and a world-writable /tmp."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         parents = {str(parent) for name in files for parent in PurePosixPath(name).parents} - {"."}
         for folder in sorted(parents | {"tmp"}):
             info = tarfile.TarInfo(folder)
@@ -39,16 +39,16 @@ def layer(files: Mapping[str, bytes | Link]) -> bytes:
             tar.addfile(info)
         for name in sorted(files):
             content = files[name]
-            if isinstance(content, Link):
+            if isinstance(content, Symlink):
                 info = tarfile.TarInfo(name)
                 info.type, info.linkname, info.mode = tarfile.SYMTYPE, content.target, 0o777
                 tar.addfile(info)
             else:
-                tar.addfile(*_entry(name, content, 0o755))
-    return out.getvalue()
+                tar.addfile(*_tar_member(name, content, 0o755))
+    return buffer.getvalue()
 
 
-def pack(reference: str, files: Mapping[str, bytes | Link], command: Sequence[str]) -> bytes:
+def pack(reference: str, files: Mapping[str, bytes | Symlink], command: Sequence[str]) -> bytes:
     """Return a docker-archive of an image with one layer.
 
     `reference` is the full image name with tag; names in `files` are relative to the image's root.
@@ -66,11 +66,11 @@ def pack(reference: str, files: Mapping[str, bytes | Link], command: Sequence[st
     ).encode()
     config_name = hashlib.sha256(config).hexdigest() + ".json"
     manifest = json.dumps([{"Config": config_name, "RepoTags": [reference], "Layers": ["layer.tar"]}]).encode()
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, body in (("layer.tar", content), (config_name, config), ("manifest.json", manifest)):
-            tar.addfile(*_entry(name, body))
-    return out.getvalue()
+            tar.addfile(*_tar_member(name, body))
+    return buffer.getvalue()
 
 
 def pause_image(reference: str, program: Path) -> bytes:
@@ -80,5 +80,7 @@ def pause_image(reference: str, program: Path) -> bytes:
 
 def helper_image(reference: str, busybox: Path, applets: Sequence[str]) -> bytes:
     """Return the volume helper's image: a static busybox with a link for each applet."""
-    links: dict[str, bytes | Link] = {f"bin/{name}": Link("/bin/busybox") for name in applets if name != "busybox"}
+    links: dict[str, bytes | Symlink] = {
+        f"bin/{name}": Symlink("/bin/busybox") for name in applets if name != "busybox"
+    }
     return pack(reference, links | {"bin/busybox": busybox.read_bytes()}, ["/bin/sh"])

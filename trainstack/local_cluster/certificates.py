@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import API_SERVICE_IP, Slot
 from trainstack.local_cluster.registry_access import AUTHORITY, CLIENT, SERVER
@@ -37,7 +37,7 @@ API_NAMES = (
 
 
 @dataclass(frozen=True)
-class Leaf:
+class LeafCertificate:
     """The subject of a certificate, and its files."""
 
     name: str
@@ -51,19 +51,21 @@ class Leaf:
     """Whether to write `<name>.kubeconfig` as well."""
 
 
-def leaves(slot: Slot) -> tuple[Leaf, ...]:
+def leaf_certificates(slot: Slot) -> tuple[LeafCertificate, ...]:
     api_hosts = (*API_NAMES, "127.0.0.1", API_SERVICE_IP, slot.node_ip)
     return (
-        Leaf("apiserver", "kube-apiserver", hosts=api_hosts),
-        Leaf("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
-        Leaf("front-proxy", "front-proxy"),
-        Leaf("kubelet", f"system:node:{NODE_NAME}", "system:nodes", (NODE_NAME, slot.node_ip), kubeconfig=True),
-        Leaf("controller-manager", "system:kube-controller-manager", kubeconfig=True),
-        Leaf("scheduler", "system:kube-scheduler", kubeconfig=True),
-        Leaf("proxy", "system:kube-proxy", kubeconfig=True),
-        Leaf("coredns", "system:coredns", kubeconfig=True),
-        Leaf("storage", "system:local-path-provisioner", kubeconfig=True),
-        Leaf("admin", "trainstack-admin", "system:masters", kubeconfig=True),
+        LeafCertificate("apiserver", "kube-apiserver", hosts=api_hosts),
+        LeafCertificate("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
+        LeafCertificate("front-proxy", "front-proxy"),
+        LeafCertificate(
+            "kubelet", f"system:node:{NODE_NAME}", "system:nodes", (NODE_NAME, slot.node_ip), kubeconfig=True
+        ),
+        LeafCertificate("controller-manager", "system:kube-controller-manager", kubeconfig=True),
+        LeafCertificate("scheduler", "system:kube-scheduler", kubeconfig=True),
+        LeafCertificate("proxy", "system:kube-proxy", kubeconfig=True),
+        LeafCertificate("coredns", "system:coredns", kubeconfig=True),
+        LeafCertificate("storage", "system:local-path-provisioner", kubeconfig=True),
+        LeafCertificate("admin", "trainstack-admin", "system:masters", kubeconfig=True),
     )
 
 
@@ -80,14 +82,14 @@ def write_secret(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _name(common_name: str, organization: str = "") -> x509.Name:
-    parts = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+def _distinguished_name(common_name: str, organization: str = "") -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
     if organization:
-        parts.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
-    return x509.Name(parts)
+        attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+    return x509.Name(attributes)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, days: int) -> x509.CertificateBuilder:
+def _certificate_builder(subject: x509.Name, issuer: x509.Name, days: int) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
@@ -100,31 +102,31 @@ def _builder(subject: x509.Name, issuer: x509.Name, days: int) -> x509.Certifica
     )
 
 
-def _authority(certs: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+def _load_or_create_authority(certs: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     """Return the cluster's authority and its key. Read them if they exist, else create them."""
     certificate_path, key_path = certs / "ca.crt", certs / "ca.key"
     if certificate_path.exists() and key_path.exists():
         key = serialization.load_pem_private_key(key_path.read_bytes(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ClusterError(
+            raise LocalClusterError(
                 f"{key_path} is not this cluster's key; create another one with `trainstack cluster reset`."
             )
         return x509.load_pem_x509_certificate(certificate_path.read_bytes()), key
-    certificate, key = _new_authority("trainstack local cluster", AUTHORITY_DAYS)
+    certificate, key = _create_authority("trainstack local cluster", AUTHORITY_DAYS)
     write_secret(key_path, _pem(key))
     certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return certificate, key
 
 
-def _new_authority(common_name: str, days: int) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+def _create_authority(common_name: str, days: int) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name(common_name)
+    name = _distinguished_name(common_name)
     usage = x509.KeyUsage(
         digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
         data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
     )  # fmt: skip
     certificate = (
-        _builder(name, name, days)
+        _certificate_builder(name, name, days)
         .public_key(key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(usage, critical=True)
@@ -134,20 +136,22 @@ def _new_authority(common_name: str, days: int) -> tuple[x509.Certificate, ec.El
     return certificate, key
 
 
-def _host(host: str) -> x509.GeneralName:
+def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
 
 
-def _issue(certs: Path, leaf: Leaf, authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey) -> None:
+def _issue(certs: Path, leaf: LeafCertificate, authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    builder = _builder(_name(leaf.common_name, leaf.organization), authority.subject, LEAF_DAYS)
+    builder = _certificate_builder(
+        _distinguished_name(leaf.common_name, leaf.organization), authority.subject, LEAF_DAYS
+    )
     if leaf.hosts:
         usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
-        names = x509.SubjectAlternativeName([_host(host) for host in leaf.hosts])
+        names = x509.SubjectAlternativeName([_general_name(host) for host in leaf.hosts])
         builder = builder.add_extension(names, critical=False)
     certificate = (
         builder.public_key(key.public_key())
@@ -160,7 +164,7 @@ def _issue(certs: Path, leaf: Leaf, authority: x509.Certificate, signer: ec.Elli
     (certs / f"{leaf.name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def embedded(content: bytes) -> str:
+def base64_text(content: bytes) -> str:
     """Return the Base64 text with which a kubeconfig embeds a file."""
     return base64.b64encode(content).decode()
 
@@ -172,7 +176,7 @@ def kubeconfig(server: str, authority: bytes, user: Mapping[str, str], namespace
     """
     name = "trainstack-local"
     context = {"cluster": name, "user": name} | ({"namespace": namespace} if namespace else {})
-    cluster = {"server": server, "certificate-authority-data": embedded(authority)}
+    cluster = {"server": server, "certificate-authority-data": base64_text(authority)}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -184,34 +188,34 @@ def kubeconfig(server: str, authority: bytes, user: Mapping[str, str], namespace
     return json.dumps(config, indent=2) + "\n"
 
 
-def issue_registry(certs: Path, host: str) -> None:
+def issue_registry_certificates(certs: Path, host: str) -> None:
     """Write the certificates of an image registry at `host` and of its clients.
 
     Their authority is not the cluster's, which also signs the certificates of the API's users. It is created at each
     start, so that the registry refuses client certificates of earlier starts.
     """
-    authority, signer = _new_authority("trainstack local registry", LEAF_DAYS)
+    authority, signer = _create_authority("trainstack local registry", LEAF_DAYS)
     (certs / f"{AUTHORITY}.crt").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    _issue(certs, Leaf(SERVER, "registry", hosts=(host,)), authority, signer)
-    _issue(certs, Leaf(CLIENT, "registry-client"), authority, signer)
+    _issue(certs, LeafCertificate(SERVER, "registry", hosts=(host,)), authority, signer)
+    _issue(certs, LeafCertificate(CLIENT, "registry-client"), authority, signer)
 
 
-def issue(layout: Layout, slot: Slot) -> None:
+def issue_certificates(layout: Layout, slot: Slot) -> None:
     """Write all certificates, keys and kubeconfigs of a cluster with the addresses of `slot`."""
     certs = layout.certs
-    authority, signer = _authority(certs)
+    authority, signer = _load_or_create_authority(certs)
     if not (certs / "service-account.key").exists():
-        account = ec.generate_private_key(ec.SECP256R1())
-        public = account.public_key().public_bytes(
+        account_key = ec.generate_private_key(ec.SECP256R1())
+        public_key = account_key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        (certs / "service-account.pub").write_bytes(public)
-        write_secret(certs / "service-account.key", _pem(account))
-    for leaf in leaves(slot):
+        (certs / "service-account.pub").write_bytes(public_key)
+        write_secret(certs / "service-account.key", _pem(account_key))
+    for leaf in leaf_certificates(slot):
         _issue(certs, leaf, authority, signer)
         if leaf.kubeconfig:
             ca, crt, key = ((certs / name).read_bytes() for name in ("ca.crt", f"{leaf.name}.crt", f"{leaf.name}.key"))
-            user = {"client-certificate-data": embedded(crt), "client-key-data": embedded(key)}
+            user = {"client-certificate-data": base64_text(crt), "client-key-data": base64_text(key)}
             write_secret(certs / f"{leaf.name}.kubeconfig", kubeconfig(slot.server, ca, user).encode())
     write_secret(layout.kubeconfig, (certs / "admin.kubeconfig").read_bytes())
-    issue_registry(certs, slot.node_ip)
+    issue_registry_certificates(certs, slot.node_ip)

@@ -10,7 +10,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.layout import CGROUP_PREFIX
 from trainstack.local_cluster.processes import wait_until
 
@@ -33,23 +33,23 @@ class Hierarchy:
     """The cgroup version, 1 or 2."""
 
 
-def parse(mountinfo: str) -> list[Hierarchy]:
+def parse_hierarchies(mountinfo: str) -> list[Hierarchy]:
     """Return the hierarchies in the text of /proc/self/mountinfo."""
-    found: dict[Path, Hierarchy] = {}
+    hierarchy_by_root: dict[Path, Hierarchy] = {}
     for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        kind, root = after.split()[0], Path(before.split()[4])
+        mount_fields, _, file_system_fields = line.partition(" - ")
+        kind, root = file_system_fields.split()[0], Path(mount_fields.split()[4])
         if kind in ("cgroup", "cgroup2"):
-            found[root] = Hierarchy(root, 1 if kind == "cgroup" else 2)
-    return list(found.values())
+            hierarchy_by_root[root] = Hierarchy(root, 1 if kind == "cgroup" else 2)
+    return list(hierarchy_by_root.values())
 
 
-def hierarchies() -> list[Hierarchy]:
+def read_hierarchies() -> list[Hierarchy]:
     """Read the mounted hierarchies. Raises LocalClusterError without any."""
-    found = parse(Path("/proc/self/mountinfo").read_text())
-    if not found:
-        raise ClusterError("No cgroup file system is mounted; the local cluster requires one.")
-    return found
+    mounted_hierarchies = parse_hierarchies(Path("/proc/self/mountinfo").read_text())
+    if not mounted_hierarchies:
+        raise LocalClusterError("No cgroup file system is mounted; the local cluster requires one.")
+    return mounted_hierarchies
 
 
 def _copy_cpuset(folder: Path) -> None:
@@ -60,7 +60,7 @@ def _copy_cpuset(folder: Path) -> None:
             target.write_text(source.read_text())
 
 
-def _enable(folder: Path) -> None:
+def _enable_controllers(folder: Path) -> None:
     """Enable the controllers of a v2 cgroup for its children."""
     available = (folder / "cgroup.controllers").read_text().split()
     enabled = (folder / "cgroup.subtree_control").read_text().split()
@@ -69,17 +69,17 @@ def _enable(folder: Path) -> None:
         (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in missing))
 
 
-def _enable_root(root: Path) -> None:
+def _enable_root_controllers(root: Path) -> None:
     """Enable the controllers of the v2 hierarchy's root, which in a container is an ordinary cgroup with processes."""
     try:
-        _enable(root)
+        _enable_controllers(root)
     except OSError as error:
         if error.errno != errno.EBUSY:
             raise
         # The kernel permits processes beside enabled controllers in the machine's root cgroup only.
         if not wait_until(lambda: _vacate(root), VACATE_SECONDS):
             raise
-        _enable(root)
+        _enable_controllers(root)
 
 
 def _vacate(root: Path) -> bool:
@@ -94,35 +94,35 @@ def _vacate(root: Path) -> bool:
     return not pids
 
 
-def create(name: str, found: list[Hierarchy]) -> None:
+def create(name: str, hierarchies: list[Hierarchy]) -> None:
     """Create the cluster's folders, unless they exist. Raises LocalClusterError."""
-    for hierarchy in found:
+    for hierarchy in hierarchies:
         folder = hierarchy.root / name
         try:
             if hierarchy.version == 2:
-                _enable_root(hierarchy.root)
+                _enable_root_controllers(hierarchy.root)
             for path in (folder, folder / LEAF):
                 path.mkdir(exist_ok=True)
                 _copy_cpuset(path)
             if hierarchy.version == 2:
-                _enable(folder)
+                _enable_controllers(folder)
         except OSError as error:
-            raise ClusterError(
+            raise LocalClusterError(
                 f"The cgroup {folder} cannot be created: {error}. In a container, mount the machine's cgroup file "
                 "system writable."
             ) from error
 
 
-def enter(name: str, pid: int, found: list[Hierarchy]) -> None:
+def move_process(name: str, pid: int, hierarchies: list[Hierarchy]) -> None:
     """Move a process, and with it those that it starts later, into the cluster's cgroup."""
-    for hierarchy in found:
+    for hierarchy in hierarchies:
         (hierarchy.root / name / LEAF / "cgroup.procs").write_text(str(pid))
 
 
-def members(name: str, found: list[Hierarchy]) -> set[int]:
+def member_pids(name: str, hierarchies: list[Hierarchy]) -> set[int]:
     """Return the pids of the processes in the cluster's cgroups."""
     pids: set[int] = set()
-    for hierarchy in found:
+    for hierarchy in hierarchies:
         for folder, _, _ in os.walk(hierarchy.root / name):
             try:
                 pids.update(int(pid) for pid in Path(folder, "cgroup.procs").read_text().split())
@@ -131,19 +131,19 @@ def members(name: str, found: list[Hierarchy]) -> set[int]:
     return pids - {0}
 
 
-def clusters(found: list[Hierarchy]) -> set[str]:
+def cluster_names(hierarchies: list[Hierarchy]) -> set[str]:
     """Return the cgroup names of this machine's clusters."""
-    return {folder.name for hierarchy in found for folder in hierarchy.root.glob(f"{CGROUP_PREFIX}*")}
+    return {folder.name for hierarchy in hierarchies for folder in hierarchy.root.glob(f"{CGROUP_PREFIX}*")}
 
 
-def remove(name: str, found: list[Hierarchy], seconds: float = 10.0) -> None:
+def remove(name: str, hierarchies: list[Hierarchy], seconds: float = 10.0) -> None:
     """Kill the processes in the cluster's cgroups, and remove the cgroups.
 
     `seconds` is the timeout of each step, after which LocalClusterError is raised.
     """
 
-    def emptied() -> bool:
-        pids = members(name, found)
+    def kill_members() -> bool:
+        pids = member_pids(name, hierarchies)
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -151,8 +151,8 @@ def remove(name: str, found: list[Hierarchy], seconds: float = 10.0) -> None:
                 continue
         return not pids
 
-    def removed() -> bool:
-        for hierarchy in found:
+    def remove_folders() -> bool:
+        for hierarchy in hierarchies:
             for folder, _, _ in os.walk(hierarchy.root / name, topdown=False):
                 try:
                     Path(folder).rmdir()
@@ -160,9 +160,9 @@ def remove(name: str, found: list[Hierarchy], seconds: float = 10.0) -> None:
                     return False  # a process in it has not ended yet
         return True
 
-    if not wait_until(emptied, seconds) or not wait_until(removed, seconds):
-        left = ", ".join(str(pid) for pid in sorted(members(name, found))) or "none"
-        raise ClusterError(
-            f"The cgroups {name} could not be removed within {seconds:.0f} s (remaining processes: {left}). "
+    if not wait_until(kill_members, seconds) or not wait_until(remove_folders, seconds):
+        remaining_pids = ", ".join(str(pid) for pid in sorted(member_pids(name, hierarchies))) or "none"
+        raise LocalClusterError(
+            f"The cgroups {name} could not be removed within {seconds:.0f} s (remaining processes: {remaining_pids}). "
             "A process hangs in the kernel; run `trainstack cluster down` again."
         )

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from trainstack.local_cluster import cgroups, folders, launch, processes, simulated
-from trainstack.local_cluster.api import Api, ApiError, Manifest
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.api import ApiClient, ApiError, Manifest
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.lifeline import Lifeline
 from trainstack.local_cluster.network import Slot
-from trainstack.local_cluster.processes import Run
+from trainstack.local_cluster.processes import StartRecord
 from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
 from trainstack.local_cluster.state import ComponentStatus, read_status, write_atomically
@@ -40,7 +40,7 @@ INOTIFY_INSTANCES = 1024
 
 
 @dataclass(frozen=True)
-class Cluster:
+class LocalCluster:
     """A running cluster: its addresses and credentials."""
 
     state: Path
@@ -64,12 +64,12 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Status:
+class ClusterStatus:
     running: bool
     ready: bool
     """Whether every component, the API server and the real node are ready."""
     node_ready: bool
-    cluster: Cluster | None
+    cluster: LocalCluster | None
     """None unless the cluster runs."""
     spec: ClusterSpec | None
     """The spec of the last start; None before the first start."""
@@ -79,39 +79,39 @@ class Status:
     """Why the cluster is not ready; empty if it is."""
 
 
-def silent(line: str) -> None:
+def discard_progress(line: str) -> None:
     """Ignore a line of progress."""
 
 
 @contextlib.contextmanager
-def locked(layout: Layout, report: Report) -> Iterator[None]:
+def lock_cluster(layout: Layout, report: Report) -> Iterator[None]:
     """Lock the state folder against other commands; create it if missing.
 
     Raises LocalClusterError after LOCK_SECONDS.
     """
-    layout.make_state()
+    layout.make_state_folder()
     with layout.lock.open("a") as file:
 
-        def acquired() -> bool:
+        def acquire() -> bool:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
             return True
 
-        if not acquired():
+        if not acquire():
             report("waiting for another command that is starting or stopping this cluster")
-            if not processes.wait_until(acquired, LOCK_SECONDS):
-                raise ClusterError(
+            if not processes.wait_until(acquire, LOCK_SECONDS):
+                raise LocalClusterError(
                     f"Another command has held the lock of the cluster in {layout.state} for {LOCK_SECONDS:.0f} s; "
                     f"`fuser {layout.lock}` prints its pid."
                 )
         yield
 
 
-def _cluster(layout: Layout, record: Run) -> Cluster:
+def _cluster(layout: Layout, record: StartRecord) -> LocalCluster:
     slot = Slot(record.slot)
-    return Cluster(
+    return LocalCluster(
         state=layout.state,
         kubeconfig=layout.kubeconfig,
         server=slot.server,
@@ -143,7 +143,7 @@ def ready_problem(node: Manifest, since: float) -> str:
     return f"node {name} has not reported yet"
 
 
-def real_node_problem(api: Api, name: str, spec: ClusterSpec, since: float) -> str:
+def real_node_problem(api: ApiClient, name: str, spec: ClusterSpec, since: float) -> str:
     """Return why the real node does not accept pods yet, or an empty string. `since`: as in `ready_problem`."""
     node = api.find(f"/api/v1/nodes/{name}")
     account = api.find("/api/v1/namespaces/default/serviceaccounts/default")
@@ -158,47 +158,51 @@ def real_node_problem(api: Api, name: str, spec: ClusterSpec, since: float) -> s
     return ""
 
 
-def _node_problem(layout: Layout, api: Api, spec: ClusterSpec, record: Run) -> str:
+def _node_problem(layout: Layout, api: ApiClient, spec: ClusterSpec, record: StartRecord) -> str:
     """Return why a real or simulated node is not ready, or lacks its GPUs or folders; an empty string if none."""
     try:
-        absent = folders.absent(layout, spec.node_folders, record.init.pid)
+        missing_folders = folders.missing_folders(layout, spec.node_folders, record.init.pid)
         problem = real_node_problem(api, NODE_NAME, spec, record.started)
-        listed = api.request("GET", f"/api/v1/nodes?{simulated.SELECTOR}") if spec.simulated_nodes else {"items": []}
+        node_list = (
+            api.request("GET", f"/api/v1/nodes?{simulated.SIMULATED_NODES_QUERY}")
+            if spec.simulated_nodes
+            else {"items": []}
+        )
     except (ApiError, OSError) as error:
         return str(error)
-    if absent:
-        return f"the folder {absent[0]} is not mounted on node {NODE_NAME} yet"
+    if missing_folders:
+        return f"the folder {missing_folders[0]} is not mounted on node {NODE_NAME} yet"
     # A simulated node's last heartbeat may be older than this start.
-    return problem or next(filter(None, (ready_problem(other, 0) for other in listed["items"])), "")
+    return problem or next(filter(None, (ready_problem(node, 0) for node in node_list["items"])), "")
 
 
-def status(state: Path) -> Status:
+def status(state: Path) -> ClusterStatus:
     """Return the status of the cluster in a state folder. Change nothing."""
     layout = Layout.of(state)
-    record, spec = Run.read(layout.run), saved_spec(layout)
-    if record is None or not record.init.alive():
+    record, spec = StartRecord.read(layout.run), saved_spec(layout)
+    if record is None or not record.init.is_alive():
         problem = "it is stopped" if record is None else "its supervisor died; `up` cleans up and restarts it"
-        return Status(
+        return ClusterStatus(
             running=False, ready=False, node_ready=False, cluster=None, spec=spec, components=(), problem=problem
         )
-    outer = processes.outer_pids(record.init.pid)
+    outer_pid_by_inner = processes.outer_pids(record.init.pid)
     components = tuple(
-        replace(component, pid=outer.get(component.pid, 0) if component.pid else 0)
+        replace(component, pid=outer_pid_by_inner.get(component.pid, 0) if component.pid else 0)
         for component in read_status(layout.status)
     )
     cluster = _cluster(layout, record)
-    waiting = [c.name for c in components if not c.ready]
-    node_problem = _node_problem(layout, Api(cluster.server, layout.certs), spec or ClusterSpec(), record)
-    problem = f"not ready: {', '.join(waiting)}" if waiting or not components else node_problem
-    return Status(
+    unready_components = [component.name for component in components if not component.ready]
+    node_problem = _node_problem(layout, ApiClient(cluster.server, layout.certs), spec or ClusterSpec(), record)
+    problem = f"not ready: {', '.join(unready_components)}" if unready_components or not components else node_problem
+    return ClusterStatus(
         running=True, ready=not problem, node_ready=not node_problem, cluster=cluster, spec=spec, components=components,
         problem=problem,
     )  # fmt: skip
 
 
-def _failing(layout: Layout, current: Status) -> str:
+def _crash_loop_report(layout: Layout, current_status: ClusterStatus) -> str:
     """Return a report of a component that exits again and again, with the end of its log, or an empty string."""
-    for component in current.components:
+    for component in current_status.components:
         if not component.ready and component.restarts >= MANY_RESTARTS:
             log = layout.log / f"{component.name}.log"
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:]) if log.exists() else ""
@@ -206,24 +210,31 @@ def _failing(layout: Layout, current: Status) -> str:
     return ""
 
 
-def _await_ready(layout: Layout, seconds: float, report: Report, began: float) -> Status:
+def _await_ready(layout: Layout, seconds: float, report: Report, started_at: float) -> ClusterStatus:
     """Report components as they become ready. Return when all are ready, one fails repeatedly, or time is up.
 
     `seconds` is the timeout; `started_at` is the monotonic time of the command's start.
     """
-    deadline, seen = time.monotonic() + seconds, set[str]()
+    deadline, reported_names = time.monotonic() + seconds, set[str]()
     while True:
-        current = status(layout.state)
-        for component in current.components:
-            if component.ready and component.name not in seen:
-                seen.add(component.name)
-                report(f"{time.monotonic() - began:5.1f} s  {component.name}")
-        if current.ready or not current.running or time.monotonic() > deadline or _failing(layout, current):
-            return current
+        current_status = status(layout.state)
+        for component in current_status.components:
+            if component.ready and component.name not in reported_names:
+                reported_names.add(component.name)
+                report(f"{time.monotonic() - started_at:5.1f} s  {component.name}")
+        if (
+            current_status.ready
+            or not current_status.running
+            or time.monotonic() > deadline
+            or _crash_loop_report(layout, current_status)
+        ):
+            return current_status
         time.sleep(0.1)
 
 
-def up(state: Path, spec: ClusterSpec | None = None, report: Report = silent, *, temporary: bool = False) -> Cluster:
+def up(
+    state: Path, spec: ClusterSpec | None = None, report: Report = discard_progress, *, temporary: bool = False
+) -> LocalCluster:
     """Ensure that the cluster runs and is ready.
 
     A ready cluster stays unchanged, a damaged one recovers or is restarted, and the leftovers of a crash are removed.
@@ -231,98 +242,98 @@ def up(state: Path, spec: ClusterSpec | None = None, report: Report = silent, *,
     Other changes are refused, because they would end its pods. With `temporary`, a cluster that this call starts stops
     when this process ends, even if it is killed. Raises LocalClusterError.
     """
-    layout, began = Layout.of(state), time.monotonic()
-    with locked(layout, report):
-        current = status(layout.state)
-        if current.running and current.spec and spec is not None and current.spec != spec:
-            if changes := "; ".join(current.spec.with_live(spec).differences(spec)):
-                raise ClusterError(
+    layout, started_at = Layout.of(state), time.monotonic()
+    with lock_cluster(layout, report):
+        current_status = status(layout.state)
+        if current_status.running and current_status.spec and spec is not None and current_status.spec != spec:
+            if changes := "; ".join(current_status.spec.with_live_settings(spec).differences(spec)):
+                raise LocalClusterError(
                     f"The cluster in {layout.state} runs with other settings ({changes}). A restart ends its pods and "
                     "keeps its data: run `trainstack cluster down`, then `trainstack cluster up` with the new settings."
                 )
-            report(f"changing the running cluster: {'; '.join(current.spec.differences(spec))}")
+            report(f"changing the running cluster: {'; '.join(current_status.spec.differences(spec))}")
             write_atomically(layout.spec, spec.to_json())
-            current = _await_ready(layout, HEAL_SECONDS, silent, began)
-        if current.running and not current.ready:
-            report(f"waiting for the running cluster to heal ({current.problem})")
-            current = _await_ready(layout, HEAL_SECONDS, report, began)
-        if current.ready and current.cluster:
-            return current.cluster
-        return _start(layout, spec or current.spec or ClusterSpec(), report, began, temporary=temporary)
+            current_status = _await_ready(layout, HEAL_SECONDS, discard_progress, started_at)
+        if current_status.running and not current_status.ready:
+            report(f"waiting for the running cluster to heal ({current_status.problem})")
+            current_status = _await_ready(layout, HEAL_SECONDS, report, started_at)
+        if current_status.ready and current_status.cluster:
+            return current_status.cluster
+        return _start(layout, spec or current_status.spec or ClusterSpec(), report, started_at, temporary=temporary)
 
 
 def check_machine() -> None:
     """Raise LocalClusterError with everything that this machine lacks for the local cluster."""
-    findings = [str(finding) for finding in machine.missing()]
+    findings = [str(finding) for finding in machine.find_problems()]
     # `machine.missing` does not report packages, because `make up` installs them.
-    if distribution.read().supported and (packages := debian.missing()):
+    if distribution.read_distribution().is_supported and (packages := debian.missing_packages()):
         findings.append(f"packages are missing: apt-get install {' '.join(packages)}")
     if findings:
-        raise ClusterError("\n  - ".join(["This machine cannot run the local cluster:", *findings]))
+        raise LocalClusterError("\n  - ".join(["This machine cannot run the local cluster:", *findings]))
 
 
-def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float, *, temporary: bool) -> Cluster:
+def _start(layout: Layout, spec: ClusterSpec, report: Report, started_at: float, *, temporary: bool) -> LocalCluster:
     check_machine()
-    _allow_inotify(report)
+    _raise_inotify_limit(report)
     # Removes the leftovers of a crash, and stops a cluster that did not recover.
     _stop(layout)
     report("starting the cluster (about 10 s)")
     _lifelines[layout.state] = launch.start(layout, spec)
     try:
-        current = _await_ready(layout, START_SECONDS, report, began)
+        current_status = _await_ready(layout, START_SECONDS, report, started_at)
     except BaseException:  # such as Ctrl-C
         _stop(layout)
         raise
     if not temporary:
         _lifelines.pop(layout.state).release()
-    if not current.ready or not current.cluster:
-        reason = _failing(layout, current) or current.problem
-        raise ClusterError(
-            f"The cluster in {layout.state} did not become ready within {time.monotonic() - began:.0f} s: {reason}\n"
+    if not current_status.ready or not current_status.cluster:
+        reason = _crash_loop_report(layout, current_status) or current_status.problem
+        raise LocalClusterError(
+            f"The cluster in {layout.state} did not become ready within {time.monotonic() - started_at:.0f} s: {reason}\n"
             f"Logs: {layout.log}. If a power loss damaged its data, recreate it with `trainstack cluster reset`."
         )
-    report(f"{time.monotonic() - began:5.1f} s  node {NODE_NAME} is ready")
-    return current.cluster
+    report(f"{time.monotonic() - started_at:5.1f} s  node {NODE_NAME} is ready")
+    return current_status.cluster
 
 
 def _stop(layout: Layout) -> None:
-    launch.stop(layout, Run.read(layout.run))
+    launch.stop(layout, StartRecord.read(layout.run))
     if lifeline := _lifelines.pop(layout.state, None):
-        lifeline.cut()
+        lifeline.close()
 
 
-def _allow_inotify(report: Report, limit: Path = INOTIFY_LIMIT) -> None:
+def _raise_inotify_limit(report: Report, limit_file: Path = INOTIFY_LIMIT) -> None:
     """Raise the kernel's limit of inotify instances, which the containerd and kubelet of a third cluster exceed.
 
     Above the limit, containerd starts without its CRI, and reports an unknown service instead of the limit.
     """
-    before = int(limit.read_text())
-    if before >= INOTIFY_INSTANCES:
+    old_limit = int(limit_file.read_text())
+    if old_limit >= INOTIFY_INSTANCES:
         return
     try:
-        limit.write_text(f"{INOTIFY_INSTANCES}\n")
+        limit_file.write_text(f"{INOTIFY_INSTANCES}\n")
     except OSError as error:
         report(
-            f"fs.inotify.max_user_instances is {before}, and cannot be raised here ({error.strerror}); a third cluster "
+            f"fs.inotify.max_user_instances is {old_limit}, and cannot be raised here ({error.strerror}); a third cluster "
             f"may not start: run `sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}` on the host"
         )
         return
-    report(f"raised fs.inotify.max_user_instances from {before} to {INOTIFY_INSTANCES}")
+    report(f"raised fs.inotify.max_user_instances from {old_limit} to {INOTIFY_INSTANCES}")
 
 
 def ensure_removable(layout: Layout) -> None:
     """Raise LocalClusterError if the state folder contains files that the cluster does not create."""
-    foreign = sorted(layout.contents() - layout.known())
-    if foreign or not layout.spec.exists():
-        names = ", ".join(foreign[:3]) + (", …" if foreign[3:] else "")
-        reason = f"contains {names}" if foreign else "has no spec.json"
-        raise ClusterError(
+    foreign_names = sorted(layout.contents() - layout.file_names())
+    if foreign_names or not layout.spec.exists():
+        names = ", ".join(foreign_names[:3]) + (", …" if foreign_names[3:] else "")
+        reason = f"contains {names}" if foreign_names else "has no spec.json"
+        raise LocalClusterError(
             f"{layout.state} {reason}, so it does not belong to a local cluster alone and is not removed; name the "
             "cluster's own folder with --state, or move the other files away."
         )
 
 
-def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> None:
+def down(state: Path, *, keep_data: bool = True, report: Report = discard_progress) -> None:
     """Stop the cluster, and remove its processes, mounts and links, also after a crash.
 
     Its data (objects, images, volumes) remains for the next `up`. With `keep_data` False, the state folder is removed
@@ -330,28 +341,28 @@ def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> Non
     contains foreign files.
     """
     layout = Layout.of(state)
-    with locked(layout, report):
+    with lock_cluster(layout, report):
         # If the folder was deleted while the cluster ran, the components have recreated a few of its files.
         contents = layout.contents()
-        deleted = contents <= layout.remnants()
-        if not keep_data and not deleted:
+        was_deleted = contents <= layout.disposable_names()
+        if not keep_data and not was_deleted:
             ensure_removable(layout)
         _stop(layout)
-        if not keep_data or deleted:
+        if not keep_data or was_deleted:
             shutil.rmtree(layout.state)
 
 
-def down_all(*, keep_data: bool = True, report: Report = silent) -> int:
+def down_all(*, keep_data: bool = True, report: Report = discard_progress) -> int:
     """Stop every native cluster of this machine as `down` does; return their number."""
-    names = sorted(cgroups.clusters(cgroups.hierarchies()))
+    names = sorted(cgroups.cluster_names(cgroups.read_hierarchies()))
     for name in names:
         down_cgroup(name, keep_data=keep_data, report=report)
     return len(names)
 
 
-def down_cgroup(name: str, *, keep_data: bool = True, report: Report = silent) -> None:
+def down_cgroup(name: str, *, keep_data: bool = True, report: Report = discard_progress) -> None:
     """Stop the cluster with this cgroup. If its supervisor has died, remove its traces outside the state folder."""
-    state = launch.supervised_state(cgroups.members(name, cgroups.hierarchies()))
+    state = launch.find_state_folder(cgroups.member_pids(name, cgroups.read_hierarchies()))
     if state is None:
         launch.remove_traces(name)
         report(f"removed what a killed cluster has left ({name})")
@@ -361,7 +372,9 @@ def down_cgroup(name: str, *, keep_data: bool = True, report: Report = silent) -
 
 
 @contextlib.contextmanager
-def temporary(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Iterator[Cluster]:
+def temporary_cluster(
+    state: Path, spec: ClusterSpec | None = None, report: Report = discard_progress
+) -> Iterator[LocalCluster]:
     """Run a cluster until the block or this process ends, then delete it. A killed process leaves its files."""
     try:
         yield up(state, spec, report, temporary=True)
@@ -369,7 +382,7 @@ def temporary(state: Path, spec: ClusterSpec | None = None, report: Report = sil
         down(state, keep_data=False)
 
 
-def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:
+def reset(state: Path, spec: ClusterSpec | None = None, report: Report = discard_progress) -> LocalCluster:
     """Restart the cluster without its objects and volumes. Images in the shared registry remain."""
     layout = Layout.of(state)
     spec = spec or saved_spec(layout)

@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 
 TIMEOUT_SECONDS = 30.0
 """Timeout of the commands of this package, which are all short."""
@@ -22,7 +22,7 @@ def execute(
             check=False, timeout=timeout_seconds,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ClusterError(f"`{' '.join(command)}` failed: {error}") from error
+        raise LocalClusterError(f"`{' '.join(command)}` failed: {error}") from error
 
 
 def run(*argv: str) -> str:
@@ -30,13 +30,13 @@ def run(*argv: str) -> str:
     result = execute(argv, TIMEOUT_SECONDS)
     if result.returncode != 0:
         output = (result.stderr or result.stdout).strip()
-        raise ClusterError(f"`{' '.join(argv)}` failed with exit code {result.returncode}: {output}")
+        raise LocalClusterError(f"`{' '.join(argv)}` failed with exit code {result.returncode}: {output}")
     return result.stdout
 
 
 def succeeds(*argv: str) -> bool:
     try:
         run(*argv)
-    except ClusterError:
+    except LocalClusterError:
         return False
     return True

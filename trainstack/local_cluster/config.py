@@ -27,7 +27,7 @@ from trainstack.local_cluster import network
 from trainstack.local_cluster.api import Manifest
 from trainstack.local_cluster.layout import KUBELET_ROOT, Layout
 from trainstack.local_cluster.network import Slot
-from trainstack.local_cluster.plan import Component, Probe
+from trainstack.local_cluster.plan import ClusterComponent, Probe
 from trainstack.local_cluster.registry_access import CLIENT, SERVER, RegistryAccess
 from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
 
@@ -40,7 +40,7 @@ STORAGE_ACCOUNT = "local-path-provisioner"
 STORAGE_CONFIG_MAP = "local-path-config"
 SHARED_FOLDER, NODE_FOLDER = "shared", "node"
 """Names of the provisioners' folders in the folder of dynamic volumes."""
-RECONCILED = "/run/trainstack-reconciled"
+RECONCILED_FILE = "/run/trainstack-reconciled"
 """File in the cluster's /run that exists once the initial objects are applied."""
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -54,7 +54,7 @@ def _fill(template: str, **values: object) -> str:
     return Template((TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
 
 
-def registry(access: RegistryAccess, folder: Path) -> str:
+def registry_config(access: RegistryAccess, folder: Path) -> str:
     """Return the configuration of the registry, which stores its images in `folder`."""
     return _fill("registry.yaml", **_registry_values(access, folder))
 
@@ -77,7 +77,7 @@ def _registry_values(access: RegistryAccess, folder: Path) -> dict[str, object]:
     }
 
 
-def _values(layout: Layout, slot: Slot) -> dict[str, object]:
+def _template_values(layout: Layout, slot: Slot) -> dict[str, object]:
     """Return the values of the templates' placeholders, except those of the registry's own configuration."""
     return {
         "api_port": network.API_PORT,
@@ -99,7 +99,7 @@ def _values(layout: Layout, slot: Slot) -> dict[str, object]:
         "pod_range": network.POD_RANGE,
         "pod_subnet": network.REAL_POD_SUBNET,
         "python": sys.executable,
-        "reconciled": RECONCILED,
+        "reconciled": RECONCILED_FILE,
         "registry": slot.registry,
         "registry_client": CLIENT,
         "server": slot.server,
@@ -112,15 +112,17 @@ def _values(layout: Layout, slot: Slot) -> dict[str, object]:
     }
 
 
-def components(layout: Layout, slot: Slot, spec: ClusterSpec, find: Callable[[str], Path]) -> tuple[Component, ...]:
+def components(
+    layout: Layout, slot: Slot, spec: ClusterSpec, find_program: Callable[[str], Path]
+) -> tuple[ClusterComponent, ...]:
     """Return the cluster's components, dependencies first. `find_program` returns the path of a program."""
-    values = _values(layout, slot)
+    values = _template_values(layout, slot)
 
-    def component(entry: dict[str, Any]) -> Component:
-        executable = str(find(entry["program"])) if "program" in entry else fill(entry["command"])
+    def component(entry: dict[str, Any]) -> ClusterComponent:
+        executable = str(find_program(entry["program"])) if "program" in entry else fill(entry["command"])
         probe: dict[str, Any] = {key: fill(value) for key, value in entry["probe"].items()}
         arguments = [*entry["arguments"], *(entry.get("audit", ()) if spec.audit else ())]
-        return Component(
+        return ClusterComponent(
             entry["name"],
             (executable, *map(fill, arguments)),
             Probe(**probe),
@@ -136,21 +138,21 @@ def components(layout: Layout, slot: Slot, spec: ClusterSpec, find: Callable[[st
     return tuple(component(entry) for entry in entries if entry["name"] != "kwok" or spec.simulated_nodes)
 
 
-def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
+def config_files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
     """Return the texts of the configuration files, by their path in the `config` folder."""
     values = {
-        **_values(layout, slot),
+        **_template_values(layout, slot),
         **_registry_values(RegistryAccess(slot.registry, layout.certs), registry_folder),
         "max_pods": spec.max_pods,
         "node_folder": f"{volumes}/{NODE_FOLDER}",
         "shared_folder": f"{volumes}/{SHARED_FOLDER}",
     }
     names = [*_FILES, *([layout.audit_policy.name] if spec.audit else [])]
-    simulated = {"kwok.yaml": (TEMPLATES / "kwok.yaml").read_text(encoding="utf-8")} if spec.simulated_nodes else {}
-    return {name: _fill(name, **values) for name in names} | simulated
+    kwok_files = {"kwok.yaml": (TEMPLATES / "kwok.yaml").read_text(encoding="utf-8")} if spec.simulated_nodes else {}
+    return {name: _fill(name, **values) for name in names} | kwok_files
 
 
-def objects(node_ip: str, identity: str) -> list[Manifest]:
+def initial_objects(node_ip: str, identity: str) -> list[Manifest]:
     """Return the objects that every cluster has from its start, in the order in which they are applied."""
     text = _fill(
         "objects.yaml",

@@ -1,5 +1,5 @@
 from trainstack.errors import TrainstackError
 
 
-class ClusterError(TrainstackError):
+class LocalClusterError(TrainstackError):
     """An operation on the local cluster failed; the text gives the cause and the remedy."""

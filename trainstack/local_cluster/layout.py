@@ -10,18 +10,18 @@ from pathlib import Path
 CGROUP_PREFIX = "trainstack-"
 KUBELET_ROOT = "/var/lib/kubelet"
 """The kubelet's root inside the cluster, for any state folder: the kernel limits the length of a socket's path."""
-HIDDEN = ("/var/lib/cni", KUBELET_ROOT, "/var/log/containers")
+COVERED_FOLDERS = ("/var/lib/cni", KUBELET_ROOT, "/var/log/containers")
 """Folders whose paths are fixed in the kubelet and in CNI: a cluster covers them with folders of its own, in memory."""
-HIDDEN_MARK = "user.trainstack"
+MOUNT_POINT_ATTRIBUTE = "user.trainstack"
 """Extended attribute of a folder that exists only as a mount point: the last cluster that stops removes the folder."""
 
 PRIVATE = 0o700
 """The mode of folders that only this account may open."""
-_SCRATCH = re.compile(r"\.[a-z.]+\.\d+$")
+_TEMPORARY_NAME = re.compile(r"\.[a-z.]+\.\d+$")
 """Name of a file that `write_atomically` has not completed, such as `.spec.json.4711`."""
 
 
-class _Entry:
+class _StatePath:
     """Descriptor of a path below the state folder."""
 
     def __init__(self, *names: str) -> None:
@@ -37,41 +37,41 @@ class Layout:
 
     state: Path
 
-    spec = _Entry("spec.json")
-    driver = _Entry("driver.json")
+    spec = _StatePath("spec.json")
+    driver = _StatePath("driver.json")
     """The record of a kind cluster; a native cluster has none."""
-    run = _Entry("run.json")
+    run = _StatePath("run.json")
     """The record of the start; exists until the cluster is stopped."""
-    slot = _Entry("slot")
+    slot = _StatePath("slot")
     """Number of the last start's address slot: the next start prefers it, so that kubeconfigs remain valid."""
-    status = _Entry("status.json")
-    lock = _Entry("lock")
+    status = _StatePath("status.json")
+    lock = _StatePath("lock")
     """Locked by the process that starts or stops this cluster."""
-    kubeconfig = _Entry("kubeconfig")
+    kubeconfig = _StatePath("kubeconfig")
     """The administrator's kubeconfig, certificates embedded, mode 0600."""
-    certs = _Entry("certs")
+    certs = _StatePath("certs")
     """Certificates and keys, mode 0700."""
-    config = _Entry("config")
+    config = _StatePath("config")
     """Generated configuration, replaced at each start."""
-    log = _Entry("log")
-    previous_log = _Entry("log-previous")
-    audit = _Entry("log", "audit.log")
+    log = _StatePath("log")
+    previous_log = _StatePath("log-previous")
+    audit = _StatePath("log", "audit.log")
     """The API server's audit log, one JSON object per line; only if the spec enables it."""
-    audit_policy = _Entry("config", "audit-policy.json")
-    etcd = _Entry("etcd")
-    containerd = _Entry("containerd")
+    audit_policy = _StatePath("config", "audit-policy.json")
+    etcd = _StatePath("etcd")
+    containerd = _StatePath("containerd")
     """Pulled images and container layers."""
-    kubelet = _Entry("kubelet")
+    kubelet = _StatePath("kubelet")
     """Mounted at KUBELET_ROOT inside the cluster."""
-    pod_logs = _Entry("pod-logs")
+    pod_logs = _StatePath("pod-logs")
     """Container logs, which `kubectl logs` reads."""
-    volumes = _Entry("volumes")
+    volumes = _StatePath("volumes")
     """Dynamic volumes, unless the spec names another folder."""
-    node_folders = _Entry("node-folders")
+    node_folders = _StatePath("node-folders")
     """The node's folders: this folder's a/b is mounted at /a/b on the node."""
-    kubeconfigs = _Entry("kubeconfigs")
+    kubeconfigs = _StatePath("kubeconfigs")
     """Issued kubeconfigs of service accounts, mode 0700."""
-    tmp = _Entry("tmp")
+    tmp = _StatePath("tmp")
     """Temporary files of the components; emptied at each start."""
 
     @classmethod
@@ -91,17 +91,17 @@ class Layout:
 
     def contents(self) -> set[str]:
         """Return the names in the state folder, without incomplete files."""
-        return {path.name for path in self.state.iterdir() if not _SCRATCH.match(path.name)}
+        return {path.name for path in self.state.iterdir() if not _TEMPORARY_NAME.match(path.name)}
 
-    def remnants(self) -> set[str]:
+    def disposable_names(self) -> set[str]:
         """Return the names without valuable data, which components recreate after the deletion of their folder."""
         return {path.name for path in (self.lock, self.status, self.containerd, self.kubelet, self.pod_logs)}
 
-    def known(self) -> set[str]:
+    def file_names(self) -> set[str]:
         """Return every name that a cluster creates in its folder."""
-        return {entry.names[0] for entry in vars(Layout).values() if isinstance(entry, _Entry)}
+        return {entry.names[0] for entry in vars(Layout).values() if isinstance(entry, _StatePath)}
 
-    def make_state(self) -> None:
+    def make_state_folder(self) -> None:
         """Create the state folder, closed to other accounts, because its volumes are writable for everyone.
 
         Pods access their volumes by mounts, not through this folder.
@@ -110,9 +110,9 @@ class Layout:
         if self.state.stat().st_mode & 0o777 != PRIVATE:
             self.state.chmod(PRIVATE)
 
-    def make(self) -> None:
+    def make_folders(self) -> None:
         """Create the folders that must exist before the first component starts."""
-        self.make_state()
+        self.make_state_folder()
         for folder in (self.config, self.log, self.etcd, self.containerd, self.kubelet, self.pod_logs, self.tmp):
             folder.mkdir(exist_ok=True)
         self.certs.mkdir(mode=0o700, exist_ok=True)

@@ -24,14 +24,14 @@ class Lifeline:
         """Detach the cluster from this process, so that it continues after its end."""
         with contextlib.suppress(BrokenPipeError):  # the supervisor has died
             os.write(self._pipe, b"released")
-        self.cut()
+        self.close()
 
-    def cut(self) -> None:
+    def close(self) -> None:
         """Close the pipe, which stops the cluster unless it was released. Return at once."""
         os.close(self._pipe)
 
 
-class Owner:
+class StarterProcess:
     """The process that started the cluster, as the supervisor observes it by the reading end of the pipe."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainstack.local_cluster.command import run, succeeds
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 
 POD_RANGE = "198.18.0.0/17"
 REAL_POD_SUBNET = "198.18.0.0/18"
@@ -62,7 +62,7 @@ class Slot:
         return f"{self.node_ip}:{REGISTRY_PORT}"
 
 
-def candidates(preferred: int | None, used: list[IPv4Interface]) -> Iterator[Slot]:
+def free_slots(preferred: int | None, addresses_in_use: list[IPv4Interface]) -> Iterator[Slot]:
     """Yield the slots whose addresses this machine does not use, the preferred one first."""
     numbers = list(range(SLOTS))
     if preferred is not None and preferred in numbers:
@@ -70,38 +70,42 @@ def candidates(preferred: int | None, used: list[IPv4Interface]) -> Iterator[Slo
         numbers.insert(0, preferred)
     for number in numbers:
         slot = Slot(number)
-        if not any(slot.network.overlaps(address.network) for address in used):
+        if not any(slot.network.overlaps(address.network) for address in addresses_in_use):
             yield slot
 
 
 def used_addresses() -> list[IPv4Interface]:
     links: list[dict[str, Any]] = json.loads(run("ip", "-json", "-4", "address", "show"))
-    return [IPv4Interface(f"{a['local']}/{a['prefixlen']}") for link in links for a in link.get("addr_info", [])]
+    return [
+        IPv4Interface(f"{address['local']}/{address['prefixlen']}")
+        for link in links
+        for address in link.get("addr_info", [])
+    ]
 
 
-def join(pid: int, preferred: int | None, owner: str) -> Slot:
+def link_namespace(pid: int, preferred: int | None, link_alias: str) -> Slot:
     """Use a free slot, and link this machine to the network namespace of process `pid` (its pid on this machine).
 
     `link_alias` is the alias of the link, by which `has_link` finds it. The kernel removes the link with the namespace.
     Raises LocalClusterError if no slot is free.
     """
-    for slot in candidates(preferred, used_addresses()):
+    for slot in free_slots(preferred, used_addresses()):
         peer = ("peer", "name", NODE_LINK, "netns", str(pid))
         if not succeeds("ip", "link", "add", "name", slot.link, "type", "veth", *peer):
             continue  # for example because another command has used the slot meanwhile
         run("ip", "address", "add", f"{slot.host_ip}/30", "dev", slot.link)
-        run("ip", "link", "set", slot.link, "alias", owner, "up")
+        run("ip", "link", "set", slot.link, "alias", link_alias, "up")
         return slot
-    raise ClusterError(
+    raise LocalClusterError(
         f"Cannot connect another local cluster: all {SLOTS} networks in 198.18.254.0/24 are in use, or veth links "
         "cannot be created. `ip -br address` lists the used ones; stop a cluster with `trainstack cluster down`."
     )
 
 
-def joined(owner: str) -> bool:
+def has_link(link_alias: str) -> bool:
     """Return whether a link with the alias exists. The kernel removes links shortly after their namespace."""
-    for alias in Path("/sys/class/net").glob("*/ifalias"):
+    for alias_file in Path("/sys/class/net").glob("*/ifalias"):
         with contextlib.suppress(OSError):
-            if alias.read_text().strip() == owner:
+            if alias_file.read_text().strip() == link_alias:
                 return True
     return False

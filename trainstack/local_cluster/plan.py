@@ -20,7 +20,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Component:
+class ClusterComponent:
     """A program of the cluster."""
 
     name: str
@@ -35,7 +35,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SupervisorPlan:
     """The components of a cluster, and the addresses and mounts of its namespaces."""
 
     state: str
@@ -46,7 +46,7 @@ class Plan:
     service_range: str
     certs: str
     """Path of the folder of certificates."""
-    components: tuple[Component, ...]
+    components: tuple[ClusterComponent, ...]
     node_folders: tuple[str, ...] = ()
     """Paths at which folders of the state folder are mounted."""
 
@@ -54,10 +54,17 @@ class Plan:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Plan":
+    def from_json(cls, text: str) -> "SupervisorPlan":
         data = json.loads(text)
         components = tuple(
-            Component(**c | {"argv": tuple(c["argv"]), "probe": Probe(**c["probe"]), "after": tuple(c["after"])})
-            for c in data.pop("components")
+            ClusterComponent(
+                **component
+                | {
+                    "argv": tuple(component["argv"]),
+                    "probe": Probe(**component["probe"]),
+                    "after": tuple(component["after"]),
+                }
+            )
+            for component in data.pop("components")
         )
         return cls(**data | {"node_folders": tuple(data["node_folders"])}, components=components)

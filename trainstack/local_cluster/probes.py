@@ -21,7 +21,7 @@ def _tls(certs: str, client: str) -> ssl.SSLContext:
     return context
 
 
-def ready(probe: Probe, certs: str) -> bool:
+def is_ready(probe: Probe, certs: str) -> bool:
     """Return whether a probe succeeds. `certs` is the folder of the client certificates."""
     if probe.kind == "started":
         return True
@@ -37,7 +37,7 @@ def ready(probe: Probe, certs: str) -> bool:
             return True
     try:
         handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_tls(certs, probe.client)))
-        with urllib.request.build_opener(*handlers).open(probe.target, timeout=TIMEOUT_SECONDS) as answer:
-            return bool(answer.status == 200)
+        with urllib.request.build_opener(*handlers).open(probe.target, timeout=TIMEOUT_SECONDS) as response:
+            return bool(response.status == 200)
     except OSError:
         return False

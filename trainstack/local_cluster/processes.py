@@ -41,7 +41,7 @@ def outer_pids(init: int) -> dict[int, int]:
         namespace = (PROC / str(init) / "ns/pid").readlink()
     except OSError:
         return {}
-    found: dict[int, int] = {}
+    outer_pid_by_inner: dict[int, int] = {}
     for entry in PROC.iterdir():
         if not entry.name.isdigit():
             continue
@@ -52,12 +52,12 @@ def outer_pids(init: int) -> dict[int, int]:
         except OSError:
             continue
         pids = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
-        found[int(pids[-1])] = int(entry.name)
-    return found
+        outer_pid_by_inner[int(pids[-1])] = int(entry.name)
+    return outer_pid_by_inner
 
 
 @dataclass(frozen=True)
-class Identity:
+class ProcessIdentity:
     """A process that can be identified later, also after a crash or a reboot."""
 
     pid: int
@@ -66,18 +66,18 @@ class Identity:
     boot: str
 
     @classmethod
-    def of(cls, pid: int) -> "Identity | None":
+    def of(cls, pid: int) -> "ProcessIdentity | None":
         """Return the identity of a live process, or None."""
         started = start_time(pid)
         return None if started is None else cls(pid, started, boot_id())
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Return whether this process still runs."""
         return self.boot == boot_id() and start_time(self.pid) == self.started
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal if the process still runs."""
-        if self.alive():
+        if self.is_alive():
             try:
                 os.kill(self.pid, number)
             except ProcessLookupError:
@@ -85,12 +85,12 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Run:
+class StartRecord:
     """The record of a cluster's start: the content of `run.json`."""
 
-    init: Identity
+    init: ProcessIdentity
     """The supervisor, process 1 of the cluster's pid namespace."""
-    guard: Identity
+    guard: ProcessIdentity
     """The supervisor's parent outside. If it dies, the kernel kills the supervisor and all processes of the cluster."""
     slot: int
     """Number of the cluster's address slot."""
@@ -101,11 +101,11 @@ class Run:
         return json.dumps(asdict(self), indent=2) + "\n"
 
     @classmethod
-    def read(cls, path: Path) -> "Run | None":
+    def read(cls, path: Path) -> "StartRecord | None":
         """Read a record; return None if the file is missing, or incomplete after a crash."""
         try:
             data = json.loads(path.read_text())
-            return cls(Identity(**data["init"]), Identity(**data["guard"]), data["slot"], data["started"])
+            return cls(ProcessIdentity(**data["init"]), ProcessIdentity(**data["guard"]), data["slot"], data["started"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 

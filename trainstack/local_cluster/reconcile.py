@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from trainstack.local_cluster import config, folders, simulated
-from trainstack.local_cluster.api import Api, Manifest
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.api import ApiClient, Manifest
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import API_PORT
 from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
@@ -18,7 +18,7 @@ INTERVAL_SECONDS = 2.0
 """Interval at which it reads the spec again, and restores the GPUs of a node that was registered again."""
 
 
-def real_node(api: Api, name: str, spec: ClusterSpec) -> bool:
+def reconcile_real_node(api: ApiClient, name: str, spec: ClusterSpec) -> bool:
     """Set the real node's GPUs. Return False if the kubelet has not registered it yet."""
     path = f"/api/v1/nodes/{name}"
     node = api.find(path)
@@ -32,20 +32,20 @@ def real_node(api: Api, name: str, spec: ClusterSpec) -> bool:
     return True
 
 
-def simulated_nodes(api: Api, spec: ClusterSpec) -> None:
+def reconcile_simulated_nodes(api: ApiClient, spec: ClusterSpec) -> None:
     """Create missing simulated nodes, replace changed ones and delete surplus ones."""
-    listed = api.request("GET", f"/api/v1/nodes?{simulated.SELECTOR}")
-    present: dict[str, Manifest] = {node["metadata"]["name"]: node for node in listed["items"]}
+    node_list = api.request("GET", f"/api/v1/nodes?{simulated.SIMULATED_NODES_QUERY}")
+    live_nodes: dict[str, Manifest] = {node["metadata"]["name"]: node for node in node_list["items"]}
     for number in range(spec.simulated_nodes):
-        desired = simulated.node(number, spec)
-        name = desired["metadata"]["name"]
-        live = present.pop(name, None)
-        if live is not None and _gpus(live) == _gpus(desired):
+        desired_node = simulated.node(number, spec)
+        name = desired_node["metadata"]["name"]
+        live_node = live_nodes.pop(name, None)
+        if live_node is not None and _gpus(live_node) == _gpus(desired_node):
             continue
-        if live is not None:
+        if live_node is not None:
             api.request("DELETE", f"/api/v1/nodes/{name}")
-        api.request("POST", "/api/v1/nodes", desired)
-    for name in present:
+        api.request("POST", "/api/v1/nodes", desired_node)
+    for name in live_nodes:
         api.request("DELETE", f"/api/v1/nodes/{name}")
 
 
@@ -58,17 +58,17 @@ def main() -> None:
     """Apply all objects once, create RECONCILED_FILE, then reconcile the real node until the process ends."""
     layout, node_ip = Layout(Path(sys.argv[1])), sys.argv[2]
     spec = ClusterSpec.from_json(layout.spec.read_text())
-    api = Api(f"https://{node_ip}:{API_PORT}", layout.certs)
-    for manifest in config.objects(node_ip, layout.identity):
+    api = ApiClient(f"https://{node_ip}:{API_PORT}", layout.certs)
+    for manifest in config.initial_objects(node_ip, layout.identity):
         api.apply(manifest)
-    simulated_nodes(api, spec)
-    Path(config.RECONCILED).touch()
+    reconcile_simulated_nodes(api, spec)
+    Path(config.RECONCILED_FILE).touch()
     while True:
         try:
             spec = ClusterSpec.from_json(layout.spec.read_text())
-            folders.cover(layout, spec.node_folders)
-            real_node(api, NODE_NAME, spec)
-        except (ClusterError, OSError) as error:
+            folders.mount_folders(layout, spec.node_folders)
+            reconcile_real_node(api, NODE_NAME, spec)
+        except (LocalClusterError, OSError) as error:
             print(error, file=sys.stderr, flush=True)
         time.sleep(INTERVAL_SECONDS)
 

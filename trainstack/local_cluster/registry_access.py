@@ -9,7 +9,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 
 AUTHORITY = "registry-ca"
 """Base name of the authority's certificate. Its key signs the two others, and is never written."""
@@ -41,12 +41,12 @@ class RegistryAccess:
             context = ssl.create_default_context(cafile=str(self.authority))
             context.load_cert_chain(*self.client_pair)
         except PermissionError as error:
-            raise ClusterError(
+            raise LocalClusterError(
                 f"The registry at {self.address} is restricted to the cluster's owner, and this account may not read "
                 f"{self.certs}; run the command as the owner."
             ) from error
         except FileNotFoundError as error:
-            raise ClusterError(
+            raise LocalClusterError(
                 f"The registry at {self.address} has no credentials in {self.certs}: the cluster was started by an "
                 "earlier version. Restart it: run `trainstack cluster down`, then `trainstack cluster up`."
             ) from error

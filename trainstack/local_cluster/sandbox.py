@@ -8,8 +8,8 @@ from pathlib import Path
 
 from trainstack.local_cluster import folders
 from trainstack.local_cluster.command import run
-from trainstack.local_cluster.layout import HIDDEN, KUBELET_ROOT, Layout
-from trainstack.local_cluster.plan import Plan
+from trainstack.local_cluster.layout import COVERED_FOLDERS, KUBELET_ROOT, Layout
+from trainstack.local_cluster.plan import SupervisorPlan
 
 KUBELET_TUNABLES = {
     "vm/overcommit_memory": "1",
@@ -25,35 +25,35 @@ DEVICE_CHECKPOINT = '{"Data":{"PodDeviceEntries":[],"RegisteredDevices":{}},"Che
 """An empty list of device plugins. Without the file, the kubelet sets its GPUs to zero at each start."""
 
 
-def _hide(folder: Path) -> None:
+def _mount_empty_folder(folder: Path) -> None:
     """Cover a folder of this machine with an empty one in memory."""
-    folders.make(folder)
+    folders.make_mount_point(folder)
     run("mount", "-t", "tmpfs", "-o", "mode=755", "trainstack", str(folder))
 
 
-def mounts(plan: Plan) -> None:
+def set_up_mounts(plan: SupervisorPlan) -> None:
     """Mount the cluster's own /run and its own folders at fixed paths."""
     # Mounts propagate within the cluster, so that containers see those of the kubelet, but not to the machine.
     run("mount", "--make-rshared", "/")
-    for folder in ("/run", *HIDDEN):
-        _hide(Path(folder))
+    for folder in ("/run", *COVERED_FOLDERS):
+        _mount_empty_folder(Path(folder))
     layout = Layout(Path(plan.state))
     run("mount", "--bind", str(layout.kubelet), KUBELET_ROOT)
     # Before the kubelet starts: it would create missing `hostPath` folders of pods on this machine.
-    folders.cover(layout, plan.node_folders)
+    folders.mount_folders(layout, plan.node_folders)
     for name, value in KUBELET_TUNABLES.items():
         target = Path("/proc/sys") / name
         if target.exists():
-            cover = Path("/run/trainstack-sysctl") / name.replace("/", ".")
-            cover.parent.mkdir(exist_ok=True)
-            cover.write_text(value + "\n")
-            run("mount", "--bind", str(cover), str(target))
+            value_file = Path("/run/trainstack-sysctl") / name.replace("/", ".")
+            value_file.parent.mkdir(exist_ok=True)
+            value_file.write_text(value + "\n")
+            run("mount", "--bind", str(value_file), str(target))
     checkpoint = Path(KUBELET_ROOT, "device-plugins", "kubelet_internal_checkpoint")
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     checkpoint.write_text(DEVICE_CHECKPOINT)
 
 
-def network(plan: Plan) -> None:
+def set_up_network(plan: SupervisorPlan) -> None:
     """Configure the node's address, without a default route: connections to other machines fail at once."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", f"{plan.node_ip}/30", "dev", plan.link)
@@ -64,7 +64,7 @@ def network(plan: Plan) -> None:
         (Path("/proc/sys/net/ipv4") / name).write_text("1")
 
 
-def set_up(plan: Plan) -> None:
-    mounts(plan)
-    network(plan)
+def set_up(plan: SupervisorPlan) -> None:
+    set_up_mounts(plan)
+    set_up_network(plan)
     os.chdir("/")

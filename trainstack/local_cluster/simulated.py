@@ -6,13 +6,13 @@ from trainstack.local_cluster.spec import ClusterSpec
 GPU = "nvidia.com/gpu"
 GPU_PRODUCT = "nvidia.com/gpu.product"
 """Node label of NVIDIA's GPU feature discovery; resource flavors select by it."""
-SIMULATED = "kwok.x-k8s.io/node"
+SIMULATED_NODE_KEY = "kwok.x-k8s.io/node"
 """Key of the annotation and the taint of a simulated node, with the value `fake`. KWOK manages nodes with the
 annotation, and only pods that tolerate the taint are scheduled there."""
 SIMULATED_LABEL = {"type": "kwok"}
-SELECTOR = "labelSelector=type%3Dkwok"
+SIMULATED_NODES_QUERY = "labelSelector=type%3Dkwok"
 """Query string that selects the simulated nodes."""
-DURATION = "pod-complete.stage.kwok.x-k8s.io/delay"
+DURATION_ANNOTATION = "pod-complete.stage.kwok.x-k8s.io/delay"
 """Pod annotation with the running time of a simulated pod until it succeeds, such as `90s` or `2m`; default 5 s
 (kwok.yaml)."""
 
@@ -49,7 +49,7 @@ def node(number: int, spec: ClusterSpec) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": {SIMULATED: "fake"}},
-        "spec": {"taints": [{"key": SIMULATED, "value": "fake", "effect": "NoSchedule"}]},
+        "metadata": {"name": name, "labels": labels, "annotations": {SIMULATED_NODE_KEY: "fake"}},
+        "spec": {"taints": [{"key": SIMULATED_NODE_KEY, "value": "fake", "effect": "NoSchedule"}]},
         "status": {"capacity": resources, "allocatable": resources},
     }

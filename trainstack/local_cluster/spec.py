@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainstack.local_cluster.errors import ClusterError
-from trainstack.local_cluster.layout import HIDDEN
+from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.local_cluster.layout import COVERED_FOLDERS
 
 NODE_NAME = "local"
 
 MAX_SIMULATED_NODES = 1000
 """Upper limit of `simulated_nodes`: more nodes exceed the machines that the local cluster is designed for."""
-LIVE = frozenset({"gpus", "gpu_product", "node_folders", "sites"})
+LIVE_SETTINGS = frozenset({"gpus", "gpu_product", "node_folders", "sites"})
 """Settings that a running cluster adopts without a restart."""
-RESERVED = tuple(map(Path, ("/dev", "/etc", "/proc", "/run", "/sys", "/usr", *HIDDEN)))
+RESERVED_PATHS = tuple(map(Path, ("/dev", "/etc", "/proc", "/run", "/sys", "/usr", *COVERED_FOLDERS)))
 """Paths that node folders must not overlap, because the cluster or its programs use them."""
 
 
@@ -65,9 +65,9 @@ class ClusterSpec:
             for name, value in (("registry", self.registry), ("volumes", self.volumes))
             if value and not Path(value).is_absolute()
         ]
-        faults += [f"node_folders has {path!r}; {fault}" for path in self.node_folders if (fault := _unusable(path))]
+        faults += [f"node_folders has {path!r}; {fault}" for path in self.node_folders if (fault := _path_fault(path))]
         if faults:
-            raise ClusterError("Invalid settings of the local cluster: " + "; ".join(faults) + ".")
+            raise LocalClusterError("Invalid settings of the local cluster: " + "; ".join(faults) + ".")
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
@@ -75,30 +75,32 @@ class ClusterSpec:
     @classmethod
     def from_json(cls, text: str) -> "ClusterSpec":
         """Parse the output of `to_json`. Ignore keys of other versions, and use defaults for missing keys."""
-        known = {field.name for field in dataclasses.fields(cls)}
+        field_names = {field.name for field in dataclasses.fields(cls)}
         # JSON has lists, not tuples.
         data: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()}
-        return cls(**{key: value for key, value in data.items() if key in known})
+        return cls(**{key: value for key, value in data.items() if key in field_names})
 
     def differences(self, other: "ClusterSpec") -> list[str]:
         """Return `name: mine → theirs` for each setting that differs."""
-        mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
-        changed = [name for name in mine if mine[name] != theirs[name]]
-        return [f"{name}: {_text(mine[name])} → {_text(theirs[name])}" for name in changed]
+        own_values, other_values = dataclasses.asdict(self), dataclasses.asdict(other)
+        changed_names = [name for name in own_values if own_values[name] != other_values[name]]
+        return [
+            f"{name}: {_format_value(own_values[name])} → {_format_value(other_values[name])}" for name in changed_names
+        ]
 
-    def with_live(self, other: "ClusterSpec") -> "ClusterSpec":
+    def with_live_settings(self, other: "ClusterSpec") -> "ClusterSpec":
         """Return a copy with the other spec's LIVE_SETTINGS."""
-        return dataclasses.replace(self, **{name: getattr(other, name) for name in LIVE})
+        return dataclasses.replace(self, **{name: getattr(other, name) for name in LIVE_SETTINGS})
 
 
-def _text(value: int | str | tuple[str, ...]) -> str:
+def _format_value(value: int | str | tuple[str, ...]) -> str:
     return ", ".join(value) or "none" if isinstance(value, tuple) else str(value)
 
 
-def _unusable(folder: str) -> str:
+def _path_fault(folder: str) -> str:
     """Return why a path cannot be a folder of the node, or an empty string."""
     path = Path(folder)
     if not path.is_absolute() or ".." in path.parts or str(path) != folder or len(path.parts) < 3:
         return "it must be an absolute path with at least two elements and no trailing slash"
-    reserved = next((root for root in RESERVED if path.is_relative_to(root) or root.is_relative_to(path)), None)
+    reserved = next((root for root in RESERVED_PATHS if path.is_relative_to(root) or root.is_relative_to(path)), None)
     return f"{reserved} is the cluster's own" if reserved else ""

@@ -23,9 +23,9 @@ class ComponentStatus:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file, so that a reader gets either the old or the new content."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(text)
-    scratch.replace(path)
+    temporary_file = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary_file.write_text(text)
+    temporary_file.replace(path)
 
 
 def write_status(path: Path, components: list[ComponentStatus]) -> None:

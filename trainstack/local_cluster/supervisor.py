@@ -13,8 +13,8 @@ from pathlib import Path
 
 from trainstack.local_cluster import probes, sandbox
 from trainstack.local_cluster.layout import Layout
-from trainstack.local_cluster.lifeline import Owner
-from trainstack.local_cluster.plan import Component, Plan
+from trainstack.local_cluster.lifeline import StarterProcess
+from trainstack.local_cluster.plan import ClusterComponent, SupervisorPlan
 from trainstack.local_cluster.state import ComponentStatus, write_status
 
 TICK_SECONDS = 0.1
@@ -30,19 +30,19 @@ WAKE_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass
-class Running:
+class ComponentProcess:
     """A component with the state of its process."""
 
-    component: Component
+    component: ClusterComponent
     pid: int = 0
     """0 unless the component runs."""
     ready: bool = False
-    done: bool = False
+    has_succeeded: bool = False
     """Whether a component that runs once has succeeded."""
     restarts: int = 0
-    exit: str = ""
+    exit_reason: str = ""
     """The reason of the last exit, such as `exit code 1`; empty before the first exit."""
-    since: float = 0.0
+    started_at: float = 0.0
     """Monotonic time of the last start."""
     backoff: float = FIRST_BACKOFF_SECONDS
     """Seconds until the next restart."""
@@ -51,23 +51,28 @@ class Running:
 
     def status(self) -> ComponentStatus:
         return ComponentStatus(
-            self.component.name, self.pid, self.ready or self.done, self.restarts, self.exit, self.component.once
+            self.component.name,
+            self.pid,
+            self.ready or self.has_succeeded,
+            self.restarts,
+            self.exit_reason,
+            self.component.once,
         )
 
 
 class Supervisor:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SupervisorPlan) -> None:
         self.plan = plan
         self.layout = Layout(Path(plan.state))
-        self.running = {component.name: Running(component) for component in plan.components}
+        self.processes = {component.name: ComponentProcess(component) for component in plan.components}
         self.environment = {**os.environ, "TMPDIR": str(self.layout.tmp)}
 
-    def start(self, entry: Running) -> None:
+    def start(self, process: ComponentProcess) -> None:
         """Start a component, whose output goes to its log file."""
-        component = entry.component
+        component = process.component
         log = str(self.layout.log / f"{component.name}.log")
         try:
-            entry.pid = os.posix_spawnp(
+            process.pid = os.posix_spawnp(
                 component.argv[0],
                 component.argv,
                 {**self.environment, **component.environment},
@@ -79,28 +84,28 @@ class Supervisor:
                 setsid=True,
                 setsigmask=[],
             )
-            entry.since = time.monotonic()
+            process.started_at = time.monotonic()
         except OSError as error:
-            self.ended(entry, f"cannot be started: {error}")
+            self.record_exit(process, f"cannot be started: {error}")
 
-    def ended(self, entry: Running, how: str) -> None:
+    def record_exit(self, process: ComponentProcess, reason: str) -> None:
         """Record an exit, and schedule the restart."""
         now = time.monotonic()
-        if entry.component.once and how == "exit code 0":
-            entry.pid, entry.done, entry.exit = 0, True, how
+        if process.component.once and reason == "exit code 0":
+            process.pid, process.has_succeeded, process.exit_reason = 0, True, reason
             return
-        if entry.since and now - entry.since > HEALTHY_SECONDS:
-            entry.backoff = FIRST_BACKOFF_SECONDS
-        entry.pid, entry.ready, entry.exit = 0, False, how
-        entry.restarts += 1
-        entry.not_before = now + entry.backoff
-        entry.backoff = min(entry.backoff * 2, LAST_BACKOFF_SECONDS)
-        print(f"{entry.component.name}: {how}; restarting", file=sys.stderr, flush=True)
+        if process.started_at and now - process.started_at > HEALTHY_SECONDS:
+            process.backoff = FIRST_BACKOFF_SECONDS
+        process.pid, process.ready, process.exit_reason = 0, False, reason
+        process.restarts += 1
+        process.not_before = now + process.backoff
+        process.backoff = min(process.backoff * 2, LAST_BACKOFF_SECONDS)
+        print(f"{process.component.name}: {reason}; restarting", file=sys.stderr, flush=True)
 
     def reap(self) -> bool:
         """Collect ended children, including orphans; return whether a component was among them."""
         changed = False
-        by_pid = {entry.pid: entry for entry in self.running.values() if entry.pid}
+        processes_by_pid = {process.pid: process for process in self.processes.values() if process.pid}
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -108,46 +113,49 @@ class Supervisor:
                 return changed
             if pid == 0:
                 return changed
-            if pid in by_pid:
+            if pid in processes_by_pid:
                 code = os.waitstatus_to_exitcode(status)
-                how = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
-                self.ended(by_pid[pid], how)
+                reason = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+                self.record_exit(processes_by_pid[pid], reason)
                 changed = True
 
     def advance(self) -> bool:
         """Start components whose dependencies are ready, and probe running ones; return whether anything changed."""
         changed = False
-        for entry in self.running.values():
-            waits = any(not (self.running[name].ready or self.running[name].done) for name in entry.component.after)
-            if not entry.pid and not entry.done:
+        for process in self.processes.values():
+            is_blocked = any(
+                not (self.processes[name].ready or self.processes[name].has_succeeded)
+                for name in process.component.after
+            )
+            if not process.pid and not process.has_succeeded:
                 # A restart does not wait for dependencies: a restart of etcd must not delay that of the kubelet.
-                if time.monotonic() >= entry.not_before and not (waits and not entry.restarts):
-                    self.start(entry)
+                if time.monotonic() >= process.not_before and not (is_blocked and not process.restarts):
+                    self.start(process)
                     changed = True
-            elif entry.pid and not entry.ready and not entry.component.once:
-                entry.ready = probes.ready(entry.component.probe, self.plan.certs)
-                changed = changed or entry.ready
+            elif process.pid and not process.ready and not process.component.once:
+                process.ready = probes.is_ready(process.component.probe, self.plan.certs)
+                changed = changed or process.ready
         return changed
 
-    def report(self) -> None:
-        write_status(self.layout.status, [entry.status() for entry in self.running.values()])
+    def save_status(self) -> None:
+        write_status(self.layout.status, [process.status() for process in self.processes.values()])
 
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Return whether there is nothing to start or probe."""
-        return all(entry.ready or entry.done for entry in self.running.values())
+        return all(process.ready or process.has_succeeded for process in self.processes.values())
 
-    def run(self, owner: Owner) -> None:
+    def run(self, starter: StarterProcess) -> None:
         """Keep the components running until a signal, or until the process that started the cluster has ended."""
-        self.report()
+        self.save_status()
         while True:
             changed = self.reap()
             changed = self.advance() or changed
             if changed:
-                self.report()
-            received = signal.sigtimedwait(WAKE_SIGNALS, SLOW_TICK_SECONDS if self.settled() else TICK_SECONDS)
+                self.save_status()
+            received = signal.sigtimedwait(WAKE_SIGNALS, SLOW_TICK_SECONDS if self.is_settled() else TICK_SECONDS)
             if received is not None and received.si_signo in (signal.SIGTERM, signal.SIGINT):
                 return
-            if owner.has_ended():
+            if starter.has_ended():
                 print("the process that started this cluster has ended; stopping", file=sys.stderr, flush=True)
                 return
 
@@ -155,15 +163,15 @@ class Supervisor:
         """Stop components in reverse order: clients first, so that the API server has no open requests."""
         deadline = time.monotonic() + 2 * STOP_SECONDS
         stages: tuple[tuple[str, ...], ...] = (
-            tuple(name for name in self.running if name not in ("etcd", "apiserver", "containerd")),
+            tuple(name for name in self.processes if name not in ("etcd", "apiserver", "containerd")),
             ("apiserver", "containerd"),
             ("etcd",),
         )
         for stage in stages:
-            self._stop_stage([self.running[name] for name in stage if name in self.running], deadline)
+            self._stop_stage([self.processes[name] for name in stage if name in self.processes], deadline)
 
-    def _stop_stage(self, entries: list[Running], deadline: float) -> None:
-        pids = {entry.pid for entry in entries if entry.pid}
+    def _stop_stage(self, processes: list[ComponentProcess], deadline: float) -> None:
+        pids = {process.pid for process in processes if process.pid}
         for pid in pids:
             os.kill(pid, signal.SIGTERM)
         limit = min(time.monotonic() + STOP_SECONDS, deadline)
@@ -184,12 +192,12 @@ def main() -> None:
         return  # the command that started this process has ended without a plan
     signal.pthread_sigmask(signal.SIG_BLOCK, WAKE_SIGNALS)
     # Process 1 ignores signals without a handler, and sigtimedwait does not return ignored ones.
-    for number in WAKE_SIGNALS:
-        signal.signal(number, lambda *_: None)
-    plan = Plan.from_json(text)
+    for signal_number in WAKE_SIGNALS:
+        signal.signal(signal_number, lambda *_: None)
+    plan = SupervisorPlan.from_json(text)
     sandbox.set_up(plan)
     supervisor = Supervisor(plan)
-    supervisor.run(Owner())
+    supervisor.run(StarterProcess())
     supervisor.stop()
 
 

@@ -24,11 +24,11 @@ class ImmutableField:
     """The key of its value in the settings; empty if they cannot change it."""
     default: Any = None
     """The value in a live object without the field."""
-    unless_unset: str = ""
+    immutable_if_set: str = ""
     """The field that makes this one immutable while it is set; empty if this field is always immutable."""
     is_replaced: bool = False
     """Whether the engine replaces an object in its state, which makes the change possible."""
-    is_set: bool = False
+    is_unordered: bool = False
     """Whether the order of the elements has no meaning."""
     is_merged: bool = False
     """Whether a map keeps the keys that only the live object has, if another owner set them."""
@@ -37,16 +37,16 @@ class ImmutableField:
     def name(self) -> str:
         return self.setting or self.path
 
-    def in_settings(self, path: str) -> str:
+    def settings_path(self, object_path: str) -> str:
         """Return the path of the value in the settings, or `object_path` if the settings cannot change it.
 
         `object_path`: the path of the object in the settings.
         """
-        return f"{path}.{self.setting}" if self.setting else path
+        return f"{object_path}.{self.setting}" if self.setting else object_path
 
 
-_SPEC = "spec.topologyName"
-IMMUTABLE: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
+_TOPOLOGY_NAME = "spec.topologyName"
+IMMUTABLE_FIELDS: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
     # ValidateStorageClassUpdate, pkg/apis/storage/validation of Kubernetes. What is replaced: forceNew in
     # provider/pkg/provider/diff.go of pulumi-kubernetes.
     "StorageClass": (
@@ -64,7 +64,7 @@ IMMUTABLE: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
         (
             ImmutableField("spec.hostPath.path", "hostPath"),
             ImmutableField("spec.hostPath.type", "hostPathType", default=""),
-            ImmutableField("spec.nodeAffinity", "node", unless_unset="spec.nodeAffinity"),
+            ImmutableField("spec.nodeAffinity", "node", immutable_if_set="spec.nodeAffinity"),
             ImmutableField("spec.volumeMode", "", default="Filesystem"),
         ),
     ),
@@ -73,7 +73,7 @@ IMMUTABLE: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
         "storage.volumes",
         (
             ImmutableField("spec.storageClassName", "storageClass"),
-            ImmutableField("spec.accessModes", "accessModes", is_set=True),
+            ImmutableField("spec.accessModes", "accessModes", is_unordered=True),
             ImmutableField("spec.selector.matchLabels", "selector"),
             ImmutableField("spec.volumeMode", "", default="Filesystem"),
         ),
@@ -84,10 +84,10 @@ IMMUTABLE: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
     "ResourceFlavor": (
         "queues.flavors",
         (
-            ImmutableField("spec.nodeLabels", "nodeLabels", unless_unset=_SPEC),
-            ImmutableField("spec.nodeTaints", "nodeTaints", unless_unset=_SPEC),
-            ImmutableField("spec.tolerations", "tolerations", unless_unset=_SPEC),
-            ImmutableField("spec.topologyName", "topology", unless_unset=_SPEC),
+            ImmutableField("spec.nodeLabels", "nodeLabels", immutable_if_set=_TOPOLOGY_NAME),
+            ImmutableField("spec.nodeTaints", "nodeTaints", immutable_if_set=_TOPOLOGY_NAME),
+            ImmutableField("spec.tolerations", "tolerations", immutable_if_set=_TOPOLOGY_NAME),
+            ImmutableField("spec.topologyName", "topology", immutable_if_set=_TOPOLOGY_NAME),
         ),
     ),
     # `replace_on_changes` in components.queues.
@@ -111,29 +111,31 @@ def differences(manifest: Body, live: Body, *, is_own: bool) -> Iterator[Differe
     `is_own`: whether this stack created the object. If so, a field that the manifest omits is removed; otherwise the
     live field is kept, and is no difference.
     """
-    _, fields = IMMUTABLE.get(manifest["kind"], ("", ()))
+    _, fields = IMMUTABLE_FIELDS.get(manifest["kind"], ("", ()))
     for field in fields:
-        declared, current = _value(manifest, field), _value(live, field)
+        declared_value, live_value = _field_value(manifest, field), _field_value(live, field)
         if field.is_merged and not is_own:
-            current = (
-                {key: value for key, value in current.items() if key in declared} if current and declared else None
+            live_value = (
+                {key: value for key, value in live_value.items() if key in declared_value}
+                if live_value and declared_value
+                else None
             )
-        is_kept = not is_own and not declared
-        if field.unless_unset and not value_at(live, field.unless_unset):
+        keeps_live_value = not is_own and not declared_value
+        if field.immutable_if_set and not value_at(live, field.immutable_if_set):
             continue
-        if declared != current and not is_kept:
-            yield Difference(field, _text(current), _text(declared))
+        if declared_value != live_value and not keeps_live_value:
+            yield Difference(field, _format_value(live_value), _format_value(declared_value))
 
 
-def _value(body: Body, field: ImmutableField) -> Any:
+def _field_value(body: Body, field: ImmutableField) -> Any:
     value = value_at(body, field.path)
     value = field.default if value in (None, [], {}) else value
-    return sorted(value) if field.is_set and value else value
+    return sorted(value) if field.is_unordered and value else value
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     if isinstance(value, list) and all(isinstance(item, Mapping) and len(item) == 1 for item in value):
-        return ", ".join(str(only) for item in value for only in item.values())
+        return ", ".join(str(element) for item in value for element in item.values())
     return "none" if value is None else str(value)

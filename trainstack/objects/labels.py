@@ -12,7 +12,7 @@ from trainstack.errors import TrainstackError
 Manifest = dict[str, Any]
 """A Kubernetes object in the API's form: plain dicts, lists, strings, integers and booleans."""
 
-LIMIT = 63
+MAX_LABEL_CHARACTERS = 63
 """The maximum number of characters of a label value, a Service's name and a pod's host name."""
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -143,15 +143,15 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Set on every namespace by the API server to its name. Read by selectors of namespaces."""
 
 
-def with_state(metadata: Mapping[str, Any], identity: str) -> Manifest:
+def with_state(metadata: Mapping[str, Any], state_identity: str) -> Manifest:
     """Return an object's metadata with the identity and the field manager of the declaring state added."""
-    own = {STATE: identity, FIELD_MANAGER: field_manager(identity)}
-    return {**metadata, "annotations": {**metadata.get("annotations", {}), **own}}
+    annotations = {STATE: state_identity, FIELD_MANAGER: field_manager(state_identity)}
+    return {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}
 
 
-def field_manager(identity: str) -> str:
+def field_manager(state_identity: str) -> str:
     """Return a state's field manager. Objects of two states differ in STATE, so the second apply is a conflict."""
-    return f"{OWNER}-{identity}"
+    return f"{OWNER}-{state_identity}"
 
 
 def is_field_manager(name: str) -> bool:
@@ -159,11 +159,11 @@ def is_field_manager(name: str) -> bool:
     return re.fullmatch(rf"{OWNER}(-[0-9a-f]{{32}})?", name) is not None
 
 
-def mark(stack: str) -> dict[str, str]:
+def ownership_labels(stack: str) -> dict[str, str]:
     """Return the labels of a stack's objects. Raises TrainstackError if the stack's name is too long for a label."""
-    if len(stack) > LIMIT:
+    if len(stack) > MAX_LABEL_CHARACTERS:
         raise TrainstackError(
-            f"the stack's name {stack!r} has {len(stack)} characters, but a label value has at most {LIMIT}",
+            f"the stack's name {stack!r} has {len(stack)} characters, but a label value has at most {MAX_LABEL_CHARACTERS}",
             "use a shorter name",
         )
     return {MANAGED_BY: OWNER, STACK: stack}
@@ -182,7 +182,7 @@ def metadata(
     result: Manifest = {"name": name}
     if namespace is not None:
         result["namespace"] = namespace
-    result["labels"] = {**(labels or {}), **mark(stack)}
+    result["labels"] = {**(labels or {}), **ownership_labels(stack)}
     if annotations or adopt:
         result["annotations"] = {**(annotations or {}), **({PATCH_FORCE: "true"} if adopt else {})}
     return result

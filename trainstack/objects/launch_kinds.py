@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-Resource = tuple[str, str]
+GroupResource = tuple[str, str]
 """The API group (empty for the core group) and the plural of a kind."""
 
-LAUNCHES: Mapping[str, Resource] = {
+STANDARD_LAUNCH_KINDS: Mapping[str, GroupResource] = {
     "Job": ("batch", "jobs"),
     "JobSet": ("jobset.x-k8s.io", "jobsets"),
     "Pod": ("", "pods"),
@@ -14,7 +14,7 @@ LAUNCHES: Mapping[str, Resource] = {
 }
 """The kinds whose objects every environment lists to find its launches."""
 
-OPTIONAL: Mapping[str, Resource] = {
+OPTIONAL_LAUNCH_KINDS: Mapping[str, GroupResource] = {
     "MPIJob": ("kubeflow.org", "mpijobs"),
     "RayJob": ("ray.io", "rayjobs"),
 }
@@ -27,4 +27,4 @@ def plural(kind: str) -> str:
     return f"{name[:-1]}ies" if name.endswith("y") else f"{name}es" if name.endswith("s") else f"{name}s"
 
 
-ALL_LAUNCHES: Mapping[str, Resource] = {**LAUNCHES, **OPTIONAL}
+ALL_LAUNCH_KINDS: Mapping[str, GroupResource] = {**STANDARD_LAUNCH_KINDS, **OPTIONAL_LAUNCH_KINDS}

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MOST_BYTES_OF_A_REQUEST = 1_572_864
+MAX_REQUEST_BYTES = 1_572_864
 """etcd's default `--max-request-bytes`, 1.5 MiB."""
-MOST_BYTES_OF_DATA = 1 << 20
+MAX_DATA_BYTES = 1 << 20
 """The values of a ConfigMap or Secret together, 1 MiB (MaxSecretSize in Kubernetes' core validation)."""
-MOST_BYTES_OF_ANNOTATIONS = 256 << 10
+MAX_ANNOTATION_BYTES = 256 << 10
 """The keys and values of an object's annotations together, 256 KiB (TotalAnnotationSizeLimitB in apimachinery)."""
 
 
@@ -22,9 +22,9 @@ def stored_bytes(manifest: Mapping[str, Any]) -> int:
     return _bytes(text) + _path_bytes(manifest)
 
 
-def over(of: str, size: int, most: int) -> str:
+def describe_excess(subject: str, size: int, limit: int) -> str:
     """Return `annotations of 300,000 bytes; the limit is 262,144`; empty if the size is within the limit."""
-    return f"{of} of {size:,} bytes; the limit is {most:,}" if size > most else ""
+    return f"{subject} of {size:,} bytes; the limit is {limit:,}" if size > limit else ""
 
 
 def _path_bytes(value: object) -> int:

@@ -11,7 +11,7 @@ from trainstack.settings.model import Settings
 
 Identity = tuple[str, str | None, str]
 """Kind, namespace (None for cluster-scoped objects) and name."""
-_MAX_LISTED = 5
+_MAX_LISTED_NAMES = 5
 
 
 def identity(manifest: Mapping[str, Any]) -> Identity:
@@ -19,7 +19,7 @@ def identity(manifest: Mapping[str, Any]) -> Identity:
     return manifest["kind"], metadata.get("namespace"), metadata["name"]
 
 
-def shown(identity: Identity) -> str:
+def format_identity(identity: Identity) -> str:
     """Format an identity for a message: `LocalQueue research/open`."""
     kind, namespace, name = identity
     return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
@@ -31,13 +31,13 @@ def kubectl_arguments(identity: Identity) -> str:
     return f"{kind.lower()} {name}" + (f" -n {namespace}" if namespace else "")
 
 
-def listed(names: Sequence[str], most: int = _MAX_LISTED) -> str:
+def format_names(names: Sequence[str], limit: int = _MAX_LISTED_NAMES) -> str:
     """Join the first `limit` names, and count the others: `a, b and 3 more`."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    unlisted_count = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {unlisted_count} more" if unlisted_count > 0 else "")
 
 
-def adoptions(settings: Settings) -> frozenset[Identity]:
+def adopted_identities(settings: Settings) -> frozenset[Identity]:
     """Return the identities of the objects that the environment adopts (`adopt: true`)."""
     storage, queues = settings.storage, settings.queues
     cluster_scoped = (
@@ -55,47 +55,53 @@ def adoptions(settings: Settings) -> frozenset[Identity]:
         ("MultiKueueConfig", queues.multi_kueue_configs),
     )
     namespaced = (("PersistentVolumeClaim", storage.volumes), ("LocalQueue", queues.local_queues))
-    adopted: set[Identity] = {(kind, None, item.name) for kind, items in cluster_scoped for item in items if item.adopt}
-    adopted |= {(kind, item.namespace, item.name) for kind, items in namespaced for item in items if item.adopt}
-    return frozenset(adopted)
+    identities: set[Identity] = {
+        (kind, None, item.name) for kind, items in cluster_scoped for item in items if item.adopt
+    }
+    identities |= {(kind, item.namespace, item.name) for kind, items in namespaced for item in items if item.adopt}
+    return frozenset(identities)
 
 
-def owner(live_labels: Mapping[str, str]) -> str | None:
+def owning_stack(live_labels: Mapping[str, str]) -> str | None:
     """Return the stack that declares an object, or the one that it is prepared for; None without either label."""
     return live_labels.get(labels.STACK) or live_labels.get(labels.PREPARED)
 
 
-def taken_over(
+def adoption_notes(
     manifests: Iterable[Mapping[str, Any]],
-    live: Mapping[Identity, Mapping[str, str]],
-    adopted: frozenset[Identity],
+    live_labels: Mapping[Identity, Mapping[str, str]],
+    adopted_objects: frozenset[Identity],
     stack: str,
 ) -> tuple[str, ...]:
     """Return a note on each object that this change adopts, since the engine reports it as created."""
-    keys = {identity(manifest) for manifest in manifests} & adopted & live.keys()
-    adoptions = (key for key in keys if live[key].get(labels.STACK) != stack)
-    return tuple(sorted(f"{shown(key)} exists and is adopted (adopt: true); it is not re-created" for key in adoptions))
+    existing_adopted = {identity(manifest) for manifest in manifests} & adopted_objects & live_labels.keys()
+    new_adoptions = (key for key in existing_adopted if live_labels[key].get(labels.STACK) != stack)
+    return tuple(
+        sorted(
+            f"{format_identity(key)} exists and is adopted (adopt: true); it is not re-created" for key in new_adoptions
+        )
+    )
 
 
 def refusals(
     manifests: Iterable[Mapping[str, Any]],
-    live: Mapping[Identity, Mapping[str, str]],
-    adopted: frozenset[Identity],
+    live_labels: Mapping[Identity, Mapping[str, str]],
+    adopted_objects: frozenset[Identity],
     stack: str,
 ) -> tuple[str, ...]:
     """Return a refusal for each declared object that exists and has another owner, except for adopted ones.
 
     `live_labels`: the labels of the declared objects that exist.
     """
-    found = []
+    messages = []
     for manifest in manifests:
         key = identity(manifest)
-        mark = owner(live[key]) if key in live else stack
-        if mark == stack or key in adopted:
+        owner_stack = owning_stack(live_labels[key]) if key in live_labels else stack
+        if owner_stack == stack or key in adopted_objects:
             continue
-        whose = f"belongs to stack {mark!r}" if mark else "was created by another owner"
-        found.append(
-            f"{shown(key)} exists and {whose}; nothing was changed. Choose another name, remove it from this "
+        owner_clause = f"belongs to stack {owner_stack!r}" if owner_stack else "was created by another owner"
+        messages.append(
+            f"{format_identity(key)} exists and {owner_clause}; nothing was changed. Choose another name, remove it from this "
             "environment, or set `adopt: true` on it, if its settings have that key, to adopt it"
         )
-    return tuple(sorted(found))
+    return tuple(sorted(messages))

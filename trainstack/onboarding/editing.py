@@ -16,7 +16,7 @@ from trainstack.errors import TrainstackError
 
 _WIDTH = 110
 """The maximum length of a map on one line, in characters."""
-_MARK = "\ufeff"
+_BYTE_ORDER_MARK = "\ufeff"
 """The byte order mark."""
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 _INDENTS = ((4, 2), (2, 0))
@@ -53,20 +53,20 @@ def add_entries(text: str, entries: Iterable[FileAddition]) -> str:
     additions = list(entries)
     if not additions:
         return text
-    mark = _MARK if text.startswith(_MARK) else ""
+    mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
     body = text.removeprefix(mark)
-    return mark + _with_line_ends(body, _edit_text(_LINE_ENDS.sub("\n", body), additions))
+    return mark + _restore_line_ends(body, _edit_text(_LINE_ENDS.sub("\n", body), additions))
 
 
-def _with_line_ends(original: str, edited: str) -> str:
+def _restore_line_ends(original: str, edited: str) -> str:
     """Return the edited text with the line endings of the original; new lines get the most frequent one."""
-    ends = _LINE_ENDS.findall(original)
-    usual_end = Counter(ends).most_common(1)[0][0] if ends else "\n"
+    line_ends = _LINE_ENDS.findall(original)
+    usual_end = Counter(line_ends).most_common(1)[0][0] if line_ends else "\n"
     old_lines, new_lines = _LINE_ENDS.split(original), edited.split("\n")
     ends_by_line = dict.fromkeys(range(len(new_lines)), usual_end)
-    if len(set(ends)) > 1:
+    if len(set(line_ends)) > 1:
         for block in SequenceMatcher(None, old_lines, new_lines, autojunk=False).get_matching_blocks():
-            ends_by_line.update(enumerate(ends[block.a : block.a + block.size], block.b))
+            ends_by_line.update(enumerate(line_ends[block.a : block.a + block.size], block.b))
     text = "".join(line + ends_by_line[index] for index, line in enumerate(new_lines[:-1])) + new_lines[-1]
     return text if not original or _LINE_ENDS.search(original[-1]) else text.removesuffix(usual_end)
 
@@ -85,7 +85,7 @@ def _edit_text(text: str, entries: list[FileAddition]) -> str:
     indent = min(_INDENTS, key=lambda candidate: _count_differing_lines(lines, dumps_by_indent[candidate]))
     untouched_lines = dumps_by_indent[indent]
     for entry in entries:
-        _add(tree, entry, sum(indent))
+        _add_to_tree(tree, entry, sum(indent))
     edited_lines = _dump(tree, indent).splitlines(keepends=True)
     edited_text = "".join(edited_lines)
     # A mix of lines with the file's indent and with the library's may be other data: then use the library's lines only.
@@ -100,14 +100,14 @@ def _edit_text(text: str, entries: list[FileAddition]) -> str:
 def _restore_style(original_lines: Sequence[str], untouched_lines: Sequence[str], edited_lines: Sequence[str]) -> str:
     """Return the edited lines, but with the original text of lines in which only the library's style differs."""
     restored_lines: list[str] = []
-    for tag, start, end, first, last in SequenceMatcher(
+    for tag, old_start, old_end, new_start, new_end in SequenceMatcher(
         None, untouched_lines, edited_lines, autojunk=False
     ).get_opcodes():
         if tag == "equal":
-            restored_lines += original_lines[start:end]
+            restored_lines += original_lines[old_start:old_end]
         else:
-            comments = _following_comments(restored_lines, edited_lines[first]) if tag == "insert" else []
-            restored_lines += [*edited_lines[first:last], *comments]
+            comments = _following_comments(restored_lines, edited_lines[new_start]) if tag == "insert" else []
+            restored_lines += [*edited_lines[new_start:new_end], *comments]
     return "".join(restored_lines)
 
 
@@ -138,8 +138,10 @@ def _column(line: str) -> int:
 
 def _count_differing_lines(old_lines: Sequence[str], new_lines: Sequence[str]) -> int:
     return sum(
-        max(end - start, last - first)
-        for tag, start, end, first, last in SequenceMatcher(None, old_lines, new_lines, autojunk=False).get_opcodes()
+        max(old_end - old_start, new_end - new_start)
+        for tag, old_start, old_end, new_start, new_end in SequenceMatcher(
+            None, old_lines, new_lines, autojunk=False
+        ).get_opcodes()
         if tag != "equal"
     )
 
@@ -173,17 +175,17 @@ def _dump(tree: CommentedMap, indent: tuple[int, int]) -> str:
     return stream.getvalue()
 
 
-def _add(tree: CommentedMap, entry: FileAddition, step: int) -> None:
+def _add_to_tree(tree: CommentedMap, entry: FileAddition, step: int) -> None:
     parent, path = tree, entry.path
     for key in path[:-1]:
-        parent = _child(parent, key, CommentedMap)
+        parent = _get_or_create_child(parent, key, CommentedMap)
     last_key, value, column = path[-1], _with_style(entry.value), 2 * (len(path) - 1)
     if entry.replaces_value:
         parent[last_key] = value
         if entry.comment:
             parent.yaml_set_comment_before_after_key(last_key, before=entry.comment, indent=column)
         return
-    elements = _child(parent, last_key, CommentedSeq)
+    elements = _get_or_create_child(parent, last_key, CommentedSeq)
     if not elements and isinstance(value, CommentedMap):
         elements.fa.set_block_style()
     elif not elements:
@@ -193,11 +195,11 @@ def _add(tree: CommentedMap, entry: FileAddition, step: int) -> None:
         elements.yaml_set_comment_before_after_key(len(elements) - 1, before=entry.comment, indent=column + step - 4)
 
 
-def _child(parent: CommentedMap, key: str, kind: type[Any]) -> Any:
+def _get_or_create_child(parent: CommentedMap, key: str, container_type: type[Any]) -> Any:
     if parent.get(key) is None:
-        parent[key] = kind()
-    if not isinstance(parent[key], kind):
-        raise TrainstackError(f"{key} is not a {'list' if kind is CommentedSeq else 'map'}")
+        parent[key] = container_type()
+    if not isinstance(parent[key], container_type):
+        raise TrainstackError(f"{key} is not a {'list' if container_type is CommentedSeq else 'map'}")
     return parent[key]
 
 
@@ -205,8 +207,8 @@ def _with_style(value: object) -> Any:
     """Return a value with its style: short maps and lists of scalars on one line, all others in block style."""
     if isinstance(value, Mapping):
         styled_map = CommentedMap({key: _with_style(element) for key, element in value.items()})
-        flat = not any(isinstance(element, Mapping) or _has_maps(element) for element in value.values())
-        if value and flat and len(str(dict(value))) <= _WIDTH:
+        is_flat = not any(isinstance(element, Mapping) or _has_maps(element) for element in value.values())
+        if value and is_flat and len(str(dict(value))) <= _WIDTH:
             styled_map.fa.set_flow_style()
         return styled_map
     if isinstance(value, list | tuple):

@@ -11,14 +11,14 @@ from trainstack.onboarding.team_request import TeamRequest, find_faults, nominal
 from trainstack.settings.loading.load import SharedNames
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import ClusterQueue
-from trainstack.settings.values.quantities import amount, canonical
+from trainstack.settings.values.quantities import amount, canonical_quantity
 
 DEFAULT_QUOTA = {"cpu": "4", "memory": "16Gi"}
 """The quota of a request without one: enough for a few small runs. The owner can raise it in the reviewed file.
 Other resources of the cohort's queues have quota 0, so that the team can borrow them."""
 VOLUME_SIZE = "10Gi"
 _NO_NAMES = SharedNames()
-_HEAD = """\
+_TEAM_FILE_HEADER = """\
 # The stack of team {name}: its runs, on the queue and with the rights that the environment {platform} declares.
 # It needs no rights outside of namespace {namespace}.
 config:
@@ -68,7 +68,9 @@ def plan_new_team(
     quota = _quota(platform, request, cohort, flavor or "")
     members = {"groups": list(request.groups), "users": list(request.users)}
     # Without members, the team's rights belong to a service account, for which the platform can issue a kubeconfig.
-    subjects: dict[str, Any] = {key: names for key, names in members.items() if names} or {"serviceAccount": name}
+    subjects: dict[str, Any] = {key: name_by_path for key, name_by_path in members.items() if name_by_path} or {
+        "serviceAccount": name
+    }
     resources = [
         {"name": resource, "nominalQuota": int(quantity) if quantity.isdecimal() else quantity}
         for resource, quantity in quota.items()
@@ -89,10 +91,12 @@ def plan_new_team(
     entries = tuple(
         FileAddition(tuple(path.split(".")), values[path]) for path, exists in exists_by_path.items() if not exists
     )
-    names = {"environment.namespaces": namespace}
+    name_by_path = {"environment.namespaces": namespace}
     return NewTeamPlan(
         entries=entries,
-        existing_entries=tuple(f"{path}[{names.get(path, name)}]" for path, exists in exists_by_path.items() if exists),
+        existing_entries=tuple(
+            f"{path}[{name_by_path.get(path, name)}]" for path, exists in exists_by_path.items() if exists
+        ),
         choices={
             "namespace": namespace,
             **_describe_quota(existing_queue, cohort, flavor or "", quota, request),
@@ -110,7 +114,7 @@ def _quota(platform: Settings, request: TeamRequest, cohort: str | None, flavor:
         for name, resource in nominal_quotas(queue)
         if name == flavor and resource not in DEFAULT_QUOTA
     }
-    requested_quota = {resource: canonical(text) for resource, text in request.quota.items()}
+    requested_quota = {resource: canonical_quantity(text) for resource, text in request.quota.items()}
     return {**DEFAULT_QUOTA, **borrowed_quota, **requested_quota}
 
 
@@ -138,8 +142,10 @@ def _team_file(platform: Settings, name: str, namespace: str, project: str, shar
         exclude_defaults=True,
         include={"local": True, "registry": True, "loader": {"image", "name", "naming", "resources"}},
     )
-    reference = "The stack whose outputs list the queues. Remove the line if the team cannot read that stack's state."
-    size = "Choose size and access modes; the class is the platform's."
+    reference_comment = (
+        "The stack whose outputs list the queues. Remove the line if the team cannot read that stack's state."
+    )
+    size_comment = "Choose size and access modes; the class is the platform's."
     # A stack reads the outputs of another one in the same backend.
     environment = platform.environment.model_dump(by_alias=True, exclude_defaults=True, include={"state": True})
     entries = [
@@ -150,7 +156,7 @@ def _team_file(platform: Settings, name: str, namespace: str, project: str, shar
             ("environment", "platform"),
             f"organization/{project}/{platform.stack}",
             replaces_value=True,
-            comment=reference,
+            comment=reference_comment,
         ),
         FileAddition(
             ("environment", "existing"),
@@ -160,7 +166,9 @@ def _team_file(platform: Settings, name: str, namespace: str, project: str, shar
         ),
         *(FileAddition(("cluster", key), value, replaces_value=True) for key, value in cluster.items()),
         FileAddition(
-            ("storage", "volumes"), {**volume, "accessModes": _access_modes(platform, storage_class)}, comment=size
+            ("storage", "volumes"),
+            {**volume, "accessModes": _access_modes(platform, storage_class)},
+            comment=size_comment,
         ),
         FileAddition(
             ("queues", "priorityClasses"),
@@ -174,18 +182,28 @@ def _team_file(platform: Settings, name: str, namespace: str, project: str, shar
             comment="An example to replace: it shows that queue, volume and rights work.",
         ),
     ]
-    return add_section_entries(_HEAD.format(name=name, platform=platform.stack, namespace=namespace), entries)
+    return add_section_entries(
+        _TEAM_FILE_HEADER.format(name=name, platform=platform.stack, namespace=namespace), entries
+    )
 
 
 def _unused_name(name: str, taken_names: Collection[str]) -> str:
     """Return the name. If an entry of that name would inherit shared values, append a number."""
     numbered_names = (f"{name}-{number}" for number in count(2))
-    return name if name not in taken_names else next(n for n in numbered_names if n not in taken_names)
+    return (
+        name
+        if name not in taken_names
+        else next(numbered_name for numbered_name in numbered_names if numbered_name not in taken_names)
+    )
 
 
 def _storage_class_names(platform: Settings) -> list[str]:
     storage = platform.storage
-    provisioned_classes = [c.name for c in storage.classes if c.provisioner != "kubernetes.io/no-provisioner"]
+    provisioned_classes = [
+        storage_class.name
+        for storage_class in storage.classes
+        if storage_class.provisioner != "kubernetes.io/no-provisioner"
+    ]
     volume_classes = (volume.storage_class for volume in storage.volumes)
     return [*provisioned_classes, *platform.environment.existing.storage_classes, *volume_classes]
 

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from difflib import unified_diff
 from pathlib import Path
 
-from trainstack.files.project import project_file, with_other_files
+from trainstack.files.project import overlay_project, project_file
 from trainstack.files.regular import read_text
 from trainstack.files.temporary import temporary_folder
 from trainstack.preflight.preflight import check
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.loading.load import Loaded, load_with_places
+from trainstack.settings.loading.load import LoadedEnvironment, load_with_places
 
 
 def find_faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
@@ -24,10 +24,10 @@ def find_faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
         except SettingsError as error:
             return [str(finding) for finding in error.findings]
         findings = check(loaded.settings, folder, loaded.places)
-    return [str(finding) for finding in findings if finding.stops]
+    return [str(finding) for finding in findings if finding.is_blocking]
 
 
-def load_changed_project(root: Path, files: Mapping[str, str], stack: str) -> Loaded:
+def load_changed_project(root: Path, files: Mapping[str, str], stack: str) -> LoadedEnvironment:
     """Load an environment as if the project had the changed files. Raises SettingsError."""
     with _staged_project(root, files) as folder:
         return load_with_places(folder, stack)
@@ -38,14 +38,14 @@ def unified_diff_of(root: Path, files: Mapping[str, str]) -> str:
     parts: list[str] = []
     for name, text in files.items():
         path = project_file(root, name)
-        old = read_text(path) if path.exists() else ""
+        old_text = read_text(path) if path.exists() else ""
         old_name = f"a/{name}" if path.exists() else "/dev/null"
-        parts += unified_diff(old.splitlines(keepends=True), text.splitlines(keepends=True), old_name, f"b/{name}")
+        parts += unified_diff(old_text.splitlines(keepends=True), text.splitlines(keepends=True), old_name, f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in parts)
 
 
 @contextmanager
 def _staged_project(root: Path, files: Mapping[str, str]) -> Iterator[Path]:
     """Yield a temporary copy of the project with the changed files."""
-    with temporary_folder() as folder, with_other_files(root, files, folder):
+    with temporary_folder() as folder, overlay_project(root, files, folder):
         yield folder

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from trainstack.settings.errors import nearest
+from trainstack.settings.errors import suggest_name
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import ClusterQueue
 from trainstack.settings.sections.tenants import Team
-from trainstack.settings.values.quantities import canonical
+from trainstack.settings.values.quantities import canonical_quantity
 
 _NODE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -60,16 +60,16 @@ def _name_faults(request: TeamRequest) -> Iterator[str]:
 
 def _choice_faults(platform: Settings, request: TeamRequest) -> Iterator[str]:
     queues, stack = platform.queues, platform.stack
-    exists = request.name in [queue.name for queue in queues.cluster_queues]
+    queue_exists = request.name in [queue.name for queue in queues.cluster_queues]
     flavors, cohorts = [flavor.name for flavor in queues.flavors], [cohort.name for cohort in queues.cohorts]
     if request.flavor is not None and request.flavor not in flavors:
-        yield f"{stack} has no flavor {request.flavor}; {nearest(request.flavor, flavors)}"
-    elif request.flavor is None and not exists and len(flavors) != 1:
+        yield f"{stack} has no flavor {request.flavor}; {suggest_name(request.flavor, flavors)}"
+    elif request.flavor is None and not queue_exists and len(flavors) != 1:
         remedy = f"name one with --flavor: {', '.join(flavors)}" if flavors else "declare one under queues.flavors"
         yield f"{stack} has {len(flavors)} flavors for the quota; {remedy}"
     if request.cohort is not None and request.cohort not in cohorts:
-        yield f"{stack} has no cohort {request.cohort}; {nearest(request.cohort, cohorts)}"
-    elif request.cohort is None and not exists and len(cohorts) > 1:
+        yield f"{stack} has no cohort {request.cohort}; {suggest_name(request.cohort, cohorts)}"
+    elif request.cohort is None and not queue_exists and len(cohorts) > 1:
         yield f"{stack} has {len(cohorts)} cohorts; name one with --cohort: {', '.join(cohorts)}"
 
 
@@ -83,7 +83,7 @@ def _quota_faults(platform: Settings, quota: Mapping[str, str]) -> Iterator[str]
                 f"{', '.join(sorted(known_resources))}, and devices with their vendor's domain, such as nvidia.com/gpu"
             )
         try:
-            canonical(text)
+            canonical_quantity(text)
         except ValueError as error:
             yield f"--quota {resource}={text}: {error}"
 
@@ -100,9 +100,9 @@ def _contradiction_faults(platform: Settings, request: TeamRequest) -> Iterator[
         if queue.name == name:
             for difference in _queue_differences(request, queue):
                 yield f"cluster queue {name} already exists {difference}; {remedy}"
-    for local in platform.queues.local_queues:
-        if (local.name, local.namespace) == (name, namespace) and local.cluster_queue != name:
-            yield f"local queue {namespace}/{name} already exists for cluster queue {local.cluster_queue}; {remedy}"
+    for local_queue in platform.queues.local_queues:
+        if (local_queue.name, local_queue.namespace) == (name, namespace) and local_queue.cluster_queue != name:
+            yield f"local queue {namespace}/{name} already exists for cluster queue {local_queue.cluster_queue}; {remedy}"
 
 
 def _team_differences(request: TeamRequest, team: Team) -> Iterator[tuple[str, str]]:
@@ -124,5 +124,5 @@ def _queue_differences(request: TeamRequest, queue: ClusterQueue) -> Iterator[st
         yield f"on flavor {', '.join(flavors)}"
     for resource, text in request.quota.items():
         quantities = [quantity for (_, name), quantity in quotas.items() if name == resource]
-        if canonical(text) not in quantities:
+        if canonical_quantity(text) not in quantities:
             yield f"with {resource} {' and '.join(quantities) or '0'}"

@@ -23,64 +23,64 @@ from trainstack.settings.sections.queues import (
 API_VERSION = "kueue.x-k8s.io/v1beta2"
 
 
-def resource_flavor(declared: ResourceFlavor, stack: str) -> Manifest:
+def resource_flavor(flavor: ResourceFlavor, stack: str) -> Manifest:
     spec: Manifest = {}
-    if declared.node_labels:
-        spec["nodeLabels"] = dict(declared.node_labels)
-    if declared.node_taints:
-        spec["nodeTaints"] = [taint.model_dump(exclude_defaults=True) for taint in declared.node_taints]
-    if declared.tolerations:
+    if flavor.node_labels:
+        spec["nodeLabels"] = dict(flavor.node_labels)
+    if flavor.node_taints:
+        spec["nodeTaints"] = [taint.model_dump(exclude_defaults=True) for taint in flavor.node_taints]
+    if flavor.tolerations:
         spec["tolerations"] = [
-            toleration.model_dump(by_alias=True, exclude_none=True) for toleration in declared.tolerations
+            toleration.model_dump(by_alias=True, exclude_none=True) for toleration in flavor.tolerations
         ]
-    if declared.topology is not None:
-        spec["topologyName"] = declared.topology
-    return _object("ResourceFlavor", metadata(declared.name, stack, adopt=declared.adopt), spec)
+    if flavor.topology is not None:
+        spec["topologyName"] = flavor.topology
+    return _object("ResourceFlavor", metadata(flavor.name, stack, adopt=flavor.adopt), spec)
 
 
-def cohort(declared: Cohort, stack: str) -> Manifest:
+def cohort(settings: Cohort, stack: str) -> Manifest:
     spec: Manifest = {}
-    if declared.parent is not None:
-        spec["parentName"] = declared.parent
-    if declared.resource_groups:
-        spec["resourceGroups"] = _groups(declared.resource_groups)
-    if declared.fair_sharing is not None:
-        spec["fairSharing"] = declared.fair_sharing.model_dump()
-    return _object("Cohort", metadata(declared.name, stack, adopt=declared.adopt), spec)
+    if settings.parent is not None:
+        spec["parentName"] = settings.parent
+    if settings.resource_groups:
+        spec["resourceGroups"] = _resource_groups(settings.resource_groups)
+    if settings.fair_sharing is not None:
+        spec["fairSharing"] = settings.fair_sharing.model_dump()
+    return _object("Cohort", metadata(settings.name, stack, adopt=settings.adopt), spec)
 
 
-def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
+def cluster_queue(queue: ClusterQueue, stack: str) -> Manifest:
     spec: Manifest = {
         # Kueue admits no namespace without a selector, and all namespaces with an empty one.
         "namespaceSelector": {},
-        "preemption": declared.preemption.model_dump(by_alias=True, exclude_none=True),
-        "queueingStrategy": declared.queueing_strategy,
-        "resourceGroups": _groups(declared.resource_groups),
-        "stopPolicy": declared.stop_policy,
+        "preemption": queue.preemption.model_dump(by_alias=True, exclude_none=True),
+        "queueingStrategy": queue.queueing_strategy,
+        "resourceGroups": _resource_groups(queue.resource_groups),
+        "stopPolicy": queue.stop_policy,
     }
-    if declared.namespaces is not None:
-        names = {"key": NAMESPACE_NAME, "operator": "In", "values": list(declared.namespaces)}
+    if queue.namespaces is not None:
+        names = {"key": NAMESPACE_NAME, "operator": "In", "values": list(queue.namespaces)}
         spec["namespaceSelector"] = {"matchExpressions": [names]}
-    if declared.cohort is not None:
-        spec["cohortName"] = declared.cohort
-    if declared.flavor_fungibility is not None:
-        spec["flavorFungibility"] = declared.flavor_fungibility.model_dump(by_alias=True, exclude_none=True)
-    if declared.admission_checks:
-        spec["admissionChecksStrategy"] = {"admissionChecks": list(map(_check, declared.admission_checks))}
-    if declared.fair_sharing is not None:
-        spec["fairSharing"] = declared.fair_sharing.model_dump()
-    if declared.admission_scope is not None:
-        spec["admissionScope"] = declared.admission_scope.model_dump(by_alias=True)
-    return _object("ClusterQueue", metadata(declared.name, stack, adopt=declared.adopt), spec)
+    if queue.cohort is not None:
+        spec["cohortName"] = queue.cohort
+    if queue.flavor_fungibility is not None:
+        spec["flavorFungibility"] = queue.flavor_fungibility.model_dump(by_alias=True, exclude_none=True)
+    if queue.admission_checks:
+        spec["admissionChecksStrategy"] = {"admissionChecks": list(map(_admission_check_rule, queue.admission_checks))}
+    if queue.fair_sharing is not None:
+        spec["fairSharing"] = queue.fair_sharing.model_dump()
+    if queue.admission_scope is not None:
+        spec["admissionScope"] = queue.admission_scope.model_dump(by_alias=True)
+    return _object("ClusterQueue", metadata(queue.name, stack, adopt=queue.adopt), spec)
 
 
-def local_queue(declared: LocalQueue, stack: str) -> Manifest:
-    meta = metadata(declared.name, stack, namespace=declared.namespace, adopt=declared.adopt)
-    spec: Manifest = {"clusterQueue": declared.cluster_queue}
-    if declared.stop_policy != "None":
-        spec["stopPolicy"] = declared.stop_policy
-    if declared.fair_sharing is not None:
-        spec["fairSharing"] = declared.fair_sharing.model_dump()
+def local_queue(queue: LocalQueue, stack: str) -> Manifest:
+    meta = metadata(queue.name, stack, namespace=queue.namespace, adopt=queue.adopt)
+    spec: Manifest = {"clusterQueue": queue.cluster_queue}
+    if queue.stop_policy != "None":
+        spec["stopPolicy"] = queue.stop_policy
+    if queue.fair_sharing is not None:
+        spec["fairSharing"] = queue.fair_sharing.model_dump()
     return _object("LocalQueue", meta, spec)
 
 
@@ -100,39 +100,39 @@ def references(queue: Manifest) -> list[tuple[str, str]]:
     ]
 
 
-def topology(declared: Topology, stack: str) -> Manifest:
-    levels = [{"nodeLabel": level} for level in declared.levels]
-    return _object("Topology", metadata(declared.name, stack, adopt=declared.adopt), {"levels": levels})
+def topology(settings: Topology, stack: str) -> Manifest:
+    levels = [{"nodeLabel": level} for level in settings.levels]
+    return _object("Topology", metadata(settings.name, stack, adopt=settings.adopt), {"levels": levels})
 
 
-def admission_check(declared: AdmissionCheck, stack: str) -> Manifest:
-    spec: Manifest = {"controllerName": declared.controller_name}
-    if declared.parameters is not None:
-        spec["parameters"] = declared.parameters.model_dump(by_alias=True)
-    return _object("AdmissionCheck", metadata(declared.name, stack, adopt=declared.adopt), spec)
+def admission_check(check: AdmissionCheck, stack: str) -> Manifest:
+    spec: Manifest = {"controllerName": check.controller_name}
+    if check.parameters is not None:
+        spec["parameters"] = check.parameters.model_dump(by_alias=True)
+    return _object("AdmissionCheck", metadata(check.name, stack, adopt=check.adopt), spec)
 
 
-def provisioning_request_config(declared: ProvisioningRequestConfig, stack: str) -> Manifest:
-    fields = declared.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"name", "adopt"})
+def provisioning_request_config(config: ProvisioningRequestConfig, stack: str) -> Manifest:
+    fields = config.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"name", "adopt"})
     spec = {key: value for key, value in fields.items() if value}
-    return _object("ProvisioningRequestConfig", metadata(declared.name, stack, adopt=declared.adopt), spec)
+    return _object("ProvisioningRequestConfig", metadata(config.name, stack, adopt=config.adopt), spec)
 
 
-def multi_kueue_cluster(declared: MultiKueueCluster, stack: str) -> Manifest:
-    spec = {"clusterSource": {"kubeConfig": declared.kube_config.model_dump(by_alias=True)}}
-    return _object("MultiKueueCluster", metadata(declared.name, stack, adopt=declared.adopt), spec)
+def multi_kueue_cluster(cluster: MultiKueueCluster, stack: str) -> Manifest:
+    spec = {"clusterSource": {"kubeConfig": cluster.kube_config.model_dump(by_alias=True)}}
+    return _object("MultiKueueCluster", metadata(cluster.name, stack, adopt=cluster.adopt), spec)
 
 
-def multi_kueue_config(declared: MultiKueueConfig, stack: str) -> Manifest:
-    spec = {"clusters": list(declared.clusters)}
-    return _object("MultiKueueConfig", metadata(declared.name, stack, adopt=declared.adopt), spec)
+def multi_kueue_config(config: MultiKueueConfig, stack: str) -> Manifest:
+    spec = {"clusters": list(config.clusters)}
+    return _object("MultiKueueConfig", metadata(config.name, stack, adopt=config.adopt), spec)
 
 
-def priority_class(declared: PriorityClass, stack: str) -> Manifest:
-    result = _object("WorkloadPriorityClass", metadata(declared.name, stack, adopt=declared.adopt), {})
-    result["value"] = declared.value
-    if declared.description:
-        result["description"] = declared.description
+def priority_class(settings: PriorityClass, stack: str) -> Manifest:
+    result = _object("WorkloadPriorityClass", metadata(settings.name, stack, adopt=settings.adopt), {})
+    result["value"] = settings.value
+    if settings.description:
+        result["description"] = settings.description
     return result
 
 
@@ -143,7 +143,7 @@ def _object(kind: str, meta: Manifest, spec: Manifest) -> Manifest:
     return result
 
 
-def _groups(groups: tuple[ResourceGroup, ...]) -> list[Manifest]:
+def _resource_groups(groups: tuple[ResourceGroup, ...]) -> list[Manifest]:
     return [
         {
             "coveredResources": list(group.covered_resources),
@@ -153,7 +153,7 @@ def _groups(groups: tuple[ResourceGroup, ...]) -> list[Manifest]:
     ]
 
 
-def _check(check: QueueCheck) -> Manifest:
+def _admission_check_rule(check: QueueCheck) -> Manifest:
     return {"name": check.name, **({"onFlavors": list(check.on_flavors)} if check.on_flavors else {})}
 
 

@@ -9,22 +9,22 @@ from trainstack.objects.labels import RETAIN, Manifest
 from trainstack.objects.ownership import Identity
 from trainstack.settings.model import Settings
 
-_DATA = "its data is kept (retain: true)"
-_DEFINITION = "deleting it would delete every team's objects of that kind"
+_DATA_REASON = "its data is kept (retain: true)"
+_DEFINITION_REASON = "deleting it would delete every team's objects of that kind"
 
 
-_ALWAYS = frozenset(("CustomResourceDefinition", "PersistentVolume"))
-_BY_ANNOTATION = frozenset(("Namespace", "PersistentVolumeClaim"))
+_ALWAYS_RETAINED_KINDS = frozenset(("CustomResourceDefinition", "PersistentVolume"))
+_ANNOTATED_KINDS = frozenset(("Namespace", "PersistentVolumeClaim"))
 
 
 def is_retained(kind: str, metadata: Mapping[str, Any]) -> bool:
     """Return whether an object with this declared metadata remains in the cluster when the engine forgets it."""
     annotations = metadata.get("annotations") or {}
-    return kind in _ALWAYS or (kind in _BY_ANNOTATION and annotations.get(RETAIN) != "false")
+    return kind in _ALWAYS_RETAINED_KINDS or (kind in _ANNOTATED_KINDS and annotations.get(RETAIN) != "false")
 
 
 @dataclass(frozen=True, order=True)
-class Retained:
+class RetainedObject:
     """An object that `destroy` does not delete."""
 
     kind: str
@@ -37,39 +37,39 @@ class Retained:
         return self.kind, self.namespace, self.name
 
 
-def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retained]:
+def list_retained_objects(settings: Settings, operator_manifests: Iterable[Manifest] = ()) -> list[RetainedObject]:
     """List the retained objects: volumes, their namespaces, and CRDs.
 
     `operator_manifests`: the objects of the operators, of which CRDs and namespaces with retained volumes remain.
     """
-    objects = list(release)
+    manifests = list(operator_manifests)
     namespaces = {namespace.name for namespace in settings.environment.namespaces}
-    namespaces |= {manifest["metadata"]["name"] for manifest in objects if manifest["kind"] == "Namespace"}
-    claims = settings.storage.volumes if "training" in settings.environment.layers else ()
-    volumes = [volume for volume in claims if volume.retain]
-    holders: defaultdict[str, list[str]] = defaultdict(list)
+    namespaces |= {manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "Namespace"}
+    declared_volumes = settings.storage.volumes if "training" in settings.environment.layers else ()
+    retained_volumes = [volume for volume in declared_volumes if volume.retain]
+    volume_names_by_namespace: defaultdict[str, list[str]] = defaultdict(list)
     result = []
-    for volume in volumes:
-        result.append(Retained("PersistentVolumeClaim", volume.namespace, volume.name, _DATA))
+    for volume in retained_volumes:
+        result.append(RetainedObject("PersistentVolumeClaim", volume.namespace, volume.name, _DATA_REASON))
         if volume.namespace in namespaces:
-            holders[volume.namespace].append(volume.name)
+            volume_names_by_namespace[volume.namespace].append(volume.name)
     result += [
-        Retained("Namespace", None, name, f"it holds the retained volume {', '.join(sorted(names))}")
-        for name, names in sorted(holders.items())
+        RetainedObject("Namespace", None, name, f"it holds the retained volume {', '.join(sorted(names))}")
+        for name, names in sorted(volume_names_by_namespace.items())
     ]
     # Without the layer, the claims are another stack's, so any namespace may contain one.
     if "training" not in settings.environment.layers:
         result += [
-            Retained("Namespace", None, name, "volumes of other stacks may be in it")
-            for name in sorted(namespaces - holders.keys())
+            RetainedObject("Namespace", None, name, "volumes of other stacks may be in it")
+            for name in sorted(namespaces - volume_names_by_namespace.keys())
         ]
     result += [
-        Retained("PersistentVolume", None, volume.name, f"its folder {volume.host_path} on the node holds data")
+        RetainedObject("PersistentVolume", None, volume.name, f"its folder {volume.host_path} on the node holds data")
         for volume in (settings.storage.persistent_volumes if "platform" in settings.environment.layers else ())
     ]
     result += [
-        Retained("CustomResourceDefinition", None, manifest["metadata"]["name"], _DEFINITION)
-        for manifest in objects
+        RetainedObject("CustomResourceDefinition", None, manifest["metadata"]["name"], _DEFINITION_REASON)
+        for manifest in manifests
         if manifest["kind"] == "CustomResourceDefinition"
     ]
     return result

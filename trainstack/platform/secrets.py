@@ -4,10 +4,10 @@ from trainstack.objects.labels import Manifest, metadata
 from trainstack.settings.sections.secrets import Secret
 
 
-def secret(declared: Secret, stack: str) -> Manifest:
+def secret(settings: Secret, stack: str) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": metadata(declared.name, stack, namespace=declared.namespace),
-        "type": declared.type,
+        "metadata": metadata(settings.name, stack, namespace=settings.namespace),
+        "type": settings.type,
     }

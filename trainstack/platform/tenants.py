@@ -6,31 +6,31 @@ Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 from collections.abc import Collection
 
 from trainstack.objects.labels import Manifest, metadata
-from trainstack.objects.launch_kinds import Resource
-from trainstack.platform.rbac.rights import API, for_a_team, rules
+from trainstack.objects.launch_kinds import GroupResource
+from trainstack.platform.rbac.rights import API, policy_rules, team_rights
 from trainstack.settings.sections.tenants import Team
 
-TENANT = "tenant-"
+TENANT_PREFIX = "tenant-"
 """The prefix of the names of teams' roles and bindings."""
 
 
-def rights(team: Team, stack: str, optional: Collection[Resource] = ()) -> list[Manifest]:
+def team_manifests(team: Team, stack: str, optional_kinds: Collection[GroupResource] = ()) -> list[Manifest]:
     """Return the optional ServiceAccount, the Role and the RoleBinding of a team.
 
     `optional_kinds`: the kinds of launches beyond STANDARD_LAUNCH_KINDS that the platform serves.
     """
-    name = f"{TENANT}{team.name}"
+    name = f"{TENANT_PREFIX}{team.name}"
 
-    def of_team(api_version: str, kind: str, name: str) -> Manifest:
+    def team_object(api_version: str, kind: str, name: str) -> Manifest:
         meta = metadata(name, stack, namespace=team.namespace)
         return {"apiVersion": api_version, "kind": kind, "metadata": meta}
 
     accounts = [team.service_account] if team.service_account else []
     return [
-        *(of_team("v1", "ServiceAccount", account) for account in accounts),
-        {**of_team(f"{API}/v1", "Role", name), "rules": rules(for_a_team(team.namespace, optional))},
+        *(team_object("v1", "ServiceAccount", account) for account in accounts),
+        {**team_object(f"{API}/v1", "Role", name), "rules": policy_rules(team_rights(team.namespace, optional_kinds))},
         {
-            **of_team(f"{API}/v1", "RoleBinding", name),
+            **team_object(f"{API}/v1", "RoleBinding", name),
             "roleRef": {"apiGroup": API, "kind": "Role", "name": name},
             "subjects": [
                 *({"apiGroup": API, "kind": "Group", "name": group} for group in team.groups),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from trainstack.preflight import silences
-from trainstack.preflight.finding import Checked, Finding
+from trainstack.preflight.finding import CheckResult, Finding
 from trainstack.preflight.live_context import LiveContext
 from trainstack.preflight.live_rules import (
     limit_ranges,
@@ -16,17 +16,17 @@ from trainstack.preflight.live_rules import (
     storage,
     workers,
 )
-from trainstack.preflight.rule import Check, Rule, checks
+from trainstack.preflight.rule import Check, Rule, collect_checks
 from trainstack.preflight.rules import references
 from trainstack.preflight.rules.references import namespace_unknown
 from trainstack.preflight.runner import run_rules
 from trainstack.settings.errors import Place
 
-RULES: dict[str, Check[LiveContext]] = checks(
+RULES: dict[str, Check[LiveContext]] = collect_checks(
     platform, storage, queueing, limit_ranges, runtime_classes, nodes, registry, secrets, workers
 )
 """Checks over a cluster by rule id, in the order of docs/checks.md."""
-_OF_NAMES = checks(references)
+_REFERENCE_CHECKS = collect_checks(references)
 
 MANIFESTS_UNBUILT = Rule(
     id="manifests-unbuilt",
@@ -46,17 +46,23 @@ CLUSTER_UNREACHABLE = Rule(
 
 
 def examine(
-    context: LiveContext, places: Mapping[str, Place] | None = None, in_files: Sequence[Finding] = ()
-) -> Checked:
+    context: LiveContext, places: Mapping[str, Place] | None = None, file_findings: Sequence[Finding] = ()
+) -> CheckResult:
     """Apply the rules over clusters, and compute a verdict for each queued run from the cluster's present state.
 
     `places`: the argument of `preflight.preflight.examine`. `file_findings`: its findings; a name that they report as
     unknown is not reported again if it is also missing on the cluster.
     """
-    found, verdicts = run_rules(RULES, context)
-    known = {(finding.id, finding.path) for finding in in_files if finding.stops and finding.id in _OF_NAMES}
-    found = [finding for finding in found if (finding.id, finding.path) not in known]
+    findings, verdicts = run_rules(RULES, context)
+    found_in_files = {
+        (finding.id, finding.path)
+        for finding in file_findings
+        if finding.is_blocking and finding.id in _REFERENCE_CHECKS
+    }
+    findings = [finding for finding in findings if (finding.id, finding.path) not in found_in_files]
     # `namespace-unknown` cannot be silenced on a cluster, but a silence of it may match its finding in the files.
     rules = [*(check.rule for check in RULES.values()), namespace_unknown.rule]
-    silenced = context.settings.checks.silenced
-    return Checked(silences.settled(found, silenced, rules, places or {}, in_files), verdicts)
+    declared_silences = context.settings.checks.silenced
+    return CheckResult(
+        silences.finalize_findings(findings, declared_silences, rules, places or {}, file_findings), verdicts
+    )

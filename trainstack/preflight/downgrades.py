@@ -13,7 +13,7 @@ from trainstack.platform.operators.install import OperatorManifests
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.versions import parse_version
 
-WHY = (
+DOWNGRADE_RISK = (
     "an older controller may not understand objects that a newer one wrote, and its CRDs may lack the version in which "
     "runs and queues are stored"
 )
@@ -21,41 +21,43 @@ WHY = (
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/"""
 
 
-def older(running: str, declared: str) -> bool:
+def is_older(running_release: str, declared_release: str) -> bool:
     """Return whether the declared version is older than the running one; False if either is not a version."""
-    running_version, declared_version = parse_version(running), parse_version(declared)
+    running_version, declared_version = parse_version(running_release), parse_version(declared_release)
     return running_version is not None and declared_version is not None and declared_version < running_version
 
 
-def remedy(operator: str, running: str) -> str:
-    return f"set {OPERATORS[operator].path}.manifest to {running} or a later release"
+def remedy(operator: str, running_release: str) -> str:
+    return f"set {OPERATORS[operator].path}.manifest to {running_release} or a later release"
 
 
-def refusals(installs: Mapping[str, OperatorManifests], live: Mapping[Identity, Mapping[str, str]]) -> tuple[str, ...]:
+def refusals(
+    installs: Mapping[str, OperatorManifests], live_labels: Mapping[Identity, Mapping[str, str]]
+) -> tuple[str, ...]:
     """Return a message for each operator whose controller or CRDs on the cluster are of a newer release.
 
     `installs`: by key of `preflight.operator_facts.OPERATORS`. `live_labels`: labels of those of their objects that
     exist on the cluster.
     """
-    found = []
+    messages = []
     for name, install in installs.items():
-        if newer := max(_newer(install, live), default=None):
-            _, running, declared, (kind, namespace, object_name) = newer
-            place = f"{namespace}/{object_name}" if namespace else object_name
-            found.append(
-                f"{OPERATORS[name].title} {running} is installed ({kind} {place}), and this change would downgrade it "
-                f"to {declared}: {WHY}; {remedy(name, running)}"
+        if newest := max(_newer_objects(install, live_labels), default=None):
+            _, running_release, declared_release, (kind, namespace, object_name) = newest
+            qualified_name = f"{namespace}/{object_name}" if namespace else object_name
+            messages.append(
+                f"{OPERATORS[name].title} {running_release} is installed ({kind} {qualified_name}), and this change would downgrade it "
+                f"to {declared_release}: {DOWNGRADE_RISK}; {remedy(name, running_release)}"
             )
-    return tuple(found)
+    return tuple(messages)
 
 
-def _newer(
-    install: OperatorManifests, live: Mapping[Identity, Mapping[str, str]]
+def _newer_objects(
+    install: OperatorManifests, live_labels: Mapping[Identity, Mapping[str, str]]
 ) -> Iterator[tuple[Version, str, str, Identity]]:
     """Yield for each live object of a newer release its version, both releases and its identity."""
     for manifest in (*install.crds, *install.deployments):
-        object_, declared = identity(manifest), manifest["metadata"]["labels"][RELEASE]
-        running = live.get(object_, {}).get(RELEASE, "")
-        running_version = parse_version(running)
-        if running_version is not None and older(running, declared):
-            yield running_version, running, declared, object_
+        object_, declared_release = identity(manifest), manifest["metadata"]["labels"][RELEASE]
+        running_release = live_labels.get(object_, {}).get(RELEASE, "")
+        running_version = parse_version(running_release)
+        if running_version is not None and is_older(running_release, declared_release):
+            yield running_version, running_release, declared_release, object_

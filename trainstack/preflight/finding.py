@@ -21,11 +21,11 @@ class Finding:
     remedy: str
     where: Place | None = None
     """File and line of the value, or of its nearest enclosing value; None if the settings are not from a file."""
-    silenced: str = ""
+    silence_reason: str = ""
     """Reason from `checks.silenced`; empty if no silence matches."""
 
     @classmethod
-    def of(cls, rule: Rule, violation: Violation, where: Place | None = None) -> "Finding":
+    def from_violation(cls, rule: Rule, violation: Violation, where: Place | None = None) -> "Finding":
         remedy = rule.hint if violation.remedy is None else violation.remedy
         return cls(rule, violation.severity or rule.severity, violation.path, violation.message, remedy, where)
 
@@ -34,20 +34,20 @@ class Finding:
         return self.rule.id
 
     @property
-    def stops(self) -> bool:
+    def is_blocking(self) -> bool:
         """Whether the change must be refused: an error that is not silenced."""
-        return self.severity == "error" and not self.silenced
+        return self.severity == "error" and not self.silence_reason
 
     @property
-    def order(self) -> tuple[bool, int, Place, str, str, str]:
+    def sort_key(self) -> tuple[bool, int, Place, str, str, str]:
         """Key that sorts silenced findings last, and the others by severity, file and line."""
         severity = SEVERITIES.index(self.severity)
-        return bool(self.silenced), severity, self.where or Place(""), self.path, self.id, self.message
+        return bool(self.silence_reason), severity, self.where or Place(""), self.path, self.id, self.message
 
     def as_data(self) -> dict[str, Any]:
         """Return the object that `trainstack check --json` prints."""
-        found = {"id": self.id, **{name: getattr(self, name) for name in ("severity", "path", "message", "remedy")}}
-        return {**found, "where": self.where and asdict(self.where), "silenced": self.silenced}
+        data = {"id": self.id, **{name: getattr(self, name) for name in ("severity", "path", "message", "remedy")}}
+        return {**data, "where": self.where and asdict(self.where), "silenced": self.silence_reason}
 
     def __str__(self) -> str:
         subject = "".join(f"{part}: " for part in (self.where, self.path) if part)
@@ -55,7 +55,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """Findings and verdicts of one check of an environment."""
 
     findings: list[Finding]

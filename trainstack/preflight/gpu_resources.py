@@ -8,36 +8,36 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 
-PRODUCT = "nvidia.com/gpu.product"
+GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
 """Node label with the GPU's product. Under MIG's single strategy its value ends in the profile: `…-MIG-1g.5gb`."""
-_PROFILE = re.compile(r"(?:(?P<part>\d+)c\.)?(?P<slices>\d+)g\.(?P<memory>\d+)gb(?:[.+].*)?")
-_MIXED = "nvidia.com/mig-"
+_MIG_PROFILE = re.compile(r"(?:(?P<part>\d+)c\.)?(?P<slices>\d+)g\.(?P<memory>\d+)gb(?:[.+].*)?")
+_MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
 """Prefix of resource names under MIG's mixed strategy; the profile follows."""
-_OF_FOUR = re.compile(r"(?:^|-)A30(?:-|$)|RTX-PRO")
+_FOUR_SLICE_PRODUCTS = re.compile(r"(?:^|-)A30(?:-|$)|RTX-PRO")
 """Products with 4 compute slices; all others have 7."""
 
 
-def share(resource: str, labels: Mapping[str, str]) -> Fraction:
+def gpu_share(resource: str, node_labels: Mapping[str, str]) -> Fraction:
     """Return the GPUs in one unit of a resource (`nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`); 0 for other resources.
 
     A MIG slice counts by its compute slices: `1g.5gb` is 1/7 of an A100, `2g.12gb` is 2/4 of an A30. A time-shared GPU
     counts as a whole one. `node_labels`: labels of the nodes, as far as they are known.
     """
-    product = labels.get(PRODUCT, "")
-    if resource.startswith(_MIXED):
-        return _slice(resource.removeprefix(_MIXED), product)
+    product = node_labels.get(GPU_PRODUCT_LABEL, "")
+    if resource.startswith(_MIG_RESOURCE_PREFIX):
+        return _profile_share(resource.removeprefix(_MIG_RESOURCE_PREFIX), product)
     if resource.rpartition("/")[2] != "gpu":
         return Fraction(0)
-    whole, mig, profile = product.partition("-MIG-")
-    return _slice(profile, whole) if mig else Fraction(1)
+    whole_product, separator, profile = product.partition("-MIG-")
+    return _profile_share(profile, whole_product) if separator else Fraction(1)
 
 
-def _slice(profile: str, product: str) -> Fraction:
+def _profile_share(profile: str, product: str) -> Fraction:
     """Return the share of a MIG profile, or of the compute instance in it; 1 for text that is not a profile."""
-    match = _PROFILE.fullmatch(profile)
+    match = _MIG_PROFILE.fullmatch(profile)
     if match is None:
         return Fraction(1)
     slices, memory = int(match["slices"]), int(match["memory"])
     # The product may be unknown. Only an A30 has 6 GB of memory per slice.
-    total = 4 if _OF_FOUR.search(product) or memory == 6 * slices else 7
-    return Fraction(int(match["part"] or slices), total)
+    total_slices = 4 if _FOUR_SLICE_PRODUCTS.search(product) or memory == 6 * slices else 7
+    return Fraction(int(match["part"] or slices), total_slices)

@@ -19,11 +19,11 @@ from trainstack.kueue.verdicts import add_remedies
 from trainstack.kueue.workloads import run_workloads
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
-from trainstack.preflight.rule_context import Context
+from trainstack.preflight.rule_context import EnvironmentContext
 from trainstack.preflight.worker_needs import Need, WorkerCluster
-from trainstack.runs.status.kinds import kind_of_launch, launched_as
-from trainstack.runs.status.run_pods import queued
-from trainstack.settings.errors import nearest
+from trainstack.runs.status.kinds import kind_of_launch, launch_kind
+from trainstack.runs.status.run_pods import queued_workloads
+from trainstack.settings.errors import suggest_name
 from trainstack.settings.model import Settings
 from trainstack.versions import parse_version
 
@@ -57,7 +57,7 @@ class DryRun:
 
 
 @dataclass(frozen=True)
-class Operator:
+class LiveOperator:
     """A controller's Deployment or pod, and the problems of its pods."""
 
     namespace: str
@@ -90,14 +90,14 @@ class UnservedImage:
     reference: str
     command: str
     """Command that pushes the image."""
-    missing: bool
+    is_missing: bool
     """Whether the registry answered that it does not have the image; if not, `reason` is why it could not be read."""
     reason: str
     host_path: str = ""
     """Setting with the registry's host if the host has no address; otherwise empty."""
 
 
-Problem = Literal["unreachable", "missing", "denied", "unknown"]
+ImageProblem = Literal["unreachable", "missing", "denied", "unknown"]
 """Why an image cannot be read: its registry has no address, lacks the image, or requires a login; or another reason."""
 
 
@@ -108,13 +108,13 @@ class UnreadImage:
     path: str
     """Setting that names the image, in the notation of `settings.values.paths`."""
     reference: str
-    problem: Problem
+    problem: ImageProblem
     reason: str
     has_pull_secret: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Live:
+class LiveCluster:
     """One read of a cluster. A part is None if it was not read, or if the credentials do not allow it."""
 
     version: str
@@ -123,7 +123,7 @@ class Live:
     """Cluster-scoped objects by kind, and namespaced ones by `<kind> <namespace>`."""
     unserved: frozenset[str] = frozenset()
     """Kinds that the API server does not serve."""
-    operators: Mapping[str, Operator | None] | None = None
+    operators: Mapping[str, LiveOperator | None] | None = None
     """Operators by key of OPERATORS; None for an operator that was not found."""
     dry_runs: tuple[DryRun, ...] = ()
     admission: Lists = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Live:
     """Integrations that the running Kueue enables."""
     kueue: Body | None = None
     """Configuration of the running Kueue."""
-    grows: bool = False
+    has_autoscaler: bool = False
     """Whether a node autoscaler runs, so that new nodes may have labels and resources that no node has now."""
     unserved_images: tuple[UnservedImage, ...] = ()
     named_images: tuple[UnreadImage, ...] = ()
@@ -149,20 +149,20 @@ class Live:
     local_path_shared: bool | None = None
     """Whether local-path-provisioner has a shared file system, which ReadWriteMany requires; None if unknown."""
 
-    def all(self, kind: str, namespace: str | None = None) -> dict[str, Body] | None:
+    def objects_by_name(self, kind: str, namespace: str | None = None) -> dict[str, Body] | None:
         """Return the objects of a kind by name; None if they were not read."""
-        found = self.lists.get(f"{kind} {namespace}" if namespace else kind)
-        return None if found is None else {str(body["metadata"]["name"]): body for body in found}
+        objects = self.lists.get(f"{kind} {namespace}" if namespace else kind)
+        return None if objects is None else {str(body["metadata"]["name"]): body for body in objects}
 
 
 @dataclass(frozen=True)
-class LiveContext(Context):
+class LiveContext(EnvironmentContext):
     """An environment, and one read of its cluster."""
 
-    live: Live
-    images: Mapping[str, str]
+    live: LiveCluster
+    operator_images: Mapping[str, str]
     """Controller image in each declared operator's release, by key of OPERATORS; only of releases that were read."""
-    launches: Collection[tuple[str, str]] = ()
+    launch_names: Collection[tuple[str, str]] = ()
     """The runs as they would be launched now: pairs of namespace and run id, and of namespace and object name."""
     judge: Callable[[str], Judge | str] = lambda _: "kueue-judge is not used here"
     """Function from a release of Kueue to its kueue-judge, a program with Kueue's own code that places pods in
@@ -174,9 +174,9 @@ class LiveContext(Context):
         live = self.live
         return queue_state_after_up(
             live.admission,
-            self.declared,
-            ignored_runs=self.launches,
-            has_autoscaler=live.grows,
+            self.stack_objects,
+            ignored_runs=self.launch_names,
+            has_autoscaler=live.has_autoscaler,
             kueue_configuration=live.kueue,
             release=self.kueue_release,
         )
@@ -184,17 +184,17 @@ class LiveContext(Context):
     @cached_property
     def submissions(self) -> list[Workload]:
         """The queued runs as the cluster's Kueue would count them, created after all existing workloads."""
-        return [replace(run, created=inf) for run in run_workloads(self.declared, self.snapshot.model)]
+        return [replace(run, created=inf) for run in run_workloads(self.stack_objects, self.snapshot.model)]
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """A verdict per queued run: whether Kueue would admit it now, after all existing workloads of its priority."""
         state, workloads = self.snapshot, self.submissions
-        simulator = AdmissionSimulator(state.model, state.admitted, state.pending, self._placed(workloads))
+        simulator = AdmissionSimulator(state.model, state.admitted, state.pending, self._placement_verdicts(workloads))
         verdicts = verdicts_for_release(map(simulator.verdict, workloads), self.kueue_release)
         return list(add_remedies(verdicts, workloads, self.settings, state.model, state.objects))
 
-    def _placed(self, runs: Sequence[Workload]) -> dict[str, Verdict]:
+    def _placement_verdicts(self, runs: Sequence[Workload]) -> dict[str, Verdict]:
         """Return verdicts of Kueue's own code on the runs and on pending workloads that may block them.
 
         The result is empty if no flavor has a topology: the simulator's verdicts suffice.
@@ -203,29 +203,35 @@ class LiveContext(Context):
         if not any(flavor.topology for flavor in (state.model.flavors or {}).values()):
             return {}
         simulator = AdmissionSimulator(state.model, state.admitted)
-        of_runs = {run.key: simulator.verdict(run) for run in runs}
+        run_verdicts = {run.key: simulator.verdict(run) for run in runs}
         # In a StrictFIFO queue, a pending workload that cannot be placed blocks every run behind it.
-        strict = {name for name, queue in (state.model.cluster_queues or {}).items() if queue.is_strict_fifo}
-        strict &= {verdict.cluster_queue for verdict in of_runs.values()}
-        queues = state.model.local_queues or {}
-        behind = {place for place, queue in queues.items() if queue.cluster_queue in strict}
-        waiting = [workload for workload in state.pending if (workload.namespace, workload.queue) in behind]
-        of_waiting = {one.key: simulator.verdict(one) for one in waiting}
-        submissions = {
-            **pending_submissions(state, waiting),
-            **run_submissions(self.declared, state.model, runs),
+        strict_cluster_queues = {
+            name for name, queue in (state.model.cluster_queues or {}).items() if queue.is_strict_fifo
         }
-        pods = None if self.live.bound_pods is None else pods_without_runs(self.live.bound_pods, self.launches)
-        nodes = JudgeInputs(self.judge(release), pods, release)
-        return judge_placements({**of_waiting, **of_runs}, submissions, state, nodes)
+        strict_cluster_queues &= {verdict.cluster_queue for verdict in run_verdicts.values()}
+        local_queues = state.model.local_queues or {}
+        strict_local_queues = {
+            queue_key for queue_key, queue in local_queues.items() if queue.cluster_queue in strict_cluster_queues
+        }
+        blocking_workloads = [
+            workload for workload in state.pending if (workload.namespace, workload.queue) in strict_local_queues
+        ]
+        blocking_verdicts = {workload.key: simulator.verdict(workload) for workload in blocking_workloads}
+        submissions = {
+            **pending_submissions(state, blocking_workloads),
+            **run_submissions(self.stack_objects, state.model, runs),
+        }
+        pods = None if self.live.bound_pods is None else pods_without_runs(self.live.bound_pods, self.launch_names)
+        judge_inputs = JudgeInputs(self.judge(release), pods, release)
+        return judge_placements({**blocking_verdicts, **run_verdicts}, submissions, state, judge_inputs)
 
     @cached_property
     def kueue_release(self) -> str:
         """Release of Kueue that will admit the runs: the declared one, or else the running one; empty if unknown."""
-        install, running = self.settings.operators.kueue, (self.live.operators or {}).get("kueue")
+        install, running_kueue = self.settings.operators.kueue, (self.live.operators or {}).get("kueue")
         if install is not None:
             return install.manifest.version
-        return running.version if running else ""
+        return running_kueue.version if running_kueue else ""
 
     @cached_property
     def verdicts_of_files(self) -> list[Verdict]:
@@ -235,31 +241,31 @@ class LiveContext(Context):
 
     @cached_property
     def model_of_files(self) -> Model:
-        return stack_model(self.declared)
+        return stack_model(self.stack_objects)
 
     @cached_property
     def submissions_of_files(self) -> tuple[Workload, ...]:
         """The queued runs, counted from the files alone."""
-        return run_workloads(self.declared, self.model_of_files)
+        return run_workloads(self.stack_objects, self.model_of_files)
 
 
-def declared(settings: Settings, operator: str) -> bool:
+def is_operator_declared(settings: Settings, operator: str) -> bool:
     """Return whether the environment itself installs the operator."""
     return operator in settings.operators.installs
 
 
-def needed(settings: Settings) -> dict[str, str]:
+def required_operators(settings: Settings) -> dict[str, str]:
     """Return the paths of the settings that require an operator, by key of OPERATORS."""
-    found = {name: OPERATORS[name].path for name in OPERATORS if declared(settings, name)}
-    for path, run in queued(settings):
+    paths_by_operator = {name: OPERATORS[name].path for name in OPERATORS if is_operator_declared(settings, name)}
+    for path, run in queued_workloads(settings):
         if run.queue is not None:
-            found.setdefault("kueue", f"{path}.queue")
-        if operator := kind_of_launch(launched_as(run)).operator:
-            found.setdefault(operator, f"{path}.kind")
-    return found
+            paths_by_operator.setdefault("kueue", f"{path}.queue")
+        if operator := kind_of_launch(launch_kind(run)).operator:
+            paths_by_operator.setdefault(operator, f"{path}.kind")
+    return paths_by_operator
 
 
-def unknown(path: str, question: str, unreadable: str) -> Violation:
+def unknown_violation(path: str, question: str, unreadable: str) -> Violation:
     """Return a violation of severity `unknown`: these credentials cannot read the objects that answer a question."""
     return Violation(
         path,
@@ -269,37 +275,39 @@ def unknown(path: str, question: str, unreadable: str) -> Violation:
     )
 
 
-def unread(context: LiveContext, path: str, question: str, facts: str) -> Violation:
+def unread_violation(context: LiveContext, path: str, question: str, facts: str) -> Violation:
     """Return a violation of severity `unknown`: the facts were not read. Only profile `owner` reads them."""
-    found, profile = unknown(path, question, facts), context.settings.environment.profile
+    violation, profile = unknown_violation(path, question, facts), context.settings.environment.profile
     if profile == "owner":
-        return found
+        return violation
     reason = f"an environment with profile {profile!r} does not read {facts}"
-    return replace(found, message=f"whether {question} is unknown: {reason}")
+    return replace(violation, message=f"whether {question} is unknown: {reason}")
 
 
-def absent(context: LiveContext, path: str, message: str, remedy: str, *, own: bool) -> Violation:
+def missing_violation(context: LiveContext, path: str, message: str, remedy: str, *, is_declared: bool) -> Violation:
     """Return the violation that an object is missing: a warning if `up` would create it.
 
     `is_declared`: whether the environment declares the object.
     """
-    if own:
+    if is_declared:
         remedy = f"the environment declares it: run `trainstack up -s {context.settings.stack}`"
         return Violation(path, f"{message} yet", remedy, "warning")
     return Violation(path, message, remedy)
 
 
-def absent_name(
-    context: LiveContext, path: str, kind: str, name: str, namespace: str = "", *, own: bool
+def find_missing_object(
+    context: LiveContext, path: str, kind: str, name: str, namespace: str = "", *, is_declared: bool
 ) -> Iterator[Violation]:
     """Yield a violation unless the cluster has the object.
 
     `namespace`: empty for a cluster-scoped kind.
     """
-    names = context.live.all(kind, namespace)
-    owner = f"namespace {namespace}" if namespace else "the cluster"
+    names = context.live.objects_by_name(kind, namespace)
+    scope = f"namespace {namespace}" if namespace else "the cluster"
     if names is None:
-        yield unknown(path, f"{owner} has {kind} {name!r}", f"{kind} objects")
+        yield unknown_violation(path, f"{scope} has {kind} {name!r}", f"{kind} objects")
     elif name not in names:
-        remedy = f"{nearest(name, names)} (or ask the cluster's owner to create it)"
-        yield absent(context, path, f"{owner} does not have {kind} {name!r}", remedy, own=own)
+        remedy = f"{suggest_name(name, names)} (or ask the cluster's owner to create it)"
+        yield missing_violation(
+            context, path, f"{scope} does not have {kind} {name!r}", remedy, is_declared=is_declared
+        )

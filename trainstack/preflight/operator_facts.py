@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from trainstack.runs.manifests.kind import Controller
+from trainstack.runs.manifests.kind import OperatorController
 from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Install
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperatorFacts(Controller):
+class OperatorFacts(OperatorController):
     path: str = ""
     """Path of the operator's section in the settings; empty if environments cannot install it."""
 
@@ -57,7 +57,7 @@ OPERATORS: Mapping[str, OperatorFacts] = {
 }
 
 
-def installs(settings: Settings) -> Iterator[tuple[str, Install]]:
+def installs_with_paths(settings: Settings) -> Iterator[tuple[str, Install]]:
     """Yield the operators that the environment installs, with the paths of their sections."""
     for name, install in settings.operators.installs.items():
         yield OPERATORS[name].path, install

@@ -6,7 +6,7 @@ from trainstack.preflight import against_cluster, preflight, silences
 from trainstack.preflight.rule import Rule
 from trainstack.preflight.runner import RULE_FAILED
 
-EVERY: tuple[Rule, ...] = (
+ALL_RULES: tuple[Rule, ...] = (
     preflight.SETTINGS,
     *(check.rule for check in preflight.RULES.values()),
     *silences.RULES,
@@ -15,4 +15,4 @@ EVERY: tuple[Rule, ...] = (
     against_cluster.MANIFESTS_UNBUILT,
     against_cluster.CLUSTER_UNREACHABLE,
 )
-BY_ID: Mapping[str, Rule] = {rule.id: rule for rule in EVERY}
+RULES_BY_ID: Mapping[str, Rule] = {rule.id: rule for rule in ALL_RULES}

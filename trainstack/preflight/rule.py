@@ -69,7 +69,7 @@ class Check(Generic[C]):
     find: Callable[[C], Iterable[Violation]]
 
 
-def checks(*modules: ModuleType) -> dict[str, Check[Any]]:
+def collect_checks(*modules: ModuleType) -> dict[str, Check[Any]]:
     """Return the checks that these modules define, by rule id, in the order of their definition."""
     return {
         check.rule.id: check

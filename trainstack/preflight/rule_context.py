@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import Model
 from trainstack.kueue.model import Workload as Submission
@@ -14,8 +14,8 @@ from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.verdicts import idle_verdicts
 from trainstack.kueue.workloads import run_workloads
-from trainstack.runs.manifests.kind import PodSet
-from trainstack.runs.status.run_pods import pod_sets, queued
+from trainstack.runs.manifests.kind import RunPodSet
+from trainstack.runs.status.run_pods import pod_sets, queued_workloads
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import (
     ClusterQueue,
@@ -29,7 +29,7 @@ from trainstack.settings.sections.queues import (
 from trainstack.settings.sections.storage import Volume
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import Mount, Workload
-from trainstack.settings.values.paths import elements
+from trainstack.settings.values.paths import named_element_paths
 
 
 class Named(Protocol):
@@ -42,24 +42,24 @@ T = TypeVar("T", bound=Named)
 
 def with_paths(path: str, items: Sequence[T]) -> Iterator[tuple[str, T]]:
     """Yield the elements of a list of settings, with their paths."""
-    return zip(elements(path, [item.name for item in items]), items, strict=True)
+    return zip(named_element_paths(path, [item.name for item in items]), items, strict=True)
 
 
 @dataclass(frozen=True)
-class Context:
+class EnvironmentContext:
     """An environment. Its methods yield parts of the settings, with their paths."""
 
-    declared: Declared
+    stack_objects: StackObjects
 
     @property
     def settings(self) -> Settings:
-        return self.declared.settings
+        return self.stack_objects.settings
 
     def runs(self) -> Iterator[tuple[str, Workload]]:
         """Yield the runs, and for each sweep one trial or its Indexed Job."""
-        return queued(self.settings)
+        return queued_workloads(self.settings)
 
-    def pod_sets(self) -> Iterator[tuple[str, Workload, PodSet]]:
+    def pod_sets(self) -> Iterator[tuple[str, Workload, RunPodSet]]:
         """Yield the pod sets of all runs, with the path of the run."""
         for path, run in self.runs():
             for pods in pod_sets(path, run):
@@ -109,7 +109,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class RuleContext(Context):
+class RuleContext(EnvironmentContext):
     """An environment, and the project folder to which its paths are relative."""
 
     root: Path
@@ -123,19 +123,19 @@ class RuleContext(Context):
     @cached_property
     def model(self) -> Model:
         """Kueue's queues, flavors and other inputs of admission, as far as the files declare them."""
-        return stack_model(self.declared)
+        return stack_model(self.stack_objects)
 
     @cached_property
     def submissions(self) -> tuple[Submission, ...]:
         """The queued runs as Kueue counts them, without those whose manifests cannot be built."""
-        return run_workloads(self.declared, self.model)
+        return run_workloads(self.stack_objects, self.model)
 
     @cached_property
-    def tree(self) -> CohortTree:
+    def cohort_tree(self) -> CohortTree:
         """The quotas of the declared queues and cohorts."""
         return CohortTree(self.model)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """A verdict per queued run: whether Kueue would admit it on an idle cluster."""
-        return idle_verdicts(self.declared, self.model, self.submissions)
+        return idle_verdicts(self.stack_objects, self.model, self.submissions)

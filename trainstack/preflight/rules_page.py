@@ -6,12 +6,12 @@ from pathlib import Path
 from textwrap import fill
 
 from trainstack.preflight import against_cluster, preflight
-from trainstack.preflight.registry import EVERY
+from trainstack.preflight.registry import ALL_RULES
 from trainstack.preflight.rule import Rule
 
 PAGE = Path("docs/checks.md")
 _WIDTH = 120
-_HEAD = """\
+_INTRODUCTION = """\
 <!-- Written by `trainstack dev rules-page` from the rules in trainstack/preflight/. -->
 # What the checks find
 
@@ -47,27 +47,27 @@ The YAML examples are changes of the environment `dev`.
 """
 
 
-def text() -> str:
-    return "\n".join([_HEAD, *("\n".join(_section(rule)) for rule in EVERY)])
+def render_page() -> str:
+    return "\n".join([_INTRODUCTION, *("\n".join(_section(rule)) for rule in ALL_RULES)])
 
 
-def scope(rule: Rule) -> list[str]:
+def rule_scopes(rule: Rule) -> list[str]:
     """Return `files`, `cluster` or both; empty for rules about the check itself."""
-    ids = {"files": {*preflight.RULES}, "cluster": {*against_cluster.RULES}}
-    return [name for name, of_scope in ids.items() if rule.id in of_scope]
+    ids_by_scope = {"files": {*preflight.RULES}, "cluster": {*against_cluster.RULES}}
+    return [name for name, scope_ids in ids_by_scope.items() if rule.id in scope_ids]
 
 
-def facts(rule: Rule) -> str:
+def rule_properties(rule: Rule) -> str:
     """Return one line: the severities, the scope, and whether the rule can be silenced."""
-    scopes = {("cluster",): " Only with `--cluster`.", ("files", "cluster"): " Also with `--cluster`."}
-    silence = "" if rule.silenceable else " Cannot be silenced."
-    return f"Severity: {', '.join(rule.severities)}.{scopes.get(tuple(scope(rule)), '')}{silence}"
+    scope_notes = {("cluster",): " Only with `--cluster`.", ("files", "cluster"): " Also with `--cluster`."}
+    silence_note = "" if rule.silenceable else " Cannot be silenced."
+    return f"Severity: {', '.join(rule.severities)}.{scope_notes.get(tuple(rule_scopes(rule)), '')}{silence_note}"
 
 
 def _section(rule: Rule) -> Iterator[str]:
     yield f"## `{rule.id}`\n"
     yield _paragraph(" ".join(filter(None, [rule.summary, rule.details])))
-    yield _paragraph(facts(rule))
+    yield _paragraph(rule_properties(rule))
     if rule.example:
         yield _paragraph(f"Example: {rule.example}")
     if rule.change:

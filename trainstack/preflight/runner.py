@@ -18,30 +18,30 @@ RULE_FAILED = Rule(
 )
 
 
-class Judged(Protocol):
+class HasVerdicts(Protocol):
     @property
     def verdicts(self) -> list[Verdict]: ...
 
 
-T = TypeVar("T", bound=Judged)
+T = TypeVar("T", bound=HasVerdicts)
 
 
-def run_rules(rules: Mapping[str, Check[T]], context: T) -> tuple[list[Finding], list[Verdict]]:
+def run_rules(checks: Mapping[str, Check[T]], context: T) -> tuple[list[Finding], list[Verdict]]:
     """Return the findings of all rules, and the verdicts on the runs, or no verdicts if their computation raises."""
-    found: list[Finding] = []
-    for name, check in rules.items():
+    findings: list[Finding] = []
+    for rule_id, check in checks.items():
         try:
             for violation in check.find(context):
-                found.append(Finding.of(check.rule, violation))  # noqa: PERF401 (those before a failure are kept)
+                findings.append(Finding.from_violation(check.rule, violation))  # noqa: PERF401 (those before a failure are kept)
         except Exception as error:  # noqa: BLE001 (whatever a bug raises must not pass for a rule that finds nothing)
-            found.append(_failed(f"rule {name}", error))
+            findings.append(_failure_finding(f"rule {rule_id}", error))
     try:
-        return found, context.verdicts
+        return findings, context.verdicts
     except Exception as error:  # noqa: BLE001 (as above)
-        return [*found, _failed("the verdicts on the runs", error)], []
+        return [*findings, _failure_finding("the verdicts on the runs", error)], []
 
 
-def _failed(subject: str, error: Exception) -> Finding:
-    at = extract_tb(error.__traceback__)[-1]
-    message = f"{subject} failed with {type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"
-    return Finding.of(RULE_FAILED, Violation("", message))
+def _failure_finding(subject: str, error: Exception) -> Finding:
+    frame = extract_tb(error.__traceback__)[-1]
+    message = f"{subject} failed with {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+    return Finding.from_violation(RULE_FAILED, Violation("", message))

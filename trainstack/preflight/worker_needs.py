@@ -39,21 +39,21 @@ class WorkerCluster:
     """Remedy of the problem; empty for a general remedy."""
 
 
-def needs(launch: Body) -> tuple[Need, ...]:
+def launch_needs(launch: Body) -> tuple[Need, ...]:
     """Return the needs of a launch. The first one is its namespace."""
     namespace = launch["metadata"]["namespace"]
     return (
         Need("Namespace", namespace, namespace),
         Need(launch["kind"], namespace, "", launch["apiVersion"]),
         Need("LocalQueue", namespace, launch["metadata"]["labels"][QUEUE], "kueue.x-k8s.io/v1beta2"),
-        *(Need(kind, namespace, name) for kind, name in sorted({*_references(launch)})),
+        *(Need(kind, namespace, name) for kind, name in sorted({*_referenced_objects(launch)})),
     )
 
 
-def _references(launch: Body) -> Iterator[tuple[str, str]]:
+def _referenced_objects(launch: Body) -> Iterator[tuple[str, str]]:
     for pods in launched_pods(launch):
         spec = pods.spec
-        yield from _volumes(spec)
+        yield from _volume_objects(spec)
         yield from (("Secret", secret["name"]) for secret in spec.get("imagePullSecrets") or ())
         if account := spec.get("serviceAccountName"):
             yield "ServiceAccount", account
@@ -64,7 +64,7 @@ def _references(launch: Body) -> Iterator[tuple[str, str]]:
                     yield "Secret", reference["name"]
 
 
-def _volumes(spec: Body) -> Iterator[tuple[str, str]]:
+def _volume_objects(spec: Body) -> Iterator[tuple[str, str]]:
     for volume in spec.get("volumes") or ():
         if claim := volume.get("persistentVolumeClaim"):
             yield "PersistentVolumeClaim", claim["claimName"]

@@ -24,22 +24,22 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#8f6c00", "#3d7ea6", "#7a
 yellow and the light blue of matplotlib's `okabe_ito` are illegible as text on white."""
 DARK_COLORS = ("#5ab4f0", "#ff9a5c", "#3ecf9f", "#e79ac9", "#e0bd4f", "#9cc9e6", "#b0b0b0", "#bfa2ee")
 """`COLORS` on a dark page."""
-SCALE = tuple(map(to_hex, mpl.colormaps["Blues"](np.linspace(0.3, 1, 6))))
-DARK_SCALE = tuple(map(to_hex, mpl.colormaps["Blues_r"](np.linspace(0.15, 0.85, 6))))
+SCALE_COLORS = tuple(map(to_hex, mpl.colormaps["Blues"](np.linspace(0.3, 1, 6))))
+DARK_SCALE_COLORS = tuple(map(to_hex, mpl.colormaps["Blues_r"](np.linspace(0.15, 0.85, 6))))
 """`SCALE`, from the lowest to the highest value, on a dark page."""
 INK, MUTED, GRID, PAPER = "#1b1f24", "#5b6470", "#d9dee3", "#ffffff"
-_DARK = {"--ink": "#e8eaed", "--muted": "#a3abb5", "--grid": "#343b44", "--paper": "#15181c"}
-WIDTH = 400
+_DARK_VARIABLES = {"--ink": "#e8eaed", "--muted": "#a3abb5", "--grid": "#343b44", "--paper": "#15181c"}
+PANEL_WIDTH = 400
 """A panel's width in points (1/72 inch). A phone shows a point as a pixel, so a font size of 12 is legible."""
-FONT = 12
+FONT_SIZE = 12
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # bundled with matplotlib
-    "font.size": FONT,
+    "font.size": FONT_SIZE,
     "text.color": INK,
     # A name with a dollar sign is not a formula.
     "text.parse_math": False,
     "figure.constrained_layout.h_pad": 0.1,
-    "figure.titlesize": FONT + 1,
+    "figure.titlesize": FONT_SIZE + 1,
     "figure.titleweight": "bold",
     **{f"axes.spines.{side}": False for side in ("left", "right", "top")},
     "axes.axisbelow": True,
@@ -47,25 +47,25 @@ STYLE: dict[Any, Any] = {
     "axes.facecolor": "none",
     "axes.labelcolor": MUTED,
     "axes.labelpad": 6,
-    "axes.labelsize": FONT - 1,
+    "axes.labelsize": FONT_SIZE - 1,
     "axes.titlelocation": "left",
     "axes.unicode_minus": False,
     "xaxis.labellocation": "left",
     **{f"{axis}tick.color": MUTED for axis in "xy"},
-    **{f"{axis}tick.labelsize": FONT - 1 for axis in "xy"},
+    **{f"{axis}tick.labelsize": FONT_SIZE - 1 for axis in "xy"},
     **{f"{axis}tick.major.size": 0 for axis in "xy"},
     **{f"{axis}tick.major.pad": 6 for axis in "xy"},
     "grid.color": GRID,
     "grid.linewidth": 0.8,
     "hatch.color": PAPER,
     "legend.borderaxespad": 0,
-    "legend.fontsize": FONT - 1,
+    "legend.fontsize": FONT_SIZE - 1,
     "legend.frameon": False,
     "legend.handlelength": 1.5,
     "legend.labelcolor": "linecolor",
 }
 """matplotlib's settings for all charts."""
-_POINTS = 72
+_POINTS_PER_INCH = 72
 _PNG_DPI = 144
 
 
@@ -89,14 +89,17 @@ def png(panels: Sequence[Panel]) -> bytes:
     rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
     heights = [max(panel.height for panel in row) for row in rows]
     with mpl.rc_context(STYLE):
-        figure = sized(columns * WIDTH, sum(heights))
+        figure = empty_figure(columns * PANEL_WIDTH, sum(heights))
         grid = figure.subfigures(len(rows), columns, height_ratios=heights, wspace=0.06, hspace=0, squeeze=False)
         for row, height, cells in zip(rows, heights, grid, strict=True):
             for panel, cell in zip(row, cells, strict=False):
                 # The space below a panel that is lower than its neighbor remains empty.
-                rest = height - panel.height
-                _draw(panel, cell.subfigures(2, 1, height_ratios=(panel.height, rest))[0] if rest else cell)
-        return as_png(figure)
+                spare_height = height - panel.height
+                _draw_panel(
+                    panel,
+                    cell.subfigures(2, 1, height_ratios=(panel.height, spare_height))[0] if spare_height else cell,
+                )
+        return encode_png(figure)
 
 
 def svg(panel: Panel, identifier: str) -> str:
@@ -105,10 +108,10 @@ def svg(panel: Panel, identifier: str) -> str:
     `identifier` is the prefix of its ids, which must be unique on the page. Its text remains text.
     """
     with mpl.rc_context({**STYLE, "svg.fonttype": "none", "svg.hashsalt": identifier}):
-        figure = sized(WIDTH, panel.height)
+        figure = empty_figure(PANEL_WIDTH, panel.height)
         figure.patch.set_visible(False)
-        _draw(panel, figure)
-        _lay_out(figure, FigureCanvasSVG(figure), dpi=_POINTS)
+        _draw_panel(panel, figure)
+        _lay_out(figure, FigureCanvasSVG(figure), dpi=_POINTS_PER_INCH)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = file.getvalue()
@@ -116,39 +119,39 @@ def svg(panel: Panel, identifier: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r'(id="|href="#|url\(#)', rf"\1{identifier}-", text)
     text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
-    for variable, color in variables().items():
+    for variable, color in css_variables().items():
         text = text.replace(color, f"var({variable})")
     return text
 
 
-def variables(*, dark: bool = False) -> dict[str, str]:
+def css_variables(*, dark: bool = False) -> dict[str, str]:
     """Return the CSS variables of a page by name; panels are drawn in the colors of the light ones."""
-    series, scale = (DARK_COLORS, DARK_SCALE) if dark else (COLORS, SCALE)
+    series, scale = (DARK_COLORS, DARK_SCALE_COLORS) if dark else (COLORS, SCALE_COLORS)
     return {
-        **(_DARK if dark else {"--ink": INK, "--muted": MUTED, "--grid": GRID, "--paper": PAPER}),
+        **(_DARK_VARIABLES if dark else {"--ink": INK, "--muted": MUTED, "--grid": GRID, "--paper": PAPER}),
         **{f"--series-{index}": color for index, color in enumerate(series)},
         **{f"--scale-{index}": color for index, color in enumerate(scale)},
     }
 
 
-def short(name: str, length: int = 20) -> str:
+def shorten(name: str, max_length: int = 20) -> str:
     """Shorten a name in the middle, because its beginning and its end identify it."""
-    head = (length - 1) // 2
-    return name if len(name) <= length else f"{name[:head]}…{name[-(length - 1 - head) :]}"
+    head_length = (max_length - 1) // 2
+    return name if len(name) <= max_length else f"{name[:head_length]}…{name[-(max_length - 1 - head_length) :]}"
 
 
-def write(axes: Axes, text: str, corner: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
+def write_text(axes: Axes, text: str, corner: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
     """Write text at an offset from a corner of the panel, without reserving space for it."""
     position: dict[str, Any] = {"xycoords": "subfigure fraction", "textcoords": "offset points", "va": "top"}
-    axes.annotate(text, corner, offset, size=FONT - 1, **position, **style).set_in_layout(False)
+    axes.annotate(text, corner, offset, size=FONT_SIZE - 1, **position, **style).set_in_layout(False)
 
 
-def sized(width: float, height: float) -> Figure:
+def empty_figure(width: float, height: float) -> Figure:
     """Return an empty figure; `width` and `height` are in points."""
-    return Figure(figsize=(width / _POINTS, height / _POINTS), facecolor=PAPER)
+    return Figure(figsize=(width / _POINTS_PER_INCH, height / _POINTS_PER_INCH), facecolor=PAPER)
 
 
-def as_png(figure: Figure) -> bytes:
+def encode_png(figure: Figure) -> bytes:
     """Return the figure as PNG; the bytes depend on the figure alone."""
     _lay_out(figure, FigureCanvasAgg(figure), dpi=_PNG_DPI)
     box = figure.get_tightbbox().padded(0.25)
@@ -164,9 +167,9 @@ def _lay_out(figure: Figure, canvas: FigureCanvasBase, *, dpi: float) -> None:
     ConstrainedLayoutEngine().execute(figure)
 
 
-def _draw(panel: Panel, figure: FigureBase) -> None:
+def _draw_panel(panel: Panel, figure: FigureBase) -> None:
     axes = figure.add_subplot()
     subtitle = panel.draw(axes)
     # The title's second line reserves space for the subtitle, which has another size and color.
     figure.suptitle(f"{panel.title}\n" if subtitle else panel.title, x=0, ha="left")
-    write(axes, subtitle, (0, 1), (0, -30), color=MUTED)
+    write_text(axes, subtitle, (0, 1), (0, -30), color=MUTED)

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from trainstack.reports.overlap import duration, shared
-from trainstack.reports.runs import Definition, Run
+from trainstack.reports.overlap import format_duration, shared_times
+from trainstack.reports.runs import Definition, RunFigures
 
 SAME_ACCURACY = 0.02
 """The largest difference of two accuracies that count as the same: one of 50 images."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ComparisonRow:
     """A run and its ratios to the baseline, with None for unknown ones."""
 
-    run: Run
+    run: RunFigures
     name: str
     """The workload's name, or the run's id if several runs have the same workload."""
     speed_up: float | None
@@ -32,8 +32,8 @@ class Row:
 class Comparison:
     """Runs in the order of the command line."""
 
-    rows: tuple[Row, ...]
-    baseline: Row
+    rows: tuple[ComparisonRow, ...]
+    baseline: ComparisonRow
     warnings: tuple[str, ...]
     """The reasons why runs are not comparable."""
     notes: tuple[str, ...]
@@ -44,39 +44,39 @@ class Comparison:
         return [_sentence(row, self.baseline) for row in self.rows if row is not self.baseline]
 
 
-def compare(runs: Sequence[Run]) -> Comparison:
+def compare(runs: Sequence[RunFigures]) -> Comparison:
     """Return the comparison of at least one run.
 
     The baseline is the slowest run with a single replica, or the first run if all runs have several replicas.
     """
-    single = [run for run in runs if run.world_size == 1]
-    baseline = max(single, key=lambda run: run.seconds_per_epoch or 0.0, default=runs[0])
+    single_replica_runs = [run for run in runs if run.world_size == 1]
+    baseline = max(single_replica_runs, key=lambda run: run.seconds_per_epoch or 0.0, default=runs[0])
     workloads = [run.workload for run in runs]
     rows = tuple(
-        Row(
+        ComparisonRow(
             run=run,
             name=run.workload if workloads.count(run.workload) == 1 else run.run_id,
             speed_up=_ratio(baseline.seconds_per_epoch, run.seconds_per_epoch),
-            steps_ratio=_ratio(_most(baseline), _most(run)) if baseline.counted == run.counted else None,
+            steps_ratio=_ratio(_max_steps(baseline), _max_steps(run)) if baseline.step_unit == run.step_unit else None,
             accuracy_difference=_difference(run.accuracy, baseline.accuracy),
         )
         for run in runs
     )
-    first = rows[runs.index(baseline)]
+    baseline_row = rows[runs.index(baseline)]
     return Comparison(
         rows=rows,
-        baseline=first,
-        warnings=(*_warnings(rows, first), *_overlaps(rows)),
+        baseline=baseline_row,
+        warnings=(*_warnings(rows, baseline_row), *_overlaps(rows)),
         notes=(*(note for row in rows for note in _notes(row)), *_possible_overlaps(rows)),
     )
 
 
-def _most(run: Run) -> int | None:
+def _max_steps(run: RunFigures) -> int | None:
     return max((steps for steps in run.steps.values() if steps is not None), default=None)
 
 
-def _ratio(baseline: float | None, other: float | None) -> float | None:
-    return baseline / other if baseline and other else None
+def _ratio(baseline: float | None, value: float | None) -> float | None:
+    return baseline / value if baseline and value else None
 
 
 def _difference(value: float | None, baseline: float | None) -> float | None:
@@ -86,7 +86,7 @@ def _difference(value: float | None, baseline: float | None) -> float | None:
     return round(value - baseline, 9)
 
 
-def _warnings(rows: Sequence[Row], baseline: Row) -> Iterator[str]:
+def _warnings(rows: Sequence[ComparisonRow], baseline: ComparisonRow) -> Iterator[str]:
     for row in rows:
         if not row.run.finished:
             yield f"{row.name} has not succeeded, so its figures are incomplete"
@@ -94,92 +94,96 @@ def _warnings(rows: Sequence[Row], baseline: Row) -> Iterator[str]:
             yield from _differences(row, baseline)
 
 
-def _differences(row: Row, baseline: Row) -> Iterator[str]:
+def _differences(row: ComparisonRow, baseline: ComparisonRow) -> Iterator[str]:
     """Yield the differences between a run and the baseline that affect their figures."""
-    run, other, both = row.run, baseline.run, f"{baseline.name} and {row.name}"
-    if run.counted != other.counted:
+    run, baseline_run, pair = row.run, baseline.run, f"{baseline.name} and {row.name}"
+    if run.step_unit != baseline_run.step_unit:
         yield (
-            f"steps of {both} are not comparable: {baseline.name} counts {other.counted}, {row.name} counts "
-            f"{run.counted}"
+            f"steps of {pair} are not comparable: {baseline.name} counts {baseline_run.step_unit}, {row.name} counts "
+            f"{run.step_unit}"
         )
-    strides = [next((log.images_per_line for log in logs.values()), None) for logs in (other.logs, run.logs)]
+    strides = [next((log.images_per_line for log in logs.values()), None) for logs in (baseline_run.logs, run.logs)]
     if None not in strides and strides[0] != strides[1]:
         yield (
-            f"steps of {both} are not comparable: their logs have a progress line every {strides[0]} and {strides[1]} "
+            f"steps of {pair} are not comparable: their logs have a progress line every {strides[0]} and {strides[1]} "
             "images; give both the same batch size and log interval"
         )
-    if len(run.epochs) != len(other.epochs):
+    if len(run.epochs) != len(baseline_run.epochs):
         yield (
-            f"{both} trained {len(other.epochs)} and {len(run.epochs)} epochs: steps, accuracy and loss are not "
+            f"{pair} trained {len(baseline_run.epochs)} and {len(run.epochs)} epochs: steps, accuracy and loss are not "
             "comparable; the time per epoch is"
         )
     # The definition of a run from its logs may be unknown; unknown data and seeds are not reported as differences.
-    new, old = run.definition, other.definition
+    new, old = run.definition, baseline_run.definition
     if new is None or old is None:
         return
     if new.data and old.data and new.data != old.data:
         yield (
-            f"{both} read different data ({old.data[:12]}… and {new.data[:12]}…): accuracy and loss are not comparable"
+            f"{pair} read different data ({old.data[:12]}… and {new.data[:12]}…): accuracy and loss are not comparable"
         )
     if new.seed is not None and old.seed is not None and new.seed != old.seed:
-        yield f"{both} have different seeds ({old.seed} and {new.seed}): part of the difference is random"
+        yield f"{pair} have different seeds ({old.seed} and {new.seed}): part of the difference is random"
     if new.revision != old.revision:
-        yield f"{both} ran different code (revisions {old.revision or 'none'} and {new.revision or 'none'})"
+        yield f"{pair} ran different code (revisions {old.revision or 'none'} and {new.revision or 'none'})"
     if new.image != old.image:
-        yield f"{both} ran different images ({old.image} and {new.image})"
-    if options := _options(old, new):
-        yield f"{both} ran with different arguments: {options}"
+        yield f"{pair} ran different images ({old.image} and {new.image})"
+    if differing_arguments := _differing_arguments(old, new):
+        yield f"{pair} ran with different arguments: {differing_arguments}"
 
 
-def _overlaps(rows: Sequence[Row]) -> Iterator[str]:
-    for one, other in combinations(rows, 2):
-        for node, time in shared(one.run.placements, other.run.placements).items():
+def _overlaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+    for row, peer in combinations(rows, 2):
+        for node, time in shared_times(row.run.placements, peer.run.placements).items():
             if node is not None:
                 yield (
-                    f"{one.name} and {other.name} ran on node {node} at the same time for {duration(time)} and shared "
+                    f"{row.name} and {peer.name} ran on node {node} at the same time for {format_duration(time)} and shared "
                     "its CPUs: times per epoch and the speed-up are not comparable. Run them in sequence (`dependsOn`)"
                 )
 
 
-def _possible_overlaps(rows: Sequence[Row]) -> Iterator[str]:
-    for one, other in combinations(rows, 2):
-        if time := shared(one.run.placements, other.run.placements).get(None):
+def _possible_overlaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+    for row, peer in combinations(rows, 2):
+        if time := shared_times(row.run.placements, peer.run.placements).get(None):
             yield (
-                f"{one.name} and {other.name} ran at the same time for {duration(time)}; it is unknown whether they "
+                f"{row.name} and {peer.name} ran at the same time for {format_duration(time)}; it is unknown whether they "
                 "shared a node: a record has no nodes, and the pods no longer exist"
             )
 
 
-def _options(baseline: Definition, run: Definition) -> str:
+def _differing_arguments(baseline_definition: Definition, run_definition: Definition) -> str:
     """Return the arguments that only one of the two definitions has; paths and variables are ignored."""
-    before, after = (
+    baseline_arguments, run_arguments = (
         [argument for argument in (*definition.command, *definition.args) if not re.search("[/$]", argument)]
-        for definition in (baseline, run)
+        for definition in (baseline_definition, run_definition)
     )
-    removed = [argument for argument in before if argument not in after]
-    added = [argument for argument in after if argument not in before]
+    removed = [argument for argument in baseline_arguments if argument not in run_arguments]
+    added = [argument for argument in run_arguments if argument not in baseline_arguments]
     return f"{' '.join(removed) or 'none'} against {' '.join(added) or 'none'}" if removed or added else ""
 
 
-def _notes(row: Row) -> Iterator[str]:
+def _notes(row: ComparisonRow) -> Iterator[str]:
     run, name = row.run, row.name
     yield from (f"{name}: {note}" for note in run.notes)
     if run.definition is None or run.source == "logs":
         yield f"{name} has no record, so its data and seed are unknown"
-    if run.silent:
+    if run.unlogged_ranks:
         yield (
-            f"{name}: no log of rank {_ranks(run.silent)} in the record or from a pod. The log of a worker without "
+            f"{name}: no log of rank {_ranks(run.unlogged_ranks)} in the record or from a pod. The log of a worker without "
             "the record's volume exists as long as its pod (cleanPodPolicy: None keeps the pods)"
         )
-    if run.partial:
+    if run.partial_ranks:
         yield (
-            f"{name}: the log of rank {_ranks(run.partial)} lacks epochs that other ranks have, so its steps are "
+            f"{name}: the log of rank {_ranks(run.partial_ranks)} lacks epochs that other ranks have, so its steps are "
             "unknown: of a restarted container, the node keeps only the current and the previous log"
         )
-    unknown = [rank for rank, steps in run.steps.items() if steps is None and rank not in (*run.silent, *run.partial)]
-    if unknown:
-        yield f"{name}: the log of rank {_ranks(unknown)} has no steps in a recognized format (docs/runs.md)"
-    if run.counted == "progress lines":
+    unrecognized_ranks = [
+        rank
+        for rank, steps in run.steps.items()
+        if steps is None and rank not in (*run.unlogged_ranks, *run.partial_ranks)
+    ]
+    if unrecognized_ranks:
+        yield f"{name}: the log of rank {_ranks(unrecognized_ranks)} has no steps in a recognized format (docs/runs.md)"
+    if run.step_unit == "progress lines":
         yield f"{name}: its log does not number steps, so each progress line counts as one"
     if run.accuracy is None:
         yield f"{name}: no accuracy in its metrics or logs in a recognized format (docs/runs.md)"
@@ -193,25 +197,27 @@ def _notes(row: Row) -> Iterator[str]:
 
 def _ranks(ranks: Sequence[int]) -> str:
     """Format ranks as `0-3, 7`."""
-    starts = [rank for before, rank in pairwise([-2, *ranks]) if rank != before + 1]
-    ends = [rank for rank, after in pairwise([*ranks, -2]) if after != rank + 1]
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
+    starts = [rank for previous, rank in pairwise([-2, *ranks]) if rank != previous + 1]
+    ends = [rank for rank, following in pairwise([*ranks, -2]) if following != rank + 1]
+    return ", ".join(str(start) if start == end else f"{start}-{end}" for start, end in zip(starts, ends, strict=True))
 
 
-def _sentence(row: Row, baseline: Row) -> str:
-    run, other = row.run, baseline.run
+def _sentence(row: ComparisonRow, baseline: ComparisonRow) -> str:
+    run, baseline_run = row.run, baseline.run
     parts = []
     if row.steps_ratio:
         suffix = " each" if run.world_size > 1 else ""
-        parts.append(f"{_most(run)} {run.counted}{suffix} against {_most(other)} (1 : {row.steps_ratio:.1f})")
+        parts.append(
+            f"{_max_steps(run)} {run.step_unit}{suffix} against {_max_steps(baseline_run)} (1 : {row.steps_ratio:.1f})"
+        )
     if row.speed_up:
         parts.append(
-            f"an epoch in {run.seconds_per_epoch:.3g} s against {other.seconds_per_epoch:.3g} s "
+            f"an epoch in {run.seconds_per_epoch:.3g} s against {baseline_run.seconds_per_epoch:.3g} s "
             f"({row.speed_up:.2f} times as fast)"
         )
     if row.accuracy_difference is not None:
-        same = abs(row.accuracy_difference) <= SAME_ACCURACY
-        verdict = f"the same within {SAME_ACCURACY}" if same else f"differs by more than {SAME_ACCURACY}"
-        parts.append(f"accuracy {run.accuracy:.4f} against {other.accuracy:.4f} ({verdict})")
+        is_same = abs(row.accuracy_difference) <= SAME_ACCURACY
+        difference = f"the same within {SAME_ACCURACY}" if is_same else f"differs by more than {SAME_ACCURACY}"
+        parts.append(f"accuracy {run.accuracy:.4f} against {baseline_run.accuracy:.4f} ({difference})")
     replicas = "1 replica" if run.world_size == 1 else f"{run.world_size} replicas"
     return f"{row.name}, {replicas}: {'; '.join(parts) or 'nothing to compare'}."

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from trainstack.files.regular import read_bytes
-from trainstack.reports.record import parse_object, run_record
+from trainstack.reports.record import parse_object, parse_run_record
 from trainstack.reports.runs import MAX_BYTES
 
 
@@ -23,33 +23,33 @@ class MeasuredRun:
     """The number of replicas that trained together; None if the record lacks it."""
 
 
-def measured_runs(results: Path) -> list[MeasuredRun]:
+def read_measured_runs(results: Path) -> list[MeasuredRun]:
     """Return the runs with complete records in a folder; other folders are skipped."""
-    return [run for folder in sorted(results.glob("*/")) if (run := _measured(folder)) is not None]
+    return [run for folder in sorted(results.glob("*/")) if (run := _measure_run(folder)) is not None]
 
 
-def _measured(folder: Path) -> MeasuredRun | None:
+def _measure_run(folder: Path) -> MeasuredRun | None:
     """Measure the run of a record, or return None if it is not measurable.
 
     A Job with several completions is measured from the first start to the last end.
     """
     files = [folder / "run.json"] if (folder / "run.json").is_file() else sorted(folder.glob("*/run.json"))
-    found = [_read(file) for file in files]
-    records = [record for record in found if record is not None]
-    if not records or len(records) < len(found):
+    measurements = [_read_measurement(file) for file in files]
+    complete_measurements = [record for record in measurements if record is not None]
+    if not complete_measurements or len(complete_measurements) < len(measurements):
         return None
-    started = min(start for _, start, _ in records)
-    finished = max(end for _, _, end in records)
-    return replace(records[0][0], seconds=(finished - started).total_seconds())
+    started = min(start for _, start, _ in complete_measurements)
+    finished = max(end for _, _, end in complete_measurements)
+    return replace(complete_measurements[0][0], seconds=(finished - started).total_seconds())
 
 
-def _read(file: Path) -> tuple[MeasuredRun, datetime, datetime] | None:
+def _read_measurement(file: Path) -> tuple[MeasuredRun, datetime, datetime] | None:
     """Return the run of one record with its start and end.
 
     None if the record is incomplete or the run did not succeed in its first attempt.
     """
     try:
-        record = run_record(parse_object(read_bytes(file, MAX_BYTES)))
+        record = parse_run_record(parse_object(read_bytes(file, MAX_BYTES)))
     except (OSError, ValueError):
         return None
     definition, start, end = record.definition, record.started, record.finished

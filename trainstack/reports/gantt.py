@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 MAX_LANES = 60
 """The maximum number of drawn lanes; further ones are only counted."""
-_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+_TICK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class RunSegment:
     """A time in which a run is running."""
 
     start: float
@@ -30,16 +30,16 @@ class Lane:
     name: str
     label: str
     """A short description of the run."""
-    since: float | None
+    waits_from: float | None
     """The start of its first wait; None if the wait is not on the chart."""
-    pieces: tuple[Piece, ...]
-    ends: bool = True
+    segments: tuple[RunSegment, ...]
+    has_end: bool = True
     """Whether the run ends with its last segment; otherwise it waits again."""
 
-    def waits(self, until: float) -> list[tuple[float, float]]:
+    def wait_times(self, until: float) -> list[tuple[float, float]]:
         """Return the starts and ends of the waits before and between the segments, up to `until`."""
-        starts = [self.since, *(piece.end for piece in self.pieces)]
-        ends = [*(piece.start for piece in self.pieces), *([] if self.ends else [until])]
+        starts = [self.waits_from, *(segment.end for segment in self.segments)]
+        ends = [*(segment.start for segment in self.segments), *([] if self.has_end else [until])]
         times = [(max(0.0, start), end) for start, end in zip(starts, ends, strict=False) if start is not None]
         return [(start, end) for start, end in times if start < end]
 
@@ -67,26 +67,29 @@ class Gantt:
     levels: tuple[Level, ...]
 
     @property
-    def drawn(self) -> tuple[Lane, ...]:
+    def drawn_lanes(self) -> tuple[Lane, ...]:
         return self.lanes[:MAX_LANES]
 
     @property
-    def left_out(self) -> str:
+    def omission_note(self) -> str:
         """The note on the lanes beyond the limit; empty if there are none."""
-        rest = len(self.lanes) - len(self.drawn)
-        return f"and {rest:,} more, which start later or never" if rest else ""
+        omitted_count = len(self.lanes) - len(self.drawn_lanes)
+        return f"and {omitted_count:,} more, which start later or never" if omitted_count else ""
 
 
-def ticks(until: float, about: int) -> list[tuple[float, str]]:
+def ticks(until: float, target_count: int) -> list[tuple[float, str]]:
     """Return about `target_count` round times up to `until`, with labels such as `30m` or `2h`."""
-    step = next((step for step in _STEPS if until / step <= about), 86400 * max(1, round(until / 86400 / about)))
+    step = next(
+        (step for step in _TICK_STEPS if until / step <= target_count),
+        86400 * max(1, round(until / 86400 / target_count)),
+    )
     size, unit = next((size, unit) for size, unit in _UNITS if step % size == 0)
     return [(index * step, f"{index * step // size}{unit}") for index in range(int(until // step) + 1)]
 
 
 def stairs(steps: Sequence[tuple[float, float]], until: float) -> tuple[list[float], list[float]]:
     """Return the values of a step function from 0 to `until`, and the edges between them."""
-    inside = [(time, value) for time, value in steps if time < until]
-    if not inside or inside[0][0] > 0:
-        inside.insert(0, (0.0, 0.0))
-    return [value for _, value in inside], [*(time for time, _ in inside), until]
+    visible_steps = [(time, value) for time, value in steps if time < until]
+    if not visible_steps or visible_steps[0][0] > 0:
+        visible_steps.insert(0, (0.0, 0.0))
+    return [value for _, value in visible_steps], [*(time for time, _ in visible_steps), until]

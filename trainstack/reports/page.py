@@ -11,7 +11,7 @@ from trainstack.reports import charts
 def render(template: str, title: str, **values: Any) -> str:
     """Render a template. Every value is escaped, so names from files and logs remain text."""
     page = _templates().get_template(f"{template}.html.j2")
-    return page.render(title=title, light=charts.variables(), dark=charts.variables(dark=True), **values)
+    return page.render(title=title, light=charts.css_variables(), dark=charts.css_variables(dark=True), **values)
 
 
 @cache

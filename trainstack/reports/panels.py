@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from trainstack.reports.charts import COLORS, short
+from trainstack.reports.charts import COLORS, shorten
 
-_BAR = 24
-_LINE = 18
-_MARKS = "os^Dv<>P"
+_BAR_HEIGHT = 24
+_LINE_HEIGHT = 18
+_MARKERS = "os^Dv<>P"
 _DASHES = ((0, ()), (0, (5, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)))
 """The dashes of lines, which keep a line visible below another one."""
 
@@ -28,7 +28,7 @@ class Bar:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class BarGroup:
     """Bars with one name and color."""
 
     name: str
@@ -38,23 +38,25 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bars:
+class BarPanel:
     """Horizontal bars from zero, with one group below the other."""
 
     title: str
     axis: str
     """The meaning of the length, with its unit."""
-    groups: tuple[Group, ...]
+    groups: tuple[BarGroup, ...]
 
     @property
     def height(self) -> float:
-        return 88 + _LINE * self.title.count("\n") + _BAR * sum(len(group.bars) + 1 for group in self.groups)
+        return (
+            88 + _LINE_HEIGHT * self.title.count("\n") + _BAR_HEIGHT * sum(len(group.bars) + 1 for group in self.groups)
+        )
 
     def draw(self, axes: Axes) -> str:
         row, labels = 0, dict[int, str]()
         for group in self.groups:
             color = COLORS[group.color % len(COLORS)]
-            axes.text(0, row, short(group.name, 36), color=color, weight="bold", va="center_baseline")
+            axes.text(0, row, shorten(group.name, 36), color=color, weight="bold", va="center_baseline")
             rows = range(row + 1, row + 1 + len(group.bars))
             bars = axes.barh(rows, [bar.value for bar in group.bars], height=0.66, color=color)
             axes.bar_label(bars, [bar.text for bar in group.bars], padding=6)
@@ -80,7 +82,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines:
+class LinePanel:
     """Series over integers, such as epochs."""
 
     title: str
@@ -98,18 +100,20 @@ class Lines:
             xs = sorted(line.points)
             ys = [line.points[x] for x in xs]
             color = COLORS[line.color % len(COLORS)]
-            dashes, mark = _DASHES[line.color % len(_DASHES)], _MARKS[line.color % len(_MARKS)]
-            (curve,) = axes.plot(xs, ys, color=color, lw=2, linestyle=dashes, marker=mark, ms=5.5, markeredgewidth=0)
-            finite = [y for y in ys if math.isfinite(y)]
-            if finite:
-                curve.set_label(f"{short(line.name)}\n{finite[-1]:{'.4f' if abs(finite[-1]) < 100 else '.4g'}}")
-                ends.append((finite[-1], curve))
-        over_epochs(axes)
-        name_lines(axes, ends)
+            dashes, marker = _DASHES[line.color % len(_DASHES)], _MARKERS[line.color % len(_MARKERS)]
+            (curve,) = axes.plot(xs, ys, color=color, lw=2, linestyle=dashes, marker=marker, ms=5.5, markeredgewidth=0)
+            finite_values = [y for y in ys if math.isfinite(y)]
+            if finite_values:
+                curve.set_label(
+                    f"{shorten(line.name)}\n{finite_values[-1]:{'.4f' if abs(finite_values[-1]) < 100 else '.4g'}}"
+                )
+                ends.append((finite_values[-1], curve))
+        set_epoch_axes(axes)
+        add_line_legend(axes, ends)
         return self.y_axis
 
 
-def over_epochs(axes: Axes) -> None:
+def set_epoch_axes(axes: Axes) -> None:
     """Set the ticks, label and grid of a chart with epochs on the x axis."""
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -117,7 +121,7 @@ def over_epochs(axes: Axes) -> None:
     axes.grid(axis="y")
 
 
-def name_lines(axes: Axes, ends: Sequence[tuple[float, Line2D]]) -> None:
+def add_line_legend(axes: Axes, ends: Sequence[tuple[float, Line2D]]) -> None:
     """Add a legend on the right, in the order of the lines' last values; `ends` has each line with that value."""
     handles = [line for _, line in sorted(ends, key=lambda end: -end[0])]
     if handles:

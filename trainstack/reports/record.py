@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-MOST_REPLICAS = 100_000
+MAX_REPLICAS = 100_000
 """The limit of replicas; a larger number is damage, and reports have a line for each replica."""
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_DEPTH = 50
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_MAX_DEPTH = 50
 """The limit of nested arrays and objects, because functions that print or copy a value may be recursive."""
 
 
-class Code(BaseModel):
+class CodeDefinition(BaseModel):
     """The code that was checked out into the pods."""
 
     revision: str | None = None
@@ -32,7 +32,7 @@ class RunDefinition(BaseModel):
     env: Mapping[str, str] | None = None
     seed: int | None = None
     data: str | None = None
-    code: Code | None = None
+    code: CodeDefinition | None = None
 
 
 class RunRecord(BaseModel):
@@ -44,17 +44,17 @@ class RunRecord(BaseModel):
     attempts: Annotated[int, Field(ge=1, lt=10**9)] | None = None
     started: AwareDatetime | None = None
     finished: AwareDatetime | None = None
-    world_size: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] | None = None
+    world_size: Annotated[int, Field(ge=1, le=MAX_REPLICAS)] | None = None
     definition: RunDefinition | None = None
 
 
-def run_record(value: Mapping[str, Any]) -> RunRecord:
+def parse_run_record(value: Mapping[str, Any]) -> RunRecord:
     """Validate the content of a run.json. Raises ValueError with a reason of one line."""
     try:
         return RunRecord.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        first_error = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first_error['loc']))}: {first_error['msg']}") from None
 
 
 def parse_object(text: str | bytes, *, file_names: bool = False) -> dict[str, Any]:
@@ -74,13 +74,13 @@ def parse_json(text: str | bytes, *, file_names: bool = False) -> Any:
     text = text if isinstance(text, str) else text.decode()
     try:
         value = _loads(text)
-        if not file_names and _SURROGATE.search(text):
+        if not file_names and _ESCAPED_SURROGATE.search(text):
             value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
         if not _is_deep(value):
             return value
     except RecursionError:
         pass
-    raise ValueError(f"it is nested more than {_DEPTH} levels deep")
+    raise ValueError(f"it is nested more than {_MAX_DEPTH} levels deep")
 
 
 def _loads(text: str) -> Any:
@@ -95,7 +95,7 @@ def _loads(text: str) -> Any:
 
 def _is_deep(value: object) -> bool:
     level = [value]
-    for _ in range(_DEPTH):
+    for _ in range(_MAX_DEPTH):
         level = [
             inner
             for outer in level

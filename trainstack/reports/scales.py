@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.cbook import boxplot_stats
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 
-from trainstack.reports.charts import short
+from trainstack.reports.charts import shorten
 
-_OUTLIER = 10.0
+_OUTLIER_RANGES = 10.0
 """The distance of outliers from the quartiles, in interquartile ranges; they would hide all other differences."""
 
 
@@ -22,9 +22,9 @@ class Scale:
     kind: Literal["linear", "log", "listed"]
     """`listed`: the values are drawn in the order of `labels`."""
     labels: tuple[str, ...] = ()
-    whole: bool = False
+    is_integer: bool = False
     """Whether the values are integers."""
-    cut: bool = False
+    excludes_outliers: bool = False
     """Whether the range of the scale leaves out outliers."""
 
     @property
@@ -33,20 +33,20 @@ class Scale:
         return f"{self.name}, logarithmic" if self.kind == "log" else self.name
 
     @property
-    def marks(self) -> list[str]:
-        return [short(label, 12) for label in self.labels]
+    def tick_labels(self) -> list[str]:
+        return [shorten(label, 12) for label in self.labels]
 
-    def number(self, value: float | str) -> float:
+    def position(self, value: float | str) -> float:
         """Return the position of a value on the axis, which is the index of a label."""
         return self.labels.index(value) if isinstance(value, str) else value
 
-    def mark(self, axes: Axes, low: float, high: float) -> None:
+    def set_ticks(self, axes: Axes, low: float, high: float) -> None:
         """Set the x axis to the range from `low` to `high`, with ticks at round numbers or at the labels."""
         axis = axes.xaxis
         if self.kind == "listed":
-            axes.set_xticks(range(len(self.labels)), self.marks)
+            axes.set_xticks(range(len(self.labels)), self.tick_labels)
         else:
-            locator: Locator = MaxNLocator(5, steps=[1, 2, 5, 10], integer=self.whole, min_n_ticks=1)
+            locator: Locator = MaxNLocator(5, steps=[1, 2, 5, 10], integer=self.is_integer, min_n_ticks=1)
             if self.kind == "log":
                 axes.set_xscale("log")
                 axis.set_minor_locator(NullLocator())
@@ -60,10 +60,10 @@ class Scale:
             axes.set_xticks([low])
 
 
-def readable(values: Sequence[float], included: Sequence[float] = ()) -> tuple[float, float]:
+def readable_range(values: Sequence[float], included: Sequence[float] = ()) -> tuple[float, float]:
     """Return the range of `values` without outliers, such as diverged losses, but with all `included` values.
 
     `values`: finite numbers, at least one.
     """
-    (stats,) = boxplot_stats(values, whis=_OUTLIER, autorange=True)
+    (stats,) = boxplot_stats(values, whis=_OUTLIER_RANGES, autorange=True)
     return min([float(stats["whislo"]), *included]), max([float(stats["whishi"]), *included])

@@ -3,27 +3,27 @@
 import math
 from typing import Any
 
-from trainstack.reports.comparison import Comparison, Row
+from trainstack.reports.comparison import Comparison, ComparisonRow
 
 HEAD = ("run", "replicas", "epochs", "steps each", "s/epoch", "speed-up", "accuracy", "loss")
 _UNKNOWN = "-"
 
 
-def cells(comparison: Comparison) -> list[tuple[str, ...]]:
-    return [_cells(row, baseline=row is comparison.baseline) for row in comparison.rows]
+def table_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    return [_table_row(row, is_baseline=row is comparison.baseline) for row in comparison.rows]
 
 
-def _cells(row: Row, *, baseline: bool) -> tuple[str, ...]:
+def _table_row(row: ComparisonRow, *, is_baseline: bool) -> tuple[str, ...]:
     run = row.run
     return (
         run.run_id,
         str(run.world_size),
         str(len(run.epochs)) if run.epochs else _UNKNOWN,
-        _per_replica(run.steps),
-        _number(run.seconds_per_epoch, ".3g"),
-        "baseline" if baseline else f"{row.speed_up:.2f}" if row.speed_up else _UNKNOWN,
-        _number(run.accuracy, ".4f"),
-        _number(run.loss, ".4f"),
+        _format_steps(run.steps),
+        _format_number(run.seconds_per_epoch, ".3g"),
+        "baseline" if is_baseline else f"{row.speed_up:.2f}" if row.speed_up else _UNKNOWN,
+        _format_number(run.accuracy, ".4f"),
+        _format_number(run.loss, ".4f"),
     )
 
 
@@ -39,14 +39,14 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
                 "world_size": row.run.world_size,
                 "epochs": len(row.run.epochs),
                 "steps": {str(rank): steps for rank, steps in row.run.steps.items()},
-                "steps_counted": row.run.counted,
+                "steps_counted": row.run.step_unit,
                 "steps_ratio": row.steps_ratio,
                 "seconds_per_epoch": row.run.seconds_per_epoch,
                 "speed_up": row.speed_up,
-                "test_accuracy": _finite(row.run.test_accuracy),
-                "accuracy": _finite(row.run.accuracy),
+                "test_accuracy": _finite_or_none(row.run.test_accuracy),
+                "accuracy": _finite_or_none(row.run.accuracy),
                 "accuracy_difference": row.accuracy_difference,
-                "loss": _finite(row.run.loss),
+                "loss": _finite_or_none(row.run.loss),
             }
             for row in comparison.rows
         ],
@@ -55,18 +55,20 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _per_replica(steps: dict[int, int | None]) -> str:
-    known = {value for value in steps.values() if value is not None}
-    if not known:
+def _format_steps(steps: dict[int, int | None]) -> str:
+    known_steps = {value for value in steps.values() if value is not None}
+    if not known_steps:
         return _UNKNOWN
-    low, high = min(known), max(known)
-    unknown = list(steps.values()).count(None)
-    return (f"{low}" if low == high else f"{low} to {high}") + (f" ({unknown} not known)" if unknown else "")
+    low, high = min(known_steps), max(known_steps)
+    unknown_count = list(steps.values()).count(None)
+    return (f"{low}" if low == high else f"{low} to {high}") + (
+        f" ({unknown_count} not known)" if unknown_count else ""
+    )
 
 
-def _number(value: float | None, form: str) -> str:
-    return _UNKNOWN if value is None else format(value, form)
+def _format_number(value: float | None, format_spec: str) -> str:
+    return _UNKNOWN if value is None else format(value, format_spec)
 
 
-def _finite(value: float | None) -> float | None:
+def _finite_or_none(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import get_args
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.format import describe_assignment, describe_usage
 from trainstack.kueue.verdict import Outcome, Verdict
 from trainstack.kueue.verdicts import stack_verdicts
@@ -14,24 +14,24 @@ from trainstack.settings.model import Settings
 _WORST_FIRST = tuple(reversed(get_args(Outcome)))
 
 
-def verdicts(settings: Settings, secrets: Iterable[str] = ()) -> tuple[ReportedVerdict, ...]:
+def reported_verdicts(settings: Settings, secrets: Iterable[str] = ()) -> tuple[ReportedVerdict, ...]:
     """Return the verdicts, the worst first; runs with equal verdicts share one, and `secrets` are masked."""
     secrets = list(secrets)
-    runs: dict[ReportedVerdict, list[str]] = {}
-    for verdict in stack_verdicts(Declared(settings)):
-        runs.setdefault(_reported(verdict, secrets), []).append(mask(verdict.name, secrets)[:MAX_TEXT])
-    found = [verdict.model_copy(update={"runs": tuple(names)}) for verdict, names in runs.items()]
-    return tuple(sorted(found, key=lambda verdict: _WORST_FIRST.index(verdict.outcome)))
+    runs_by_verdict: dict[ReportedVerdict, list[str]] = {}
+    for verdict in stack_verdicts(StackObjects(settings)):
+        runs_by_verdict.setdefault(_report_verdict(verdict, secrets), []).append(mask(verdict.name, secrets)[:MAX_TEXT])
+    merged_verdicts = [verdict.model_copy(update={"runs": tuple(names)}) for verdict, names in runs_by_verdict.items()]
+    return tuple(sorted(merged_verdicts, key=lambda verdict: _WORST_FIRST.index(verdict.outcome)))
 
 
-def _reported(verdict: Verdict, secrets: list[str]) -> ReportedVerdict:
-    def short(text: str) -> str:
+def _report_verdict(verdict: Verdict, secrets: list[str]) -> ReportedVerdict:
+    def mask_and_cut(text: str) -> str:
         return mask(text, secrets)[:MAX_TEXT]
 
     return ReportedVerdict(
         outcome=verdict.outcome,
-        placed=short(describe_assignment(verdict.assigned)) if verdict.assigned else "",
-        borrowed=short(describe_usage(verdict.borrowed)),
-        lacks=tuple(short(reason.message) for reason in verdict.reasons),
-        remedies=tuple(short(remedy.text) for remedy in verdict.remedies),
+        placed=mask_and_cut(describe_assignment(verdict.assigned)) if verdict.assigned else "",
+        borrowed=mask_and_cut(describe_usage(verdict.borrowed)),
+        lacks=tuple(mask_and_cut(reason.message) for reason in verdict.reasons),
+        remedies=tuple(mask_and_cut(remedy.text) for remedy in verdict.remedies),
     )

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-SECONDS = 120
+LIMIT_SECONDS = 120
 """The limit of the wall-clock time for one environment; the largest one of this project takes 3 s."""
-BYTES = 2 << 30
+LIMIT_BYTES = 2 << 30
 """The limit of the address space; the largest environment of this project needs a quarter of it."""
 
 
@@ -22,8 +22,8 @@ class BoundError(Exception):
     """The work exceeded a limit, or its process ended without a result."""
 
 
-def bounded(
-    work: Callable[..., Result], *arguments: object, seconds: float = SECONDS, size_bytes: int = BYTES
+def run_bounded(
+    work: Callable[..., Result], *arguments: object, seconds: float = LIMIT_SECONDS, size_bytes: int = LIMIT_BYTES
 ) -> Result:
     """Return the result of `work(*arguments)` in a limited process. Raises BoundError.
 
@@ -33,7 +33,7 @@ def bounded(
     # A forked process would start with the address space of this one, which counts towards the limit.
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(sender, size_bytes, work, arguments))
+    process = context.Process(target=_run_in_process, args=(sender, size_bytes, work, arguments))
     process.start()
     sender.close()
     try:
@@ -50,7 +50,9 @@ def bounded(
         receiver.close()
 
 
-def _run(sender: Connection, size_bytes: int, work: Callable[..., object], arguments: tuple[object, ...]) -> None:
+def _run_in_process(
+    sender: Connection, size_bytes: int, work: Callable[..., object], arguments: tuple[object, ...]
+) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size_bytes, size_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:

@@ -5,10 +5,10 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from trainstack.printable import clean
-from trainstack.review.diff import colored, shortened
+from trainstack.review.diff import color_diff, shorten_diff
 from trainstack.review.facts import SENTENCES
 from trainstack.review.report import MAX_REPORTS, Report, ReportedFact, ReportedVerdict, Unreviewed
-from trainstack.review.text import code, fence, fit, width
+from trainstack.review.text import code_span, fence, find_cap, utf16_length
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class _Body(NamedTuple):
     title: str = ""
 
 
-def comment(
+def format_comment(
     reviews: Sequence[Report | Unreviewed],
     commit: str,
     address: str,
@@ -49,30 +49,32 @@ def comment(
         complete: whether `reviews` has all environments that the change selects.
 
     """
-    head = _head(reviews, commit, address, ignored, complete=complete)
-    changed = [review for review in reviews if not _unchanged(review)]
-    bodies = [_body(review) for review in changed[:MAX_REPORTS]]
+    introduction = _introduction(reviews, commit, address, ignored, complete=complete)
+    changed_reviews = [review for review in reviews if not _is_unchanged(review)]
+    bodies = [_body(review) for review in changed_reviews[:MAX_REPORTS]]
     # Omit sections from the end until the others fit with empty bodies; the bodies then share the remaining space.
-    while (room := LIMIT - width(_assembled(head, changed, bodies, 0))) < 0 and bodies:
+    while (room := LIMIT - utf16_length(_assemble(introduction, changed_reviews, bodies, 0))) < 0 and bodies:
         bodies.pop()
-    cap = fit([width(body.text) for body in bodies], room)
-    text = _assembled(head, changed, bodies, cap)
+    cap = find_cap([utf16_length(body.text) for body in bodies], room)
+    text = _assemble(introduction, changed_reviews, bodies, cap)
     # A fence is longer than any run of backticks in its text, so its size is known only now.
-    while width(text) > LIMIT and cap > 0:
-        cap = max(cap - (width(text) - LIMIT), 0)
-        text = _assembled(head, changed, bodies, cap)
+    while utf16_length(text) > LIMIT and cap > 0:
+        cap = max(cap - (utf16_length(text) - LIMIT), 0)
+        text = _assemble(introduction, changed_reviews, bodies, cap)
     return text
 
 
-def _head(
+def _introduction(
     reviews: Sequence[Report | Unreviewed], commit: str, address: str, ignored: Sequence[str], *, complete: bool
 ) -> list[str]:
     # Escaped, an address cannot end the parentheses around it.
     link = f" [Complete diffs]({quote(address, safe=':/?&=%')})." if address else ""
-    parts = [MARKER, f"## What this change does\n\nReviewed at {code(commit)}.{link}"]
-    if missing := [review.stack for review in reviews if isinstance(review, Unreviewed)]:
-        verb = "is" if len(missing) == 1 else "are"
-        parts.append(f"**{len(missing)} of {len(reviews)} environments {verb} not reviewed: {_list(missing)}.**")
+    parts = [MARKER, f"## What this change does\n\nReviewed at {code_span(commit)}.{link}"]
+    if unreviewed := [review.stack for review in reviews if isinstance(review, Unreviewed)]:
+        verb = "is" if len(unreviewed) == 1 else "are"
+        parts.append(
+            f"**{len(unreviewed)} of {len(reviews)} environments {verb} not reviewed: {_format_names(unreviewed)}.**"
+        )
     if not complete:
         parts.append(
             "**Not reviewed:** environments that this change adds may be missing here, because GitHub lists only the "
@@ -80,29 +82,31 @@ def _head(
         )
     if not reviews:
         parts.append("There is no environment to review.")
-    if unchanged := [review.stack for review in reviews if _unchanged(review)]:
-        parts.append(f"No changes in the rendered manifests of {_list(unchanged, MAX_REPORTS)}.")
+    if unchanged_stacks := [review.stack for review in reviews if _is_unchanged(review)]:
+        parts.append(f"No changes in the rendered manifests of {_format_names(unchanged_stacks, MAX_REPORTS)}.")
     if ignored:
-        parts.append(f"Ignored reports for environments that this change does not select: {_list(ignored)}.")
+        parts.append(f"Ignored reports for environments that this change does not select: {_format_names(ignored)}.")
     return parts
 
 
-def _unchanged(review: Report | Unreviewed) -> bool:
+def _is_unchanged(review: Report | Unreviewed) -> bool:
     """Return whether an environment needs no section, because the comparison of its files found no difference."""
     return isinstance(review, Report) and review.kind == "static" and not review.error and review.counts.changes == 0
 
 
-def _assembled(head: Sequence[str], reviews: Sequence[Report | Unreviewed], bodies: Sequence[_Body], cap: int) -> str:
-    parts = [*head, *(_section(review, body, cap) for review, body in zip(reviews, bodies, strict=False))]
-    if rest := [review.stack for review in reviews[len(bodies) :]]:
-        parts.append(f"{len(rest)} more environments are omitted: {_list(rest)}.")
+def _assemble(
+    introduction: Sequence[str], reviews: Sequence[Report | Unreviewed], bodies: Sequence[_Body], cap: int
+) -> str:
+    parts = [*introduction, *(_section(review, body, cap) for review, body in zip(reviews, bodies, strict=False))]
+    if omitted_stacks := [review.stack for review in reviews[len(bodies) :]]:
+        parts.append(f"{len(omitted_stacks)} more environments are omitted: {_format_names(omitted_stacks)}.")
     return "\n\n".join(parts) + "\n"
 
 
 def _section(report: Report | Unreviewed, body: _Body, cap: int) -> str:
-    title = f"### {code(report.stack)}"
+    title = f"### {code_span(report.stack)}"
     if isinstance(report, Unreviewed):
-        return f"{title}\n\n**Not reviewed:** {code(report.why, 500)}"
+        return f"{title}\n\n**Not reviewed:** {code_span(report.reason, 500)}"
     counts = report.counts
     if report.error:
         parts = [title, "**This change cannot be applied:**"]
@@ -119,40 +123,40 @@ def _section(report: Report | Unreviewed, body: _Body, cap: int) -> str:
             f"| {' | '.join(map(str, row))} |" for row in (columns, ["---:"] * len(columns), columns.values())
         )
         effects = "No run, volume, queue or quota is affected." if counts.changes else "No changes."
-        parts = [title, table, _bullets(report.facts, _sentence) or effects]
+        parts = [title, table, _format_bullets(report.facts, _format_fact) or effects]
     if report.verdicts:
-        head = "Admission of its runs on an idle cluster, with the quota in these files:"
-        parts.append(f"{head}\n\n{_bullets(report.verdicts, _verdict)}")
+        verdicts_heading = "Admission of its runs on an idle cluster, with the quota in these files:"
+        parts.append(f"{verdicts_heading}\n\n{_format_bullets(report.verdicts, _format_verdict)}")
     if report.kind == "static":
         parts.append(
             "Only files were compared: no code of this pull request was executed and no cluster was read. Operator "
             "releases and the records of launched runs are not part of the comparison."
         )
     if report.notes:
-        parts.append(_bullets(report.notes, lambda note: f"Warning: {code(note, 500)}"))
+        parts.append(_format_bullets(report.notes, lambda note: f"Warning: {code_span(note, 500)}"))
     if body.text:
-        parts.append(_block(body, cap, folded=not report.error))
+        parts.append(_format_body(body, cap, folded=not report.error))
     return "\n\n".join(parts)
 
 
-def _verdict(verdict: ReportedVerdict) -> str:
+def _format_verdict(verdict: ReportedVerdict) -> str:
     outcome = verdict.outcome if verdict.outcome.startswith("fits") else f"**{verdict.outcome}**"
-    parts = [code(verdict.placed)] if verdict.placed else []
-    parts += [f"borrows {code(verdict.borrowed)}"] if verdict.borrowed else []
-    parts += [code(lack, 500) for lack in verdict.lacks[:_MAX_REASONS]]
+    parts = [code_span(verdict.placed)] if verdict.placed else []
+    parts += [f"borrows {code_span(verdict.borrowed)}"] if verdict.borrowed else []
+    parts += [code_span(lack, 500) for lack in verdict.lacks[:_MAX_REASONS]]
     if verdict.remedies:
-        parts.append(f"remedies: {' or '.join(code(remedy, 300) for remedy in verdict.remedies)}")
-    return f"{_list(verdict.runs)}: {outcome}{': ' if parts else ''}{'; '.join(parts)}"
+        parts.append(f"remedies: {' or '.join(code_span(remedy, 300) for remedy in verdict.remedies)}")
+    return f"{_format_names(verdict.runs)}: {outcome}{': ' if parts else ''}{'; '.join(parts)}"
 
 
-def _sentence(fact: ReportedFact) -> str:
-    return SENTENCES[fact.meaning].format(*(code(name) for name in fact.names))
+def _format_fact(fact: ReportedFact) -> str:
+    return SENTENCES[fact.meaning].format(*(code_span(name) for name in fact.names))
 
 
-def _bullets(items: Sequence[T], line: Callable[[T], str]) -> str:
-    lines = [line(item) for item in items[:_MAX_LINES]]
-    rest = len(items) - len(lines)
-    return "\n".join(f"- {line}" for line in ([*lines, f"… and {rest} more"] if rest else lines))
+def _format_bullets(items: Sequence[T], format_item: Callable[[T], str]) -> str:
+    lines = [format_item(item) for item in items[:_MAX_LINES]]
+    omitted_count = len(items) - len(lines)
+    return "\n".join(f"- {line}" for line in ([*lines, f"… and {omitted_count} more"] if omitted_count else lines))
 
 
 def _body(report: Report | Unreviewed) -> _Body:
@@ -162,17 +166,19 @@ def _body(report: Report | Unreviewed) -> _Body:
         return _Body(clean(report.error).strip("\n"))
     text = clean(report.diff).strip("\n")
     if report.kind == "preview":
-        return _Body(colored(text), "diff", "pulumi preview --diff")
+        return _Body(color_diff(text), "diff", "pulumi preview --diff")
     return _Body(text, "diff", "difference of the rendered manifests")
 
 
-def _block(body: _Body, cap: int, *, folded: bool) -> str:
+def _format_body(body: _Body, cap: int, *, folded: bool) -> str:
     text, note = body.text, ""
-    if width(text) > cap:
+    if utf16_length(text) > cap:
         # The note and the fence count towards the space of the environment.
-        text = _within(text, max(cap - _MARGIN, 0))
-        omitted = width(body.text) - width(text)
-        note = f"\n\nShortened: {omitted} of {width(body.text)} characters are omitted; the report has all of them."
+        text = _shorten_to_width(text, max(cap - _MARGIN, 0))
+        omitted = utf16_length(body.text) - utf16_length(text)
+        note = (
+            f"\n\nShortened: {omitted} of {utf16_length(body.text)} characters are omitted; the report has all of them."
+        )
     if text:
         text = fence(text, body.language)
     if not folded:
@@ -180,14 +186,14 @@ def _block(body: _Body, cap: int, *, folded: bool) -> str:
     return f"<details><summary>{body.title}</summary>\n\n{text}{note}\n\n</details>"
 
 
-def _within(text: str, limit: int) -> str:
+def _shorten_to_width(text: str, limit: int) -> str:
     """Shorten the text to at most `limit` UTF-16 units."""
     size = limit
-    while (found := width(short := shortened(text, size))) > limit:
-        size = min(size - 1, size * limit // found)
-    return short
+    while (short_width := utf16_length(short_text := shorten_diff(text, size))) > limit:
+        size = min(size - 1, size * limit // short_width)
+    return short_text
 
 
-def _list(names: Iterable[str], limit: int = 20) -> str:
-    spans = [code(name) for name in names]
+def _format_names(names: Iterable[str], limit: int = 20) -> str:
+    spans = [code_span(name) for name in names]
     return ", ".join([*spans[:limit], *(["…"] if len(spans) > limit else [])])

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import yaml
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.objects.labels import Manifest
 from trainstack.settings.loading.load import load
 from trainstack.settings.sections.operators import Operators
 
 
-def declared(root: Path, stack: str, *, commit: str, releases: bool, cached: bool = False) -> list[Manifest]:
+def checkout_manifests(
+    root: Path, stack: str, *, commit: str, with_releases: bool, use_cache: bool = False
+) -> list[Manifest]:
     """Return all objects of an environment of the checkout `root`, without executing its code.
 
     Raises SettingsError, or ValueError if an object cannot be built.
@@ -22,9 +24,9 @@ def declared(root: Path, stack: str, *, commit: str, releases: bool, cached: boo
 
     """
     settings = load(root, stack)
-    if not releases:
+    if not with_releases:
         settings = settings.model_copy(update={"operators": Operators()})
-    return Declared.from_files(settings, root, commit=commit, cached=cached).manifests()
+    return StackObjects.from_files(settings, root, commit=commit, use_cache=use_cache).manifests()
 
 
 class _Dumper(yaml.SafeDumper):

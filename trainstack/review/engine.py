@@ -15,21 +15,21 @@ import yaml
 from trainstack.files.temporary import secret_file
 from trainstack.printable import clean
 from trainstack.review import secret
-from trainstack.review.admission import verdicts
+from trainstack.review.admission import reported_verdicts
 from trainstack.review.diff import tidy
 from trainstack.review.errors import EngineError
-from trainstack.review.facts import Op, Step, View, facts
+from trainstack.review.facts import ChangeStep, Op, RunContext, find_facts
 from trainstack.review.report import MAX_DIFF, MAX_ERROR, MAX_NOTE, Counts, Report, ReportedFact
-from trainstack.review.temporary_state import MISSING, temporary_state
+from trainstack.review.temporary_state import MISSING_STACK_MESSAGE, temporary_state
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.loading.load import load, placement
+from trainstack.settings.loading.load import load, read_placement
 
 KUBECONFIG_TEXT = "TRAINSTACK_KUBECONFIG"
 """The variable with the text of a kubeconfig, since CI systems keep secrets as text, not as files."""
 
 _TIMEOUT_SECONDS = 900
 """The limit of one call of the engine: a preview takes seconds, but an unreachable cluster must not block the job."""
-_OPS: Mapping[str, Op] = {
+_RELEVANT_OPS: Mapping[str, Op] = {
     "create": "create",
     "import": "import",
     "import-replacement": "import",
@@ -51,68 +51,74 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
 
     The engine runs twice: its text output is the source of the diff, its JSON output the source of the facts.
     """
-    with _kubeconfig() as kubeconfig:
+    with _kubeconfig_variables() as kubeconfig:
         # CI systems pass unset secrets as empty variables, which the engine would use as an empty passphrase.
-        given = {name: value for name, value in os.environ.items() if value} | kubeconfig
-        secrets = secret.of_environment(given)
+        shell_variables = {name: value for name, value in os.environ.items() if value} | kubeconfig
+        secrets = secret.environment_secrets(shell_variables)
         try:
-            variables = _environment(root, stack, given)
+            variables = _engine_variables(root, stack, shell_variables)
             secrets |= _config_secrets(root, stack, variables)
-            with _state(root, stack, variables) as state:
+            with _state_variables(root, stack, variables) as state:
                 variables |= state
-                text = _pulumi(root, variables, "preview", "--stack", stack, "--diff", "--suppress-progress")
-                objects = _pulumi(root, variables, "preview", "--stack", stack, "--json")
+                text_output = _pulumi(root, variables, "preview", "--stack", stack, "--diff", "--suppress-progress")
+                json_output = _pulumi(root, variables, "preview", "--stack", stack, "--json")
         except EngineError as error:
-            return _failed(stack, pull, secret.mask(clean(str(error)), secrets))
+            return _failure_report(stack, pull, secret.mask(clean(str(error)), secrets))
     try:
-        judged = verdicts(load(root, stack), secrets)
+        run_verdicts = reported_verdicts(load(root, stack), secrets)
     except SettingsError:
         # The engine has reported the error, or its values differ from those in the files.
-        judged = ()
+        run_verdicts = ()
     try:
-        return report(stack, pull, text, objects, secrets).model_copy(update={"verdicts": judged})
+        return build_report(stack, pull, text_output, json_output, secrets).model_copy(
+            update={"verdicts": run_verdicts}
+        )
     except secret.LeakError as error:
-        return _failed(stack, pull, str(error))
+        return _failure_report(stack, pull, str(error))
 
 
-def report(stack: str, pull: int | None, text: Completed, objects: Completed, secrets: set[str]) -> Report:
+def build_report(
+    stack: str, pull: int | None, text_output: Completed, json_output: Completed, secrets: set[str]
+) -> Report:
     """Return the report from the engine's text and JSON outputs, with `secrets` masked. Raises LeakError."""
-    printed = _object(objects.stdout)
-    output = printed or {}
+    parsed_output = _parse_object(json_output.stdout)
+    output = parsed_output or {}
     secret.refuse_plaintext(output)
     diagnostics = output.get("diagnostics", ())
-    if text.returncode or objects.returncode:
+    if text_output.returncode or json_output.returncode:
         errors = [entry["message"].strip() for entry in diagnostics if entry["severity"] == "error"]
-        message = "\n".join(errors) or objects.stderr or text.stderr or text.stdout
-        return _failed(stack, pull, secret.mask(clean(message).strip(), secrets) or "the engine gave no reason")
-    if printed is None:
-        return _failed(stack, pull, "`pulumi preview --json` printed no JSON object, so the changes are unknown")
+        message = "\n".join(errors) or json_output.stderr or text_output.stderr or text_output.stdout
+        return _failure_report(stack, pull, secret.mask(clean(message).strip(), secrets) or "the engine gave no reason")
+    if parsed_output is None:
+        return _failure_report(
+            stack, pull, "`pulumi preview --json` printed no JSON object, so the changes are unknown"
+        )
     summary = output.get("changeSummary") or {}
-    workloads = _object(output.get("config", {}).get("trainstack:workloads", "")) or {}
+    workloads = _parse_object(output.get("config", {}).get("trainstack:workloads", "")) or {}
     stop = [str(run) for run in (workloads.get("stop") or ())]
-    found = facts(steps(output), View(live=True, stop=stop))
+    effects = find_facts(steps(output), RunContext(live=True, stop=stop))
     warnings = [entry["message"].removeprefix("warning: ") for entry in diagnostics if entry["severity"] == "warning"]
     return Report(
         kind="preview",
         stack=stack,
         pull=pull,
         counts=_counts(summary),
-        facts=tuple(ReportedFact.of(fact, secrets) for fact in found),
+        facts=tuple(ReportedFact.from_fact(fact, secrets) for fact in effects),
         notes=tuple(secret.mask(clean(warning).strip(), secrets)[:MAX_NOTE] for warning in warnings),
-        diff=secret.mask(tidy(clean(text.stdout)), secrets)[:MAX_DIFF],
+        diff=secret.mask(tidy(clean(text_output.stdout)), secrets)[:MAX_DIFF],
     )
 
 
-def steps(output: Mapping[str, Any]) -> Iterator[Step]:
+def steps(output: Mapping[str, Any]) -> Iterator[ChangeStep]:
     """Yield the changes of Kubernetes objects in a preview's JSON; components and providers are left out."""
     for step in output.get("steps", ()):
-        if step["op"] not in _OPS:
+        if step["op"] not in _RELEVANT_OPS:
             continue
         old, new = (step.get(state) or {} for state in ("oldState", "newState"))
         if not str((new or old).get("type", "")).startswith("kubernetes:"):
             continue
         retained = bool(old.get("retainOnDelete"))
-        yield Step(op=_OPS[step["op"]], old=old.get("inputs"), new=new.get("inputs"), retained=retained)
+        yield ChangeStep(op=_RELEVANT_OPS[step["op"]], old=old.get("inputs"), new=new.get("inputs"), retained=retained)
 
 
 def _counts(summary: Mapping[str, int]) -> Counts:
@@ -120,25 +126,25 @@ def _counts(summary: Mapping[str, int]) -> Counts:
     return Counts(**{**counts, "imported": sum(int(summary.get(op, 0)) for op in _IMPORTS)})
 
 
-def configured() -> bool:
+def has_kubeconfig() -> bool:
     """Return whether the environment has a kubeconfig, so that the engine can preview."""
     return bool(os.environ.get(KUBECONFIG_TEXT) or os.environ.get("KUBECONFIG"))
 
 
-def _failed(stack: str, pull: int | None, error: str) -> Report:
+def _failure_report(stack: str, pull: int | None, error: str) -> Report:
     return Report(kind="preview", stack=stack, pull=pull, error=error[:MAX_ERROR])
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _parse_object(text: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 @contextmanager
-def _kubeconfig() -> Iterator[dict[str, str]]:
+def _kubeconfig_variables() -> Iterator[dict[str, str]]:
     text = os.environ.get(KUBECONFIG_TEXT)
     if not text:
         yield {}
@@ -150,14 +156,14 @@ def _kubeconfig() -> Iterator[dict[str, str]]:
         file.close()
 
 
-def _environment(root: Path, stack: str, given: Mapping[str, str]) -> dict[str, str]:
+def _engine_variables(root: Path, stack: str, shell_variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for the engine: `shell_variables` with the changes that `trainstack env` prints."""
     command = [sys.executable, "-m", "trainstack.cli", "env", "--stack", stack, "--no-init"]
-    completed = _run(command, root, given)
+    completed = _run(command, root, shell_variables)
     if completed.returncode:
         raise EngineError(completed.stderr.strip() or completed.stdout.strip())
     words = shlex.split(completed.stdout)
-    variables = dict(given)
+    variables = dict(shell_variables)
     for command_name, argument in zip(words[::2], words[1::2], strict=True):
         name, _, value = argument.partition("=")
         if command_name == "unset":
@@ -168,13 +174,13 @@ def _environment(root: Path, stack: str, given: Mapping[str, str]) -> dict[str, 
 
 
 @contextmanager
-def _state(root: Path, stack: str, variables: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _state_variables(root: Path, stack: str, variables: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Yield the variables of a temporary state if the stack is embedded and has no state, else no variables.
 
     A preview must not create the stack.
     """
-    missing = MISSING in _pulumi(root, variables, "stack", "--stack", stack).stderr
-    if not missing or not placement(root, stack).embedded:
+    is_missing = MISSING_STACK_MESSAGE in _pulumi(root, variables, "stack", "--stack", stack).stderr
+    if not is_missing or not read_placement(root, stack).embedded:
         yield {}
         return
     with temporary_state(root, stack, "pulumi", variables) as state:
@@ -184,14 +190,16 @@ def _state(root: Path, stack: str, variables: Mapping[str, str]) -> Iterator[dic
 def _config_secrets(root: Path, stack: str, variables: Mapping[str, str]) -> set[str]:
     """Return the decrypted values of the stack's configuration, which are masked in all output of the program."""
     file = root / f"Pulumi.{stack}.yaml"
-    stored = (yaml.safe_load(file.read_bytes()) or {}).get("config") if file.is_file() else None
-    if not stored or "secure:" not in file.read_text(encoding="utf-8"):
+    config = (yaml.safe_load(file.read_bytes()) or {}).get("config") if file.is_file() else None
+    if not config or "secure:" not in file.read_text(encoding="utf-8"):
         return set()
     completed = _pulumi(root, variables, "config", "--stack", stack, "--show-secrets", "--json")
     if completed.returncode:
         raise EngineError(f"the configuration cannot be decrypted: {completed.stderr.strip()}")
     entries = json.loads(completed.stdout).items()
-    return set(secret.of_config(stored, {key: entry.get("objectValue", entry.get("value")) for key, entry in entries}))
+    return set(
+        secret.config_secrets(config, {key: entry.get("objectValue", entry.get("value")) for key, entry in entries})
+    )
 
 
 def _pulumi(root: Path, variables: Mapping[str, str], *arguments: str) -> Completed:

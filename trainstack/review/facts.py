@@ -9,9 +9,9 @@ from typing import Literal
 
 from trainstack.live.paths import is_cluster_scoped
 from trainstack.objects.labels import LAUNCH, RUN, SET, SWEEP, Manifest
-from trainstack.platform.tenants import TENANT
+from trainstack.platform.tenants import TENANT_PREFIX
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.settings.values.quantities import amount, canonical
+from trainstack.settings.values.quantities import amount, canonical_quantity
 
 Op = Literal["create", "import", "update", "replace", "delete"]
 Meaning = Literal[
@@ -58,7 +58,7 @@ SENTENCES: Mapping[Meaning, str] = {
 
 _ORDER = {meaning: place for place, meaning in enumerate(SENTENCES)}
 _LIMITS = {"nominalQuota": "", "borrowingLimit": " borrowing limit", "lendingLimit": " lending limit"}
-_COMPANIONS = ("ConfigMap", "TrainingRuntime")
+_COMPANION_KINDS = ("ConfigMap", "TrainingRuntime")
 """The kinds of a run's objects, besides its launch, that have the run's label."""
 
 
@@ -71,7 +71,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Step:
+class ChangeStep:
     """The change of one object, with its manifests before and after."""
 
     op: Op
@@ -87,7 +87,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class View:
+class RunContext:
     """The context that decides on the meaning of a run's deletion or creation."""
 
     live: bool
@@ -96,50 +96,53 @@ class View:
     """The ids of runs and sweeps that this change may stop."""
 
 
-def facts(steps: Iterable[Step], view: View) -> list[Fact]:
+def find_facts(steps: Iterable[ChangeStep], context: RunContext) -> list[Fact]:
     """Return the effects of the steps, the most severe first."""
-    found = [fact for step in steps for fact in _of_step(step, view)]
-    return sorted(found, key=lambda fact: (_ORDER[fact.meaning], fact.names))
+    step_facts = [fact for step in steps for fact in _facts_of_step(step, context)]
+    return sorted(step_facts, key=lambda fact: (_ORDER[fact.meaning], fact.names))
 
 
-def _of_step(step: Step, view: View) -> Iterable[Fact]:
+def _facts_of_step(step: ChangeStep, context: RunContext) -> Iterable[Fact]:
     kind = str(step.body.get("kind"))
     if step.op == "import":
-        return (Fact("object-imported", _object(step.body)),)
-    if RUN in labels_of(step.body) and kind not in _COMPANIONS:
-        return _run(step, view)
-    return _READERS[kind](step) if kind in _READERS else ()
+        return (Fact("object-imported", _kind_and_name(step.body)),)
+    if RUN in labels_of(step.body) and kind not in _COMPANION_KINDS:
+        return _run_facts(step, context)
+    return _FACT_READERS[kind](step) if kind in _FACT_READERS else ()
 
 
-def _run(step: Step, view: View) -> Iterator[Fact]:
+def _run_facts(step: ChangeStep, context: RunContext) -> Iterator[Fact]:
     old, new = step.old, step.new
     if old is not None and new is not None:
-        if _of_many(old) and _of_many(new):
+        if _is_indexed_job(old) and _is_indexed_job(new):
             # The files have one Job for all trials; only the cluster shows which trials are new.
             yield Fact("sweep-edited", (labels_of(new)[SWEEP],))
             return
         if labels_of(old)[RUN] == labels_of(new).get(RUN):
-            yield Fact("run-edited", (labels_of(new)[RUN], *_object(new)))
+            yield Fact("run-edited", (labels_of(new)[RUN], *_kind_and_name(new)))
             return
     if old is not None and step.op in ("delete", "replace"):
         run, sweep = labels_of(old)[RUN], labels_of(old).get(SWEEP)
-        if run in view.stop or sweep in view.stop:
-            yield Fact("run-stopped", (run, *_object(old)))
-        elif view.live:
-            yield Fact("run-removed" if sweep is None else "trial-removed", (*_object(old), run))
+        if run in context.stop or sweep in context.stop:
+            yield Fact("run-stopped", (run, *_kind_and_name(old)))
+        elif context.live:
+            yield Fact("run-removed" if sweep is None else "trial-removed", (*_kind_and_name(old), run))
         else:
-            yield Fact("run-dropped", (run, *_object(old)))
+            yield Fact("run-dropped", (run, *_kind_and_name(old)))
     if new is not None and step.op in ("create", "replace"):
-        yield Fact("run-launched" if view.live else "run-declared", (labels_of(new)[RUN], *_object(new), _size(new)))
+        yield Fact(
+            "run-launched" if context.live else "run-declared",
+            (labels_of(new)[RUN], *_kind_and_name(new), _launch_size(new)),
+        )
 
 
-def _of_many(body: Manifest) -> bool:
+def _is_indexed_job(body: Manifest) -> bool:
     """Return whether a launch is the indexed Job of all trials of a sweep."""
     return SWEEP in labels_of(body) and SET not in labels_of(body)
 
 
-def _volume(step: Step) -> Iterator[Fact]:
-    name = _name(step.body)
+def _volume_facts(step: ChangeStep) -> Iterator[Fact]:
+    name = _qualified_name(step.body)
     if step.op == "create":
         yield Fact("volume-made", (name, _capacity(step.new)))
     elif step.op == "delete":
@@ -152,21 +155,21 @@ def _volume(step: Step) -> Iterator[Fact]:
         yield Fact("volume-edited", (name,))
 
 
-def _cluster_queue(step: Step) -> Iterator[Fact]:
-    name = _name(step.body)
-    old, new = _quota(step.old), _quota(step.new)
+def _cluster_queue_facts(step: ChangeStep) -> Iterator[Fact]:
+    name = _qualified_name(step.body)
+    old, new = _quotas(step.old), _quotas(step.new)
     if step.op in ("create", "delete"):
         quota = ", ".join(f"{key} {value}" for key, value in (new or old).items()) or "nothing"
         yield Fact("quota-made" if step.op == "create" else "quota-removed", (name, quota))
         return
     for key in dict.fromkeys((*old, *new)):
-        before, after = old.get(key, "none"), new.get(key, "none")
-        if before != after:
-            yield Fact("quota-moved", (name, key, before, after))
+        old_value, new_value = old.get(key, "none"), new.get(key, "none")
+        if old_value != new_value:
+            yield Fact("quota-moved", (name, key, old_value, new_value))
 
 
-def _local_queue(step: Step) -> Iterator[Fact]:
-    name = _name(step.body)
+def _local_queue_facts(step: ChangeStep) -> Iterator[Fact]:
+    name = _qualified_name(step.body)
     old, new = (str((body or {}).get("spec", {}).get("clusterQueue")) for body in (step.old, step.new))
     if step.op == "create":
         yield Fact("queue-opened", (name, new))
@@ -176,9 +179,9 @@ def _local_queue(step: Step) -> Iterator[Fact]:
         yield Fact("queue-moved", (name, new, old))
 
 
-def _rights(step: Step) -> Iterator[Fact]:
+def _rights_facts(step: ChangeStep) -> Iterator[Fact]:
     """Yield the facts on the bindings of teams; the subjects of other bindings are controllers."""
-    if not _name(step.body).rpartition("/")[2].startswith(TENANT):
+    if not _qualified_name(step.body).rpartition("/")[2].startswith(TENANT_PREFIX):
         return
     old, new = (
         [f"{subject['kind']} {subject['name']}" for subject in (body or {}).get("subjects") or ()]
@@ -191,25 +194,25 @@ def _rights(step: Step) -> Iterator[Fact]:
         yield Fact("rights-given", (namespace, ", ".join(granted)))
 
 
-def _lost(step: Step, meaning: Meaning) -> Iterator[Fact]:
+def _loss_facts(step: ChangeStep, meaning: Meaning) -> Iterator[Fact]:
     if step.op in ("delete", "replace") and not step.retained:
-        yield Fact(meaning, (_name(step.old or {}),))
+        yield Fact(meaning, (_qualified_name(step.old or {}),))
 
 
-def _controller(step: Step) -> Iterator[Fact]:
+def _controller_facts(step: ChangeStep) -> Iterator[Fact]:
     meanings: Mapping[Op, Meaning] = {"create": "controller-installed", "delete": "controller-removed"}
-    yield Fact(meanings.get(step.op, "controller-changed"), (_name(step.body),))
+    yield Fact(meanings.get(step.op, "controller-changed"), (_qualified_name(step.body),))
 
 
-_READERS: Mapping[str, Callable[[Step], Iterator[Fact]]] = {
-    "PersistentVolumeClaim": _volume,
-    "PersistentVolume": _volume,
-    "ClusterQueue": _cluster_queue,
-    "LocalQueue": _local_queue,
-    "Namespace": partial(_lost, meaning="namespace-lost"),
-    "RoleBinding": _rights,
-    "CustomResourceDefinition": partial(_lost, meaning="kind-lost"),
-    "Deployment": _controller,
+_FACT_READERS: Mapping[str, Callable[[ChangeStep], Iterator[Fact]]] = {
+    "PersistentVolumeClaim": _volume_facts,
+    "PersistentVolume": _volume_facts,
+    "ClusterQueue": _cluster_queue_facts,
+    "LocalQueue": _local_queue_facts,
+    "Namespace": partial(_loss_facts, meaning="namespace-lost"),
+    "RoleBinding": _rights_facts,
+    "CustomResourceDefinition": partial(_loss_facts, meaning="kind-lost"),
+    "Deployment": _controller_facts,
 }
 
 
@@ -217,11 +220,11 @@ def labels_of(body: Manifest) -> Mapping[str, str]:
     return body.get("metadata", {}).get("labels") or {}
 
 
-def _object(body: Manifest) -> tuple[str, str]:
-    return body["kind"], _name(body)
+def _kind_and_name(body: Manifest) -> tuple[str, str]:
+    return body["kind"], _qualified_name(body)
 
 
-def _name(body: Manifest) -> str:
+def _qualified_name(body: Manifest) -> str:
     metadata = body.get("metadata", {})
     # The API server completes a generated name, but the label has the launch's name already.
     name = metadata.get("name") or labels_of(body).get(LAUNCH)
@@ -236,7 +239,7 @@ def _capacity(body: Manifest | None) -> str:
     return str(capacity.get("storage", "unknown size"))
 
 
-def _quota(body: Manifest | None) -> dict[str, str]:
+def _quotas(body: Manifest | None) -> dict[str, str]:
     """Return each quota and limit by its resource and flavor, such as `cpu on flavor a100`."""
     return {
         f"{resource['name']}{suffix} on flavor {flavor['name']}": str(resource[limit])
@@ -248,22 +251,22 @@ def _quota(body: Manifest | None) -> dict[str, str]:
     }
 
 
-def _size(launch: Manifest) -> str:
+def _launch_size(launch: Manifest) -> str:
     """Return the number of pods that run at the same time, and the sum of their requests."""
-    pods = 0
-    total: defaultdict[str, Fraction] = defaultdict(Fraction)
+    pod_count = 0
+    total_requests: defaultdict[str, Fraction] = defaultdict(Fraction)
     for group in launched_pods(launch):
-        pods += group.count
+        pod_count += group.count
         for container in group.spec["containers"]:
             resources = container.get("resources", {})
             for name, quantity in {**resources.get("limits", {}), **resources.get("requests", {})}.items():
-                total[name] += group.count * amount(str(quantity))
-    requests = [f"{name} {_quantity(name, value)}" for name, value in sorted(total.items())]
-    return ", ".join([f"{pods} pod{'' if pods == 1 else 's'}", *requests])
+                total_requests[name] += group.count * amount(str(quantity))
+    requests = [f"{name} {_format_quantity(name, value)}" for name, value in sorted(total_requests.items())]
+    return ", ".join([f"{pod_count} pod{'' if pod_count == 1 else 's'}", *requests])
 
 
-def _quantity(name: str, value: Fraction) -> str:
+def _format_quantity(name: str, value: Fraction) -> str:
     if "memory" in name or "storage" in name:
         mebibytes = value / 1024**2
-        return canonical(f"{mebibytes}Mi") if mebibytes.denominator == 1 else f"{float(mebibytes):.1f}Mi"
-    return canonical(f"{int(value * 1000)}m")
+        return canonical_quantity(f"{mebibytes}Mi") if mebibytes.denominator == 1 else f"{float(mebibytes):.1f}Mi"
+    return canonical_quantity(f"{int(value * 1000)}m")

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from trainstack.errors import TrainstackError
-from trainstack.review.selection import Job, Pull, Selection, selected
+from trainstack.review.selection import PullRequest, Selection, WorkflowJob, select_environments
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ AUTHOR = "github-actions[bot]"
 
 _PAUSES_SECONDS = (1.0, 3.0, 9.0)
 """The pauses between attempts. Each one reads the comments first: an attempt without response may have succeeded."""
-_PAGE = 100
+_PAGE_SIZE = 100
 _MAX_PAGES = 100
 _MAX_DESCRIPTION = 140
 """GitHub's limit for a status's description, in characters."""
@@ -65,34 +65,34 @@ class GitHub:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def pulls(self, head: Head) -> list[Pull]:
+    def open_pulls(self, head: Head) -> list[PullRequest]:
         """Return the open pull requests whose last commit is that of `head`."""
         owner = head.repository.partition("/")[0]
         query = {"state": "open", "head": f"{owner}:{head.branch}"}
         return [
-            Pull(int(pull["number"]), pull["base"]["sha"])
-            for pull in self._retried(lambda: list(self._pages("/pulls", query)))
+            PullRequest(int(pull["number"]), pull["base"]["sha"])
+            for pull in self._retry(lambda: list(self._read_pages("/pulls", query)))
             if pull["head"]["sha"] == head.commit and (pull["head"]["repo"] or {}).get("full_name") == head.repository
         ]
 
-    def selection(self, pull: Pull) -> Selection:
+    def selection(self, pull: PullRequest) -> Selection:
         """Return the environments that a pull request selects, by its base and its changed files."""
-        root = self._retried(lambda: self._request("GET", f"/git/trees/{pull.base}", None))
-        changed = self._retried(lambda: list(self._pages(f"/pulls/{pull.number}/files", {})))
-        return selected(
-            [entry["path"] for entry in root["tree"]],
-            [file["filename"] for file in changed if file["status"] != "removed"],
-            complete=not root.get("truncated") and len(changed) < _MAX_FILES,
+        root_tree = self._retry(lambda: self._request("GET", f"/git/trees/{pull.base}", None))
+        changed_files = self._retry(lambda: list(self._read_pages(f"/pulls/{pull.number}/files", {})))
+        return select_environments(
+            [entry["path"] for entry in root_tree["tree"]],
+            [file["filename"] for file in changed_files if file["status"] != "removed"],
+            complete=not root_tree.get("truncated") and len(changed_files) < _MAX_FILES,
         )
 
-    def jobs(self, run: int) -> list[Job]:
+    def jobs(self, run: int) -> list[WorkflowJob]:
         """Return the jobs of a workflow run by its id."""
-        found = self._retried(lambda: list(self._pages(f"/actions/runs/{run}/jobs", {}, "jobs")))
-        return [Job(job["name"], job["conclusion"] or "no conclusion", bool(job["steps"])) for job in found]
+        jobs = self._retry(lambda: list(self._read_pages(f"/actions/runs/{run}/jobs", {}, "jobs")))
+        return [WorkflowJob(job["name"], job["conclusion"] or "no conclusion", bool(job["steps"])) for job in jobs]
 
     def put_comment(self, pull: int, marker: str, body: str) -> str:
         """Create the comment that begins with `marker`, or update it; return its address."""
-        return self._retried(lambda: self._put(pull, marker, body))
+        return self._retry(lambda: self._put_comment(pull, marker, body))
 
     def put_status(self, commit: str, context: str, description: str, address: str, *, success: bool) -> None:
         """Set the commit status `context`, which branch protection can require; `address` is the page to link to."""
@@ -102,28 +102,28 @@ class GitHub:
             "description": description[:_MAX_DESCRIPTION],
             "target_url": address,
         }
-        self._retried(lambda: self._request("POST", f"/statuses/{commit}", status))
+        self._retry(lambda: self._request("POST", f"/statuses/{commit}", status))
 
-    def _put(self, pull: int, marker: str, body: str) -> str:
-        comments = self._pages(f"/issues/{pull}/comments", {})
-        own = (comment for comment in comments if (comment["user"] or {}).get("login") == AUTHOR)
-        found = next((comment for comment in own if (comment["body"] or "").startswith(marker)), None)
-        if found is None:
-            found = self._request("POST", f"/issues/{pull}/comments", {"body": body})
-        elif found["body"] != body:
-            found = self._request("PATCH", f"/issues/comments/{int(found['id'])}", {"body": body})
-        return str(found["html_url"])
+    def _put_comment(self, pull: int, marker: str, body: str) -> str:
+        comments = self._read_pages(f"/issues/{pull}/comments", {})
+        own_comments = (comment for comment in comments if (comment["user"] or {}).get("login") == AUTHOR)
+        posted_comment = next((comment for comment in own_comments if (comment["body"] or "").startswith(marker)), None)
+        if posted_comment is None:
+            posted_comment = self._request("POST", f"/issues/{pull}/comments", {"body": body})
+        elif posted_comment["body"] != body:
+            posted_comment = self._request("PATCH", f"/issues/comments/{int(posted_comment['id'])}", {"body": body})
+        return str(posted_comment["html_url"])
 
-    def _pages(self, path: str, query: Mapping[str, str], key: str = "") -> Iterator[dict[str, Any]]:
+    def _read_pages(self, path: str, query: Mapping[str, str], key: str = "") -> Iterator[dict[str, Any]]:
         """Yield the elements of all pages; `key` is the field with the list if a page is an object."""
         for page in range(1, _MAX_PAGES + 1):
-            part = self._request("GET", path, None, {**query, "per_page": str(_PAGE), "page": str(page)})
-            part = part[key] if key else part
-            yield from part
-            if len(part) < _PAGE:
+            elements = self._request("GET", path, None, {**query, "per_page": str(_PAGE_SIZE), "page": str(page)})
+            elements = elements[key] if key else elements
+            yield from elements
+            if len(elements) < _PAGE_SIZE:
                 return
 
-    def _retried(self, action: Callable[[], T]) -> T:
+    def _retry(self, action: Callable[[], T]) -> T:
         for pause in _PAUSES_SECONDS:
             try:
                 return action()
@@ -140,8 +140,10 @@ class GitHub:
         if response.is_success:
             return response.json()
         message = f"{request}: GitHub answered {response.status_code}: {response.text[:300]}"
-        limited = response.status_code == httpx.codes.FORBIDDEN and response.headers.get("x-ratelimit-remaining") == "0"
-        if response.is_server_error or response.status_code == httpx.codes.TOO_MANY_REQUESTS or limited:
+        is_rate_limited = (
+            response.status_code == httpx.codes.FORBIDDEN and response.headers.get("x-ratelimit-remaining") == "0"
+        )
+        if response.is_server_error or response.status_code == httpx.codes.TOO_MANY_REQUESTS or is_rate_limited:
             raise _RetryableError(f"{message}; retry the job later")
         if method == "PATCH" and response.status_code == httpx.codes.NOT_FOUND:
             raise _RetryableError(f"{message}: the comment has been deleted")

@@ -29,11 +29,11 @@ MAX_ERROR = 100_000
 MAX_NOTE = 5000
 MAX_TEXT = 2000
 """The limit of a name or sentence in characters."""
-STACK = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
+STACK_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 """The pattern of stack names that the engine accepts, except names of hidden files."""
 
 
-class ReportError(TrainstackError):
+class InvalidReportError(TrainstackError):
     """A file is not a valid report."""
 
 
@@ -42,7 +42,7 @@ class Unreviewed:
     """An environment that a change selects and that has no valid report, with the reason."""
 
     stack: str
-    why: str
+    reason: str
 
 
 Element = TypeVar("Element")
@@ -51,11 +51,11 @@ Tuple = Annotated[tuple[Element, ...], Field(strict=False)]
 """A tuple that is read from a JSON array."""
 
 
-class _Data(BaseModel):
+class _ReportPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Counts(_Data):
+class Counts(_ReportPart):
     """The number of objects by operation."""
 
     create: int = Field(0, ge=0)
@@ -71,27 +71,27 @@ class Counts(_Data):
         return self.create + self.update + self.replace + self.delete + self.imported
 
 
-class ReportedFact(_Data):
+class ReportedFact(_ReportPart):
     """A fact with its names cut to the limit and secrets masked."""
 
     meaning: Meaning
     names: Tuple[Text]
 
     @model_validator(mode="after")
-    def _names_fit_the_sentence(self) -> Self:
-        expected = SENTENCES[self.meaning].count("{}")
-        if len(self.names) != expected:
-            raise ValueError(f"a fact {self.meaning} takes {expected} names, got {len(self.names)}")
+    def _check_name_count(self) -> Self:
+        placeholder_count = SENTENCES[self.meaning].count("{}")
+        if len(self.names) != placeholder_count:
+            raise ValueError(f"a fact {self.meaning} takes {placeholder_count} names, got {len(self.names)}")
         return self
 
     @staticmethod
-    def of(fact: Fact, secrets: Iterable[str] = ()) -> "ReportedFact":
+    def from_fact(fact: Fact, secrets: Iterable[str] = ()) -> "ReportedFact":
         """Return the fact with `secrets` masked and its names cut to the limit."""
         secrets = list(secrets)
         return ReportedFact(meaning=fact.meaning, names=tuple(mask(name, secrets)[:MAX_TEXT] for name in fact.names))
 
 
-class ReportedVerdict(_Data):
+class ReportedVerdict(_ReportPart):
     """The verdict on the admission of runs on an idle cluster; runs with equal verdicts share one."""
 
     runs: Annotated[Tuple[Text], Field(max_length=100_000)] = ()
@@ -103,13 +103,13 @@ class ReportedVerdict(_Data):
     remedies: Annotated[Tuple[Text], Field(max_length=10)] = ()
 
 
-class Report(_Data):
+class Report(_ReportPart):
     """The effects of a pull request on one environment."""
 
     version: Literal[1] = 1
     kind: Literal["preview", "static"]
     """`preview`: by the engine, against the cluster; `static`: from files alone."""
-    stack: Annotated[str, StringConstraints(pattern=STACK)]
+    stack: Annotated[str, StringConstraints(pattern=STACK_PATTERN)]
     pull: int | None = None
     """The pull request's number, if known. It only selects among the pull requests that GitHub returns."""
     counts: Counts = Counts()
@@ -123,17 +123,17 @@ class Report(_Data):
     diff: Annotated[str, StringConstraints(max_length=MAX_DIFF)] = ""
 
 
-def write(report: Report, folder: Path) -> Path:
+def write_report(report: Report, folder: Path) -> Path:
     """Write the report as JSON and its complete diff as text; return the path of the JSON file."""
     texts = {".json": report.model_dump_json(indent=1), ".diff": report.error + report.diff + "\n"}
     for suffix, text in texts.items():
-        place = output_file(folder / f"{report.stack}{suffix}")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(place, text.encode())
+        path = output_file(folder / f"{report.stack}{suffix}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text.encode())
     return folder / f"{report.stack}.json"
 
 
-def read(folder: Path, stack: str) -> Report | None:
+def read_report(folder: Path, stack: str) -> Report | None:
     """Return an environment's report, or None if it has no file.
 
     Raises InvalidReportError for a report that is too large, invalid or of another environment.
@@ -143,15 +143,15 @@ def read(folder: Path, stack: str) -> Report | None:
         # Not `stat`: a link in an artifact of untrusted code could refer to any file of this machine.
         status = file.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-            raise ReportError(f"{file.name}: not a regular file of at most {MAX_BYTES >> 20} MiB")
+            raise InvalidReportError(f"{file.name}: not a regular file of at most {MAX_BYTES >> 20} MiB")
         report = Report.model_validate_json(file.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ReportError(f"{file.name}: cannot be read: {error.strerror}") from None
+        raise InvalidReportError(f"{file.name}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
         errors = "; ".join(f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in error.errors()[:5])
-        raise ReportError(f"{file.name}: invalid report: {errors}") from None
+        raise InvalidReportError(f"{file.name}: invalid report: {errors}") from None
     if report.stack != stack:
-        raise ReportError(f"{file.name}: this is the report of environment {report.stack}")
+        raise InvalidReportError(f"{file.name}: this is the report of environment {report.stack}")
     return report

@@ -14,13 +14,13 @@ SIGNATURE = "4dabf18193072939515e22adb298388d"
 Source: https://github.com/pulumi/pulumi/blob/master/sdk/go/common/resource/sig/sig.go
 """
 
-_NAMES = re.compile(r"PASSPHRASE|PASSWORD|TOKEN|SECRET|CREDENTIAL|KUBECONFIG|(^|_)KEY($|_)", re.IGNORECASE)
-_FILES = re.compile(r"_FILE$|^KUBECONFIG$")
+_SECRET_NAMES = re.compile(r"PASSPHRASE|PASSWORD|TOKEN|SECRET|CREDENTIAL|KUBECONFIG|(^|_)KEY($|_)", re.IGNORECASE)
+_FILE_NAMES = re.compile(r"_FILE$|^KUBECONFIG$")
 """Variables whose value is a file name, which is not secret."""
 _MIN_LENGTH = 6
 """The minimum length of a secret; shorter values are words such as `true`, whose masking would hide other text."""
-_KEPT = ("apiVersion", "kind", "metadata", "type", "immutable")
-_CREDENTIALS = ("token", "password", "client-key-data", "client-certificate-data", "id-token", "refresh-token")
+_SHOWN_PROPERTIES = ("apiVersion", "kind", "metadata", "type", "immutable")
+_CREDENTIAL_KEYS = ("token", "password", "client-key-data", "client-certificate-data", "id-token", "refresh-token")
 _PROPERTY = re.compile(r"^(?P<lead>[\s+\-~]*)(?P<key>[^\s:]+)\s*: ?(?P<value>.*)$")
 
 
@@ -42,17 +42,17 @@ def refuse_plaintext(value: object) -> None:
             refuse_plaintext(element)
 
 
-def of_environment(variables: Mapping[str, str]) -> set[str]:
+def environment_secrets(variables: Mapping[str, str]) -> set[str]:
     """Return the values of the variables with secret names, and the credentials in their lines."""
-    values = {value for name, value in variables.items() if _NAMES.search(name) and not _FILES.search(name)}
+    values = {value for name, value in variables.items() if _SECRET_NAMES.search(name) and not _FILE_NAMES.search(name)}
     lines = {line.strip() for value in values for line in value.splitlines()}
     # In a line `token: abc` of a kubeconfig, only the value is secret.
-    pairs = (line.rpartition(": ") for line in lines if line.partition(":")[0].strip(" -") in _CREDENTIALS)
+    pairs = (line.rpartition(": ") for line in lines if line.partition(":")[0].strip(" -") in _CREDENTIAL_KEYS)
     credentials = {value.strip("\"'") for _, colon, value in pairs if colon}
     return {value for value in values | credentials if len(value) >= _MIN_LENGTH}
 
 
-def of_config(stored: object, decrypted: object) -> Iterator[str]:
+def config_secrets(stored: object, decrypted: object) -> Iterator[str]:
     """Yield the decrypted secrets of a stack's configuration.
 
     `stored`: the configuration in the stack's file, in which a secret is a map with `secure` as its only key.
@@ -62,10 +62,10 @@ def of_config(stored: object, decrypted: object) -> Iterator[str]:
         yield from _scalars(decrypted)
     elif isinstance(stored, Mapping) and isinstance(decrypted, Mapping):
         for key, value in stored.items():
-            yield from of_config(value, decrypted.get(key))
+            yield from config_secrets(value, decrypted.get(key))
     elif isinstance(stored, list) and isinstance(decrypted, list):
-        for one, other in zip(stored, decrypted, strict=False):
-            yield from of_config(one, other)
+        for stored_element, decrypted_element in zip(stored, decrypted, strict=False):
+            yield from config_secrets(stored_element, decrypted_element)
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
@@ -75,28 +75,28 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def without_secret_data(lines: list[str]) -> list[str]:
+def mask_secret_data(lines: list[str]) -> list[str]:
     """Return the lines of a Kubernetes Secret in a diff, with masked values of all properties that may be secret."""
     result: list[str] = []
-    depth: int | None = None
-    top = next((_column(line) for line in lines[1:] if _property(line)), None)
+    masked_column: int | None = None
+    top_column = next((_column(line) for line in lines[1:] if _match_property(line)), None)
     for line in lines:
         column = _column(line)
         # Skip the nested lines of a masked property, up to the next line at its column.
-        if depth is not None:
-            if not line.strip() or column > depth or line.strip(" +-~") in ("}", "]"):
+        if masked_column is not None:
+            if not line.strip() or column > masked_column or line.strip(" +-~") in ("}", "]"):
                 continue
-            depth = None
-        match = _property(line)
-        if match and column == top and match["key"] not in _KEPT:
+            masked_column = None
+        match = _match_property(line)
+        if match and column == top_column and match["key"] not in _SHOWN_PROPERTIES:
             result.append(f"{match['lead']}{match['key']}: {HIDDEN}")
-            depth = column
+            masked_column = column
         else:
             result.append(line)
     return result
 
 
-def _property(line: str) -> re.Match[str] | None:
+def _match_property(line: str) -> re.Match[str] | None:
     match = _PROPERTY.match(line)
     return match if match and not match["key"].startswith("[") else None
 

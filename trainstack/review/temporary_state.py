@@ -9,7 +9,7 @@ from pathlib import Path
 from trainstack.files.temporary import temporary_folder
 from trainstack.review.errors import EngineError
 
-MISSING = "no stack named"
+MISSING_STACK_MESSAGE = "no stack named"
 """A part of the engine's message about a stack without a state."""
 
 
@@ -34,14 +34,14 @@ def temporary_state(
     file = f"Pulumi.{stack}.yaml"
     with temporary_folder() as folder:
         (folder / "state").mkdir()
-        for copied in ("Pulumi.yaml", file):
-            shutil.copyfile(root / copied, folder / copied)
+        for file_name in ("Pulumi.yaml", file):
+            shutil.copyfile(root / file_name, folder / file_name)
         state = {"PULUMI_BACKEND_URL": (folder / "state").as_uri()}
-        created = subprocess.run(
+        completed = subprocess.run(
             [pulumi, "stack", "init", stack, "--no-select", "--non-interactive"],
             cwd=folder, env={**variables, **state}, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        if created.returncode:
-            raise EngineError(created.stderr.strip() or created.stdout.strip())
+        if completed.returncode:
+            raise EngineError(completed.stderr.strip() or completed.stdout.strip())
         # The default of the engine's option `--config-file`.
         yield {**state, "PULUMI_OPTION_CONFIG_FILE": str(folder / file)}

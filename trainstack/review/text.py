@@ -11,7 +11,7 @@ from trainstack.printable import clean
 _TICKS = re.compile("`+")
 
 
-def code(text: str, limit: int = 200) -> str:
+def code_span(text: str, limit: int = 200) -> str:
     """Return the text as a code span of one line, cut to `limit` characters, with backticks replaced."""
     line = " ".join(clean(text).split()).replace("`", "'")
     return f"`{line[: limit - 1] + '…' if len(line) > limit else line or ' '}`"
@@ -24,20 +24,20 @@ def fence(text: str, language: str = "") -> str:
     return f"{ticks}{language}\n{body}\n{ticks}"
 
 
-def width(text: str) -> int:
+def utf16_length(text: str) -> int:
     """Return the length of a text in UTF-16 units, the largest of the counts that GitHub may use."""
     return len(text.encode("utf-16-le")) // 2
 
 
-def fit(lengths: list[int], budget: int) -> int:
+def find_cap(lengths: list[int], budget: int) -> int:
     """Return the largest cap for which the sum of `min(length, cap)` is at most `budget`.
 
     The cap is the longest length if everything fits, and 0 if nothing fits.
     """
-    left, rest = max(budget, 0), sorted(lengths)
-    for index, length in enumerate(rest):
-        share = left // (len(rest) - index)
+    remaining_budget, sorted_lengths = max(budget, 0), sorted(lengths)
+    for index, length in enumerate(sorted_lengths):
+        share = remaining_budget // (len(sorted_lengths) - index)
         if length > share:
             return share
-        left -= length
-    return rest[-1] if rest else 0
+        remaining_budget -= length
+    return sorted_lengths[-1] if sorted_lengths else 0

@@ -10,10 +10,10 @@ from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.ledgers import Ledger
 
 
-def waiting(
+def unmet_dependencies(
     depends_on: Mapping[str, Sequence[str]],
     loaders: Collection[str],
-    live: Sequence[LiveLaunch],
+    live_launches: Sequence[LiveLaunch],
     ledgers: Sequence[Ledger],
 ) -> dict[str, tuple[str, ...]]:
     """Return the unmet dependencies of runs by run id, without the runs that may be launched.
@@ -22,29 +22,36 @@ def waiting(
     and `ledgers` are those of this stack.
     """
     phases: dict[str, set[str]] = {}
-    for launch in live:
+    for launch in live_launches:
         phases.setdefault(launch.run_id, set()).add(launch.phase)
     launched = {ledger.run_id for ledger in ledgers} | phases.keys()
-    done = {run for run in launched if _ended_well(phases.get(run, set()))}
-    done |= {run for run in launched - phases.keys() if run in loaders}
-    left = {run: tuple(other for other in others if other not in done) for run, others in depends_on.items()}
-    return {run: others for run, others in left.items() if others and run not in launched}
+    met = {run for run in launched if _has_succeeded(phases.get(run, set()))}
+    met |= {run for run in launched - phases.keys() if run in loaders}
+    unmet = {
+        run: tuple(dependency for dependency in dependencies if dependency not in met)
+        for run, dependencies in depends_on.items()
+    }
+    return {run: dependencies for run, dependencies in unmet.items() if dependencies and run not in launched}
 
 
-def note(run: str, others: Sequence[str], live: Sequence[LiveLaunch], ledgers: Sequence[Ledger]) -> str:
-    live_ids = {launch.run_id for launch in live}
-    deleted = [each.run_id for each in ledgers if each.run_id in others and each.run_id not in live_ids]
+def waiting_note(
+    run: str, dependencies: Sequence[str], live_launches: Sequence[LiveLaunch], ledgers: Sequence[Ledger]
+) -> str:
+    live_ids = {launch.run_id for launch in live_launches}
+    deleted_ids = [
+        ledger.run_id for ledger in ledgers if ledger.run_id in dependencies and ledger.run_id not in live_ids
+    ]
     text = (
-        f"{run} is not launched yet: it depends on {', '.join(others)}. Run `up` again when its dependencies have "
+        f"{run} is not launched yet: it depends on {', '.join(dependencies)}. Run `up` again when its dependencies have "
         "succeeded"
     )
-    if not deleted:
+    if not deleted_ids:
         return text
     return (
-        f"{text}. The outcome of {', '.join(deleted)} is unknown because the object was deleted: if it succeeded, "
+        f"{text}. The outcome of {', '.join(deleted_ids)} is unknown because the object was deleted: if it succeeded, "
         "remove it from `dependsOn`; otherwise raise its `attempt`"
     )
 
 
-def _ended_well(phases: set[str]) -> bool:
+def _has_succeeded(phases: set[str]) -> bool:
     return "succeeded" in phases and not phases & {"queued", "running"}

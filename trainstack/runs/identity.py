@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trainstack.objects.labels import Manifest
 from trainstack.runs import names
-from trainstack.runs.pods import Pod, pods
+from trainstack.runs.pods import RolePods, role_pods
 from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.sections.workloads import Workload
 
@@ -31,17 +31,19 @@ class Facts:
     """The commit recorded with the run. It is not part of the launch name: an unrelated commit changes nothing."""
 
 
-class Unknown(str):
+class Placeholder(str):
     """A placeholder for a value from an image build or a file. Objects that are sent to a cluster never contain one."""
 
     __slots__ = ()
 
 
-UNKNOWN_FACTS = Facts(image=Unknown("-"), data_digest=None, wrapper=Unknown("-"), git_image=Unknown("-"), commit="")
+PLACEHOLDER_FACTS = Facts(
+    image=Placeholder("-"), data_digest=None, wrapper=Placeholder("-"), git_image=Placeholder("-"), commit=""
+)
 """Placeholder facts for code that does not depend on them, such as the simulation of admission by Kueue."""
 
 
-_PROGRAM = ("image", "command", "args", "workingDir", "env", "envFrom")
+_PROGRAM_FIELDS = ("image", "command", "args", "workingDir", "env", "envFrom")
 """The fields of a container that may change a result."""
 
 
@@ -77,10 +79,10 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     """
     result: Manifest = {
         "kind": workload.kind,
-        "image": _content(facts.image) if workload.image.build is not None else facts.image,
+        "image": _name_and_tag(facts.image) if workload.image.build is not None else facts.image,
         "command": list(workload.command),
         "workingDir": workload.working_dir,
-        "pods": {pod.role: _identity_of(workload, pod) for pod in pods(workload)},
+        "pods": {pod.role: _pod_identity(workload, pod) for pod in role_pods(workload)},
         "data": facts.data_digest,
         "seed": workload.seed,
         "attempt": workload.attempt,
@@ -98,13 +100,13 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
     processes = {"nprocPerNode": workload.nproc_per_node, "slotsPerWorker": workload.slots_per_worker}
     result |= {field: value for field, value in processes.items() if value is not None}
-    if patched := _programs_of_patch(workload):
-        result["podPatch"] = patched
+    if patch_programs := _programs_of_patch(workload):
+        result["podPatch"] = patch_programs
     if workload.replicated_jobs:
         result["jobs"] = {
             job.name: {
                 "counts": [job.replicas, job.pods_to_succeed],
-                "after": [[each.name, each.status] for each in job.depends_on],
+                "after": [[dependency.name, dependency.status] for dependency in job.depends_on],
             }
             for job in workload.replicated_jobs
         }
@@ -114,15 +116,15 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     return result
 
 
-def _identity_of(workload: Workload, pod: Pod) -> Manifest:
-    own = {} if pod.command == workload.command else {"command": list(pod.command)}
-    return {"replicas": pod.replicas, "args": list(pod.args), "env": dict(pod.env), **own}
+def _pod_identity(workload: Workload, pod: RolePods) -> Manifest:
+    command_field = {} if pod.command == workload.command else {"command": list(pod.command)}
+    return {"replicas": pod.replicas, "args": list(pod.args), "env": dict(pod.env), **command_field}
 
 
 def _programs_of_patch(workload: Workload) -> Manifest:
     spec = (workload.pod_patch or {}).get("spec", {})
     programs = {
-        f"{field}/{container.get('name', '')}": {key: container[key] for key in _PROGRAM if key in container}
+        f"{field}/{container.get('name', '')}": {key: container[key] for key in _PROGRAM_FIELDS if key in container}
         for field in ("initContainers", "containers")
         for container in spec.get(field, ())
     }
@@ -132,7 +134,7 @@ def _programs_of_patch(workload: Workload) -> Manifest:
     return {name: program for name, program in programs.items() if program}
 
 
-def _content(reference: str) -> str:
+def _name_and_tag(reference: str) -> str:
     """Return the name and tag of an image of this repository, without its registry and digest."""
     return reference.partition("@")[0].rpartition("/")[2]
 

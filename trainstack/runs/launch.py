@@ -7,7 +7,7 @@ from trainstack.runs.manifests.trial_names import Trial
 
 
 @dataclass(frozen=True, kw_only=True)
-class InSweep:
+class SweepInputs:
     """Inputs of a trial's launch, or of an Indexed Job of trials, other than the workload."""
 
     sweep: str
@@ -19,7 +19,7 @@ class InSweep:
     """The only trial; None for an Indexed Job, whose parameter file assigns a trial to each completion index."""
 
     @property
-    def unnumbered(self) -> "InSweep":
+    def without_numbering(self) -> "SweepInputs":
         """A copy without the file and the trial's number, which change if other sets are added or removed."""
         return replace(self, file="", trial=self.trial and self.trial.with_number(0))
 
@@ -31,10 +31,10 @@ class Launch:
     run_id: str
     name: str
     facts: Facts
-    sweep: InSweep | None = None
+    sweep: SweepInputs | None = None
     """The sweep of a trial or batch; None for a run outside sweeps."""
 
     @property
-    def number(self) -> int | None:
+    def trial_number(self) -> int | None:
         """The trial's number in its sweep; None for a run and for an Indexed Job of trials."""
         return self.sweep.trial.number if self.sweep and self.sweep.trial else None

@@ -19,24 +19,24 @@ from typing import Any, Literal
 
 from trainstack.objects import labels
 from trainstack.runs.ledgers import Claim, Ledger, ttl_seconds
-from trainstack.runs.manifests.kind import FAILED, SUCCEEDED
+from trainstack.runs.manifests.kind import FAILED_CONDITIONS, SUCCEEDED_CONDITIONS
 from trainstack.runs.names import ledger_name
-from trainstack.runs.parameter_file import file_of, number_of
-from trainstack.runs.status.attempts import endless, last_attempt
+from trainstack.runs.parameter_file import mounted_parameter_file, read_trial_number
+from trainstack.runs.status.attempts import is_endless, last_attempt
 from trainstack.runs.status.kinds import launch_conditions
 
 LATE_SECONDS = 90
 """The longest time between the claim of a launch and the effect of its create request, if `up` was interrupted or got
 no answer. The API server abandons a request after `--request-timeout`, by default 60 s.
 """
-EDIT_IS_LATER = "the edit (memory, queue, labels, …) takes effect at the next launch"
+EDIT_AT_NEXT_LAUNCH = "the edit (memory, queue, labels, …) takes effect at the next launch"
 """The note on an edit of an active launch."""
 
 Phase = Literal["queued", "running", "succeeded", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfSweep:
+class SweepOfLaunch:
     """The sweep of a live launch, read from its object."""
 
     name: str
@@ -62,7 +62,7 @@ class LiveLaunch:
     created: datetime
     launch: str
     """The launch's name; also the object's name if `naming` is `derived`."""
-    sweep: OfSweep | None = None
+    sweep: SweepOfLaunch | None = None
     """The sweep of a trial or batch; None for a run outside sweeps."""
     lost_labels: Mapping[str, str] = field(default_factory=dict)
     """Recorded labels that the live object lacks and that the stack needs to list the launch."""
@@ -74,17 +74,17 @@ class LiveLaunch:
     """The name of the environment, for the commands in messages."""
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         return self.phase in ("queued", "running")
 
     @property
-    def awaited(self) -> bool:
+    def is_unfinished(self) -> bool:
         """Whether the launch has not ended. An endless Pod counts as ended once an attempt has succeeded."""
-        return self.active and not self.completed
+        return self.is_active and not self.completed
 
 
 @dataclass(frozen=True)
-class Decision:
+class LaunchDecision:
     """The launches and ledgers to declare for a change, and the reasons to refuse the change."""
 
     launches: tuple[Ledger, ...] = ()
@@ -101,19 +101,19 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
     """Read the state of a launch from its live object, in which `lost_labels` have been restored."""
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
     # A Pod has no conditions for its end, but a phase.
-    true = ({status.get("phase")} if body["kind"] == "Pod" else set()) | {
-        c["type"] for c in launch_conditions(body) if c.get("status") == "True"
+    true_conditions = ({status.get("phase")} if body["kind"] == "Pod" else set()) | {
+        condition["type"] for condition in launch_conditions(body) if condition.get("status") == "True"
     }
     suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend") or spec.get("schedulingGates")
     phase: Phase
     # The types are described at `WorkloadKind.conditions`; the phases of a Pod have the same names.
-    if true & SUCCEEDED:
+    if true_conditions & SUCCEEDED_CONDITIONS:
         phase = "succeeded"
-    elif true & FAILED:
+    elif true_conditions & FAILED_CONDITIONS:
         phase = "failed"
     else:
         phase = "queued" if suspended else "running"
-    attempt = last_attempt(body) if endless(body) else None
+    attempt = last_attempt(body) if is_endless(body) else None
     return LiveLaunch(
         run_id=metadata["labels"][labels.RUN],
         name=metadata["name"],
@@ -122,29 +122,29 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
         phase=phase,
         created=datetime.fromisoformat(metadata["creationTimestamp"]),
         launch=metadata["labels"][labels.LAUNCH],
-        sweep=_of_sweep(body),
+        sweep=_sweep_of_launch(body),
         # `status --json` copies the launch with `asdict`, which cannot copy a MappingProxyType.
         lost_labels=dict(lost_labels),
-        endless=endless(body),
+        endless=is_endless(body),
         completed=attempt is not None and attempt.succeeded,
         stack=metadata["labels"].get(labels.STACK, ""),
     )
 
 
-def _of_sweep(body: Mapping[str, Any]) -> OfSweep | None:
-    marks = body["metadata"]["labels"]
-    if labels.SWEEP not in marks:
+def _sweep_of_launch(body: Mapping[str, Any]) -> SweepOfLaunch | None:
+    live_labels = body["metadata"]["labels"]
+    if labels.SWEEP not in live_labels:
         return None
-    return OfSweep(
-        name=marks[labels.SWEEP],
-        set_id=marks.get(labels.SET, ""),
-        number=number_of(body),
-        file=file_of([body]),
-        succeeded=tuple(indexes((body.get("status") or {}).get("completedIndexes") or "")),
+    return SweepOfLaunch(
+        name=live_labels[labels.SWEEP],
+        set_id=live_labels.get(labels.SET, ""),
+        number=read_trial_number(body),
+        file=mounted_parameter_file([body]),
+        succeeded=tuple(parse_indexes((body.get("status") or {}).get("completedIndexes") or "")),
     )
 
 
-def indexes(text: str) -> Iterator[int]:
+def parse_indexes(text: str) -> Iterator[int]:
     """Parse completion indexes in the notation of Kubernetes, such as `1,3-5,7`."""
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -152,7 +152,7 @@ def indexes(text: str) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class SingleRunDecision:
     """The decision about one declared run."""
 
     launch: Ledger | None = None
@@ -163,127 +163,152 @@ class Judgement:
     note: str = ""
 
 
-def judge(
-    wanted: Ledger,
-    found: Sequence[LiveLaunch],
-    before: Ledger | None,
+def decide_single_run(
+    planned_ledger: Ledger,
+    live_launches: Sequence[LiveLaunch],
+    recorded_ledger: Ledger | None,
     now: datetime,
     *,
     may_stop: bool,
     claim: Claim | None = None,
-) -> Judgement:
+) -> SingleRunDecision:
     """Decide on one declared run.
 
     `planned_ledger`: the run as it would be launched and recorded now. `recorded_ledger`: its ledger in the cluster.
     `may_stop`: whether this change may stop the run.
     """
-    active = [launch for launch in found if launch.active]
-    if active and not may_stop:
-        return _frozen_launch(wanted, active, before, now)
-    if found:
-        return _ended(wanted, found, before, active=bool(active))
-    if before is not None:
-        note = f"{wanted.run_id} was launched before and is settled; raise its `attempt` to train again"
-        return Judgement(None, before, note=note)
-    if claim is not None and (refusal := may_have_ended(claim)):
-        return Judgement(refusal=refusal)
-    return Judgement(wanted, wanted)
+    active_launches = [launch for launch in live_launches if launch.is_active]
+    if active_launches and not may_stop:
+        return _decide_active_run(planned_ledger, active_launches, recorded_ledger, now)
+    if live_launches:
+        return _decide_ended_run(
+            planned_ledger, live_launches, recorded_ledger, has_active_launch=bool(active_launches)
+        )
+    if recorded_ledger is not None:
+        note = f"{planned_ledger.run_id} was launched before and is settled; raise its `attempt` to train again"
+        return SingleRunDecision(None, recorded_ledger, note=note)
+    if claim is not None and (refusal := ended_claim_refusal(claim)):
+        return SingleRunDecision(refusal=refusal)
+    return SingleRunDecision(planned_ledger, planned_ledger)
 
 
-def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger | None, now: datetime) -> Judgement:
-    if len(active) > 1:
-        return Judgement(refusal=_twice(active, now))
-    launch = active[0]
+def _decide_active_run(
+    planned_ledger: Ledger, active_launches: Sequence[LiveLaunch], recorded_ledger: Ledger | None, now: datetime
+) -> SingleRunDecision:
+    if len(active_launches) > 1:
+        return SingleRunDecision(refusal=_duplicate_launch_refusal(active_launches, now))
+    launch = active_launches[0]
     # A launch is declared again as it was created, since any other manifest would delete or replace it.
-    kept = _named(launch.launch, before, wanted)
-    if kept is None:
-        return Judgement(refusal=left_behind(state_of(launch, now), launch.run_id))
-    if kept.launch_name == wanted.launch_name:
-        return Judgement(kept, kept)
-    return Judgement(kept, kept, note=f"{launch.run_id} is {launch.phase} as {launch.launch}: {EDIT_IS_LATER}")
+    ledger = _ledger_of_launch(launch.launch, recorded_ledger, planned_ledger)
+    if ledger is None:
+        return SingleRunDecision(refusal=unrecorded_launch_refusal(describe_state(launch, now), launch.run_id))
+    if ledger.launch_name == planned_ledger.launch_name:
+        return SingleRunDecision(ledger, ledger)
+    return SingleRunDecision(
+        ledger, ledger, note=f"{launch.run_id} is {launch.phase} as {launch.launch}: {EDIT_AT_NEXT_LAUNCH}"
+    )
 
 
-def _ended(wanted: Ledger, found: Sequence[LiveLaunch], before: Ledger | None, *, active: bool) -> Judgement:
+def _decide_ended_run(
+    planned_ledger: Ledger,
+    live_launches: Sequence[LiveLaunch],
+    recorded_ledger: Ledger | None,
+    *,
+    has_active_launch: bool,
+) -> SingleRunDecision:
     """Keep a launch that has succeeded. Replace a failed launch, or one that may be stopped, if it was edited."""
-    succeeded = next((launch for launch in found if launch.phase == "succeeded"), None)
-    if succeeded and not active:
-        if kept := _named(succeeded.launch, before, wanted):
-            return Judgement(kept, kept)
+    succeeded = next((launch for launch in live_launches if launch.phase == "succeeded"), None)
+    if succeeded and not has_active_launch:
+        if succeeded_ledger := _ledger_of_launch(succeeded.launch, recorded_ledger, planned_ledger):
+            return SingleRunDecision(succeeded_ledger, succeeded_ledger)
         note = (
             f"{succeeded.run_id} succeeded as {succeeded.launch}, which an interrupted `up` left without a ledger: the "
             "run is settled and its object is deleted; raise its `attempt` to train again"
         )
-        return Judgement(None, wanted, note=note)
-    launch = _named(wanted.launch_name, before, wanted) or wanted
-    return Judgement(launch, launch)
+        return SingleRunDecision(None, planned_ledger, note=note)
+    launch = _ledger_of_launch(planned_ledger.launch_name, recorded_ledger, planned_ledger) or planned_ledger
+    return SingleRunDecision(launch, launch)
 
 
-def decide(
-    declared: Sequence[Ledger],
-    live: Sequence[LiveLaunch],
+def decide_launches(
+    planned_ledgers: Sequence[Ledger],
+    live_launches: Sequence[LiveLaunch],
     ledgers: Sequence[Ledger],
     stop: Sequence[str],
     now: datetime,
     claims: Sequence[Claim] = (),
-    excluded: Sequence[Ledger] = (),
-) -> Decision:
+    excluded_ledgers: Sequence[Ledger] = (),
+) -> LaunchDecision:
     """Decide on the declared runs, given the live launches and the ledgers of this stack.
 
     `planned_ledgers`: every declared run as it would be launched and recorded now. `stop`: the run ids that this change
     may stop. `claims`: claims whose object is not in the cluster. `excluded_ledgers`: those of excluded runs. They
     are kept so that a run that is included again is not launched again, unless its launch failed or is stopped.
     """
-    remembered = {ledger.run_id: ledger for ledger in ledgers}
-    claimed = {claim.ledger.run_id: claim for claim in claims}
-    objects: dict[str, list[LiveLaunch]] = {}
-    for launch in live:
-        objects.setdefault(launch.run_id, []).append(launch)
-    judged = [
-        judge(
-            wanted,
-            objects.pop(wanted.run_id, []),
-            remembered.get(wanted.run_id),
+    ledgers_by_run = {ledger.run_id: ledger for ledger in ledgers}
+    claims_by_run = {claim.ledger.run_id: claim for claim in claims}
+    launches_by_run: dict[str, list[LiveLaunch]] = {}
+    for launch in live_launches:
+        launches_by_run.setdefault(launch.run_id, []).append(launch)
+    decisions = [
+        decide_single_run(
+            planned_ledger,
+            launches_by_run.pop(planned_ledger.run_id, []),
+            ledgers_by_run.get(planned_ledger.run_id),
             now,
-            may_stop=wanted.run_id in stop,
-            claim=claimed.get(wanted.run_id),
+            may_stop=planned_ledger.run_id in stop,
+            claim=claims_by_run.get(planned_ledger.run_id),
         )
-        for wanted in declared
+        for planned_ledger in planned_ledgers
     ]
-    refusals = [each.refusal for each in judged if each.refusal]
+    refusals = [decision.refusal for decision in decisions if decision.refusal]
     # The remaining launches belong to no declared run: this change would delete them.
-    for run_id, rest in sorted(objects.items()):
-        refusals.extend(_stops(launch, now) for launch in rest if launch.active and run_id not in stop)
-    settled = [ledger for ledger in excluded if _has_trained(objects.get(ledger.run_id, ()))]
-    return Decision(
-        launches=tuple(each.launch for each in judged if each.launch),
-        ledgers=(*(each.ledger for each in judged if each.ledger), *settled),
+    for run_id, unplanned_launches in sorted(launches_by_run.items()):
+        refusals.extend(
+            _deletion_refusal(launch, now) for launch in unplanned_launches if launch.is_active and run_id not in stop
+        )
+    settled_ledgers = [ledger for ledger in excluded_ledgers if _is_settled(launches_by_run.get(ledger.run_id, ()))]
+    return LaunchDecision(
+        launches=tuple(decision.launch for decision in decisions if decision.launch),
+        ledgers=(*(decision.ledger for decision in decisions if decision.ledger), *settled_ledgers),
         refusals=tuple(refusals),
-        notes=tuple(each.note for each in judged if each.note),
+        notes=tuple(decision.note for decision in decisions if decision.note),
     )
 
 
-def _has_trained(found: Sequence[LiveLaunch]) -> bool:
+def _is_settled(live_launches: Sequence[LiveLaunch]) -> bool:
     """Return whether a launched run is settled: no launch is left, or one succeeded and none is active."""
-    return not found or (any(one.phase == "succeeded" for one in found) and not any(one.active for one in found))
+    return not live_launches or (
+        any(launch.phase == "succeeded" for launch in live_launches)
+        and not any(launch.is_active for launch in live_launches)
+    )
 
 
-def idle_stops(stop: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+def unknown_stop_notes(stop: Sequence[str], known_names: Collection[str]) -> tuple[str, ...]:
     """Return notes on the entries of `stop` that are not among the known names."""
     return tuple(
-        f"stop names {name}, which is not a run of this stack: remove the entry" for name in sorted({*stop} - {*known})
+        f"stop names {name}, which is not a run of this stack: remove the entry"
+        for name in sorted({*stop} - {*known_names})
     )
 
 
-def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
+def _ledger_of_launch(launch_name: str, recorded_ledger: Ledger | None, planned_ledger: Ledger) -> Ledger | None:
     """Return the ledger of this launch. The recorded one takes precedence because its commit may be an earlier one."""
-    return next((each for each in (before, wanted) if each is not None and each.launch_name == launch), None)
+    return next(
+        (
+            ledger
+            for ledger in (recorded_ledger, planned_ledger)
+            if ledger is not None and ledger.launch_name == launch_name
+        ),
+        None,
+    )
 
 
-def _stops(launch: LiveLaunch, now: datetime) -> str:
-    either = "or " if launch.endless else ""
+def _deletion_refusal(launch: LiveLaunch, now: datetime) -> str:
+    conjunction = "or " if launch.endless else ""
     return (
-        f"{state_of(launch, now)} and this change would delete it, because its definition was edited or removed. "
-        f"Undo the edit, {either}{wait_or_stop(launch)}: trainstack:workloads: stop: [{launch.run_id}]"
+        f"{describe_state(launch, now)} and this change would delete it, because its definition was edited or removed. "
+        f"Undo the edit, {conjunction}{wait_or_stop(launch)}: trainstack:workloads: stop: [{launch.run_id}]"
     )
 
 
@@ -294,34 +319,34 @@ def wait_or_stop(launch: LiveLaunch) -> str:
     return f"wait for it (trainstack wait {launch.run_id} -s {launch.stack}), or stop it"
 
 
-def left_behind(state: str, run_id: str) -> str:
+def unrecorded_launch_refusal(state: str, run_id: str) -> str:
     return (
         f"{state}; an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit "
         f"and run `up` once, or stop it: trainstack:workloads: stop: [{run_id}]"
     )
 
 
-def _twice(active: Sequence[LiveLaunch], now: datetime) -> str:
-    listed = "; ".join(state_of(launch, now) for launch in active)
-    run_id = active[0].run_id
+def _duplicate_launch_refusal(active_launches: Sequence[LiveLaunch], now: datetime) -> str:
+    states = "; ".join(describe_state(launch, now) for launch in active_launches)
+    run_id = active_launches[0].run_id
     return (
-        f"run {run_id} has {len(active)} active launches, and this change would delete all but one: {listed}. Delete "
-        f"those that are not needed (kubectl delete {active[-1].kind.lower()} -n {active[-1].namespace} "
-        f"{active[-1].name}), or stop them with this change: trainstack:workloads: stop: [{run_id}]"
+        f"run {run_id} has {len(active_launches)} active launches, and this change would delete all but one: {states}. Delete "
+        f"those that are not needed (kubectl delete {active_launches[-1].kind.lower()} -n {active_launches[-1].namespace} "
+        f"{active_launches[-1].name}), or stop them with this change: trainstack:workloads: stop: [{run_id}]"
     )
 
 
-def without_labels(launch: LiveLaunch, now: datetime) -> str:
+def lost_labels_refusal(launch: LiveLaunch, now: datetime) -> str:
     """Return the refusal of a change while a launch lacks labels that the stack needs to list it."""
-    restored = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
+    label_arguments = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
     return (
-        f"{state_of(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
+        f"{describe_state(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
         "Without them the stack cannot find it, so nothing was changed. Restore them: kubectl label --overwrite "
-        f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {restored}"
+        f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {label_arguments}"
     )
 
 
-def may_have_ended(claim: Claim, launch: Mapping[str, Any] | None = None) -> str:
+def ended_claim_refusal(claim: Claim, launch: Mapping[str, Any] | None = None) -> str:
     """Return the refusal of a launch that may have ended and been removed by its TTL; empty if that is impossible.
 
     `launch`: the claimed launch as the API server would store it, if known. A cluster may add a TTL.
@@ -342,13 +367,13 @@ def may_have_ended(claim: Claim, launch: Mapping[str, Any] | None = None) -> str
     )
 
 
-def state_of(launch: LiveLaunch, now: datetime, content: str = "") -> str:
+def describe_state(launch: LiveLaunch, now: datetime, content: str = "") -> str:
     """Return a launch's name, phase and age as a sentence. `content`: what the launch executes, by default its run."""
-    described = f"{launch.kind} {launch.namespace}/{launch.name} ({content or f'run {launch.run_id}'})"
-    return f"{described} has been {launch.phase} for {age(launch, now)}"
+    description = f"{launch.kind} {launch.namespace}/{launch.name} ({content or f'run {launch.run_id}'})"
+    return f"{description} has been {launch.phase} for {launch_age(launch, now)}"
 
 
-def age(launch: LiveLaunch, now: datetime) -> str:
+def launch_age(launch: LiveLaunch, now: datetime) -> str:
     """Return the age of a launch in the largest unit that fits, such as `3 h`."""
     seconds = int((now - launch.created).total_seconds())
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from trainstack.objects.labels import CLAIM, KIND, LAUNCH, LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
-from trainstack.objects.launch_kinds import LAUNCHES
-from trainstack.objects.limits import MOST_BYTES_OF_DATA
+from trainstack.objects.launch_kinds import STANDARD_LAUNCH_KINDS
+from trainstack.objects.limits import MAX_DATA_BYTES
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import canonical
-from trainstack.runs.manifests.launched_pods import mounted
+from trainstack.runs.manifests.launched_pods import mounted_config_map
 from trainstack.runs.manifests.pod_template import WRAPPER_FILE, WRAPPER_VOLUME
 from trainstack.runs.names import ledger_name, wrapper_name
 
@@ -22,7 +22,7 @@ LEDGER_OF_BATCH = "batch"
 """The value of the label LEDGER on the ledger of an Indexed Job of many trials."""
 LAUNCHED = "launched"
 """The key that marks a claim as launched; its value is always `true`."""
-_MOST_CHARACTERS = 200
+_MAX_PROBLEM_CHARACTERS = 200
 """The maximum length of the reason why a ledger cannot be read, which contains values from the ledger."""
 
 
@@ -46,7 +46,7 @@ class Ledger:
     longer belongs to this launch, because its set was removed or because it failed and was launched again."""
 
     @property
-    def trained(self) -> frozenset[str]:
+    def trained_ids(self) -> frozenset[str]:
         """The ids that this launch trains: that of its run or batch, and those of a batch's trials."""
         return frozenset((self.run_id, *filter(None, self.trials)))
 
@@ -76,16 +76,16 @@ def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
     The derived name differs from the ConfigMap's name if somebody edited the source.
     """
-    sources = ((each.get("data") or {}).get(WRAPPER_FILE, "") for each in config_maps)
+    sources = ((config_map.get("data") or {}).get(WRAPPER_FILE, "") for config_map in config_maps)
     return {wrapper_reference(source): source for source in sources if source}
 
 
-def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
+def mounted_wrapper(objects: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the name of the wrapper ConfigMap that the pods of a launch mount; None if they are not managed.
 
     Raises WorkloadError for an edited ledger.
     """
-    return mounted(objects, WRAPPER_VOLUME)
+    return mounted_config_map(objects, WRAPPER_VOLUME)
 
 
 @dataclass(frozen=True)
@@ -114,17 +114,17 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
 
     The ledger is applied with force because it replaces an existing claim. Other field managers are checked beforehand.
     """
-    of = LEDGER_OF_BATCH if ledger.trials else LEDGER_OF_RUN
-    labels = {LEDGER: of, RUN: ledger.run_id, WORKLOAD: ledger.workload}
+    ledger_type = LEDGER_OF_BATCH if ledger.trials else LEDGER_OF_RUN
+    labels = {LEDGER: ledger_type, RUN: ledger.run_id, WORKLOAD: ledger.workload}
     if ledger.sweep:
         labels[SWEEP] = ledger.sweep
-    if ledger.launch["kind"] not in LAUNCHES:
+    if ledger.launch["kind"] not in STANDARD_LAUNCH_KINDS:
         labels[KIND] = ledger.launch["kind"]
-    data = _data(ledger)
-    if (size := sum(map(len, data.values()))) > MOST_BYTES_OF_DATA:
+    data = _ledger_data(ledger)
+    if (size := sum(map(len, data.values()))) > MAX_DATA_BYTES:
         raise WorkloadError(
             f"workload {ledger.workload}: the ledger of {ledger.run_id} needs {size} bytes, but a ConfigMap holds "
-            f"at most {MOST_BYTES_OF_DATA}; a run that cannot be recorded is not launched. Shorten its arguments, "
+            f"at most {MAX_DATA_BYTES}; a run that cannot be recorded is not launched. Shorten its arguments, "
             "variables or annotations, or move long values into files in the image or on a volume"
         )
     name = ledger_name(ledger.run_id)
@@ -138,10 +138,10 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
 
 def ledger_bytes(ledger: Ledger) -> int:
     """Return the size of the data of a ledger's ConfigMap."""
-    return sum(map(len, _data(ledger).values()))
+    return sum(map(len, _ledger_data(ledger).values()))
 
 
-def _data(ledger: Ledger) -> dict[str, str]:
+def _ledger_data(ledger: Ledger) -> dict[str, str]:
     # `canonical` emits ASCII only, so characters equal bytes.
     return {
         "run": ledger.run_id,
@@ -210,9 +210,9 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
             attempt=int(data["attempt"]),
             launch_name=data["launchName"],
             launch=json.loads(data["launch"]),
-            companions=tuple(_list(data.get("companions", "[]"))),
+            companions=tuple(_parse_list(data.get("companions", "[]"))),
             sweep=metadata["labels"].get(SWEEP, ""),
-            trials=tuple(_list(data.get("trials", "[]"))),
+            trials=tuple(_parse_list(data.get("trials", "[]"))),
         )
         # A wrong type would otherwise fail much later, in the code that reads the manifest.
         _check_shapes(ledger)
@@ -227,7 +227,7 @@ def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
         TypeError,
         ValueError,
     ) as error:
-        problem = f"{type(error).__name__}: {error}"[:_MOST_CHARACTERS]
+        problem = f"{type(error).__name__}: {error}"[:_MAX_PROBLEM_CHARACTERS]
         raise WorkloadError(
             f"ConfigMap {metadata['namespace']}/{metadata['name']} records a launch, but cannot be read ({problem}): "
             "it was edited. Restore it; without it the run counts as never launched and is trained again"
@@ -242,8 +242,8 @@ def _check_shapes(ledger: Ledger) -> None:
         texts = [manifest["apiVersion"], manifest["kind"], *(metadata.get("labels") or {}).values()]
         texts += [*(metadata.get("annotations") or {}).values()]
         texts += [metadata[key] for key in ("name", "generateName", "namespace") if key in metadata]
-        _check_texts(texts)
-    _check_texts(ledger.trials)
+        _check_strings(texts)
+    _check_strings(ledger.trials)
     ttl_seconds(ledger.launch)
     if ledger.trials:
         int(ledger.launch["spec"]["parallelism"])
@@ -280,14 +280,14 @@ def ttl_seconds(launch: Mapping[str, Any]) -> int | None:
     raise TypeError(f"ttlSecondsAfterFinished is {seconds!r}, not a number of seconds")
 
 
-def _list(text: str) -> list[Any]:
+def _parse_list(text: str) -> list[Any]:
     value = json.loads(text)
     if not isinstance(value, list):
         raise TypeError(f"not a list: {text}")
     return value
 
 
-def _check_texts(values: Iterable[Any]) -> None:
+def _check_strings(values: Iterable[Any]) -> None:
     for value in values:
         if not isinstance(value, str):
             raise TypeError(f"not a text: {value!r}")

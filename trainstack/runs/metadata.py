@@ -24,9 +24,9 @@ def launch_object(
         labels[QUEUE] = workload.queue
     if workload.priority is not None:
         labels[PRIORITY] = workload.priority
-    name = object_name(workload, launch.name, launch.number)
-    own = metadata(name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)
+    name = object_name(workload, launch.name, launch.trial_number)
+    object_metadata = metadata(name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)
     if workload.naming == "generated":
-        del own["name"]
-        own = {"generateName": f"{workload.name}-", **own}
-    return {"apiVersion": api_version, "kind": kind, "metadata": own, "spec": spec}
+        del object_metadata["name"]
+        object_metadata = {"generateName": f"{workload.name}-", **object_metadata}
+    return {"apiVersion": api_version, "kind": kind, "metadata": object_metadata, "spec": spec}

@@ -18,7 +18,7 @@ LAUNCH_DIGITS = 6
 FILE_DIGITS = 8
 """Hexadecimal digits of the content hash in the name of a ConfigMap."""
 
-SUFFIX = "-xxxxx"
+GENERATED_SUFFIX = "-xxxxx"
 """A stand-in for the suffix that the API server appends to a `generateName`, such as that of a Job's pods."""
 
 
@@ -26,7 +26,7 @@ def run_id(workload: str, digest: str) -> str:
     return f"{workload}-{digest[:RUN_DIGITS]}"
 
 
-def workload_of(run_id: str) -> str:
+def workload_name(run_id: str) -> str:
     """Return the name of a run's workload, or of a trial's sweep."""
     return run_id.rpartition("-")[0]
 
@@ -47,15 +47,15 @@ def ledger_name(run: str) -> str:
     return f"run-{run}"
 
 
-def object_name(workload: Workload, launch: str, number: int | None = None) -> str:
+def object_name(workload: Workload, launch: str, trial_number: int | None = None) -> str:
     """Return the name of a launch's object, or a placeholder of the same length if the API server generates the name.
 
     `trial_number` is None unless the launch is a single trial.
     """
-    fixed = workload.name if number is None else f"{workload.name}-{number}"
-    return {"derived": launch, "fixed": fixed, "generated": f"{workload.name}{SUFFIX}"}[workload.naming]
+    fixed_name = workload.name if trial_number is None else f"{workload.name}-{trial_number}"
+    return {"derived": launch, "fixed": fixed_name, "generated": f"{workload.name}{GENERATED_SUFFIX}"}[workload.naming]
 
 
-def indexed(workload: Workload) -> bool:
+def is_indexed(workload: Workload) -> bool:
     """Return whether the workload is an Indexed Job: a managed Job records each completion separately."""
     return workload.kind == "Job" and workload.managed and workload.pods_to_succeed > 1

@@ -12,22 +12,22 @@ from typing import Any
 from trainstack.objects.labels import SWEEP, Manifest, metadata
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import canonical, digest
-from trainstack.runs.manifests.launched_pods import launched_pods, mounted
+from trainstack.runs.manifests.launched_pods import launched_pods, mounted_config_map
 from trainstack.runs.manifests.trial_names import Trial, trials
-from trainstack.runs.manifests.trial_pod import NUMBER, SWEEP_VOLUME, TRIALS_FILE, carried
+from trainstack.runs.manifests.trial_pod import NUMBER_VARIABLE, SWEEP_VOLUME, TRIALS_FILE, file_annotations
 from trainstack.runs.names import RUN_DIGITS, run_id, sweep_file_name
-from trainstack.settings.search_space.hyperparams import SETS_FILE, text_of
+from trainstack.settings.search_space.hyperparams import SETS_FILE, format_sets
 from trainstack.settings.sections.sweeps import Sweep
 
 WITHDRAWN_FILE, STOPPED_FILE = "withdrawn.json", "stopped.json"
 """Lists of run ids that are added to the ConfigMap while its Job is active: the trials whose sets were removed, and
 those of them that are stopped even if they are running. The name of the ConfigMap does not depend on them."""
-LIMIT_BYTES = 1 << 20
+MAX_CONFIG_MAP_BYTES = 1 << 20
 """The maximum size of a ConfigMap's data."""
-CARRIED_BYTES = 240 << 10
+MAX_ANNOTATION_BYTES = 240 << 10
 """The maximum size of the files in a dispatched pod's annotations, which may have 256 KiB in all."""
 
-Data = Mapping[str, str]
+FileContents = Mapping[str, str]
 """The data of the ConfigMap: contents by file name."""
 
 
@@ -35,52 +35,52 @@ class TooManySetsError(WorkloadError):
     """An error in a sweep with more sets than fit into a ConfigMap or into the annotations of a dispatched pod."""
 
 
-def jobs_data(sweep: Sweep) -> Data:
+def jobs_data(sweep: Sweep) -> FileContents:
     """Return the data of a sweep whose trials are launched individually. Raises TooManySetsError."""
-    return _within_limit(sweep, lambda count: {SETS_FILE: _sets(sweep, count)})
+    return _data_within_limit(sweep, lambda count: {SETS_FILE: _sets_text(sweep, count)})
 
 
-def batch_data(sweep: Sweep, members: Sequence[tuple[str, Trial]]) -> Data:
+def batch_data(sweep: Sweep, members: Sequence[tuple[str, Trial]]) -> FileContents:
     """Return the data of an Indexed Job with these run ids and trials. Raises TooManySetsError."""
     target = sweep.space.objective.target
     # The wrapper reads the objective from metrics.jsonl only, so it needs no format for logs.
-    judged = sweep.space.objective.model_dump(by_alias=True, exclude={"metrics_format"})
-    objective = judged if target is not None else None
+    objective_fields = sweep.space.objective.model_dump(by_alias=True, exclude={"metrics_format"})
+    objective = objective_fields if target is not None else None
 
-    def first(count: int) -> Data:
-        entries = [_entry(each, trial) for each, trial in members if trial.number <= count]
-        listed = canonical({"objective": objective, "trials": entries})
+    def data_of_first(count: int) -> FileContents:
+        entries = [_trial_entry(member, trial) for member, trial in members if trial.number <= count]
+        trials_text = canonical({"objective": objective, "trials": entries})
         # Count the withdrawal of all trials, so that a later withdrawal fits into the ConfigMap, too.
-        run_ids = [each["run_id"] for each in entries]
-        return withdrawn({SETS_FILE: _sets(sweep, count), TRIALS_FILE: listed}, run_ids, run_ids)
+        run_ids = [member["run_id"] for member in entries]
+        return withdraw_trials({SETS_FILE: _sets_text(sweep, count), TRIALS_FILE: trials_text}, run_ids, run_ids)
 
-    return withdrawn(_within_limit(sweep, first), (), ())
+    return withdraw_trials(_data_within_limit(sweep, data_of_first), (), ())
 
 
 def check_size(sweep: Sweep) -> None:
     """Raise TooManySetsError if the data of all of a sweep's sets exceeds a ConfigMap."""
-    _whole(sweep)
+    _all_sets_data(sweep)
 
 
-def check_carried(sweep: Sweep) -> None:
+def check_annotation_size(sweep: Sweep) -> None:
     """Raise TooManySetsError if the pods of a dispatched sweep cannot have its files as annotations.
 
     `check_size` reports a sweep whose files do not even fit into a ConfigMap; this function ignores it.
     """
     try:
-        files = _whole(sweep)
+        files = _all_sets_data(sweep)
     except TooManySetsError:
         return
-    size, count = _bytes(carried(files, sweep.space.file)), len(sweep.sets)
-    if size > CARRIED_BYTES:
+    size, count = _size_bytes(file_annotations(files, sweep.space.file)), len(sweep.sets)
+    if size > MAX_ANNOTATION_BYTES:
         message = (
-            f"its {count} sets need {size} bytes, but the annotations of a dispatched pod hold {CARRIED_BYTES} (about "
-            f"{count * CARRIED_BYTES // size} sets)"
+            f"its {count} sets need {size} bytes, but the annotations of a dispatched pod hold {MAX_ANNOTATION_BYTES} (about "
+            f"{count * MAX_ANNOTATION_BYTES // size} sets)"
         )
         raise TooManySetsError(message, "move the others to a second sweep", path=f"sweep {sweep.name}")
 
 
-def _whole(sweep: Sweep) -> Data:
+def _all_sets_data(sweep: Sweep) -> FileContents:
     """Return the data of all sets; {} if no pod reads a file. Raises TooManySetsError."""
     if sweep.form == "indexed":
         # Stand-ins suffice for the size: all run ids of a sweep have the same length.
@@ -89,11 +89,11 @@ def _whole(sweep: Sweep) -> Data:
     return {} if sweep.space.file is None else jobs_data(sweep)
 
 
-def file_name(sweep: str, data: Data) -> str:
-    return sweep_file_name(sweep, digest(withdrawn(data, (), ())))
+def parameter_file_name(sweep: str, data: FileContents) -> str:
+    return sweep_file_name(sweep, digest(withdraw_trials(data, (), ())))
 
 
-def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Data) -> Manifest:
+def parameter_config_map(name: str, sweep: str, namespace: str, stack: str, data: FileContents) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -102,11 +102,11 @@ def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Dat
     }
 
 
-def read_file(config_map: Mapping[str, Any]) -> Data:
+def read_parameter_file(config_map: Mapping[str, Any]) -> FileContents:
     """Return the data of a live ConfigMap. Raises WorkloadError if its trials cannot be read."""
-    data: Data = config_map.get("data") or {}
+    data: FileContents = config_map.get("data") or {}
     try:
-        sets_of(data)
+        set_ids_by_run(data)
     except (LookupError, RecursionError, TypeError, ValueError) as error:
         place = f"ConfigMap {config_map['metadata'].get('namespace')}/{config_map['metadata']['name']}"
         raise WorkloadError(
@@ -116,44 +116,44 @@ def read_file(config_map: Mapping[str, Any]) -> Data:
     return data
 
 
-def sets_of(data: Data) -> dict[str, str]:
+def set_ids_by_run(data: FileContents) -> dict[str, str]:
     """Return the set ids of the trials by run id, in the order of the completion indexes."""
-    listed = json.loads(data.get(TRIALS_FILE, '{"trials": []}'))
-    return {str(trial["run_id"]): str(trial["id"]) for trial in listed["trials"]}
+    content = json.loads(data.get(TRIALS_FILE, '{"trials": []}'))
+    return {str(trial["run_id"]): str(trial["id"]) for trial in content["trials"]}
 
 
-def withdrawn(data: Data, run_ids: Iterable[str], stopped: Iterable[str]) -> Data:
+def withdraw_trials(data: FileContents, run_ids: Iterable[str], stopped: Iterable[str]) -> FileContents:
     """Return a copy in which `run_ids` are withdrawn; the trials in `stopped` end even if they are running."""
     lists = {WITHDRAWN_FILE: sorted(run_ids), STOPPED_FILE: sorted(stopped)}
-    lasting = {name: text for name, text in data.items() if name not in lists}
-    return {**lasting, **{name: canonical(ids) for name, ids in lists.items() if ids}}
+    other_files = {name: text for name, text in data.items() if name not in lists}
+    return {**other_files, **{name: canonical(ids) for name, ids in lists.items() if ids}}
 
 
-def file_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
+def mounted_parameter_file(objects: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the name of the parameter ConfigMap that the pods of a launch mount; None if they mount none.
 
     Raises WorkloadError for an edited ledger.
     """
-    return mounted(objects, SWEEP_VOLUME)
+    return mounted_config_map(objects, SWEEP_VOLUME)
 
 
-def number_of(launch: Mapping[str, Any]) -> int | None:
+def read_trial_number(launch: Mapping[str, Any]) -> int | None:
     """Return the trial number in the environment of a launch's pods; None for an Indexed Job and for a run."""
     for pods in launched_pods(launch):
         for container in pods.spec["containers"]:
             for variable in container.get("env") or ():
-                if variable["name"] == NUMBER and str(variable.get("value")).isdecimal():
+                if variable["name"] == NUMBER_VARIABLE and str(variable.get("value")).isdecimal():
                     return int(variable["value"])
     return None
 
 
-def _sets(sweep: Sweep, count: int) -> str:
+def _sets_text(sweep: Sweep, count: int) -> str:
     """Return hyperparams.yml as committed, or with its first `count` sets only."""
-    whole = count == len(sweep.sets)
-    return sweep.sets_text if whole else text_of(sweep.name, sweep.space, sweep.sets[:count])
+    is_complete = count == len(sweep.sets)
+    return sweep.sets_text if is_complete else format_sets(sweep.name, sweep.space, sweep.sets[:count])
 
 
-def _entry(run_id: str, trial: Trial) -> Manifest:
+def _trial_entry(run_id: str, trial: Trial) -> Manifest:
     return {
         "run_id": run_id,
         "number": trial.number,
@@ -164,19 +164,21 @@ def _entry(run_id: str, trial: Trial) -> Manifest:
     }
 
 
-def _within_limit(sweep: Sweep, first: Callable[[int], Data]) -> Data:
+def _data_within_limit(sweep: Sweep, data_of_first: Callable[[int], FileContents]) -> FileContents:
     """Return the data of all sets. Raises TooManySetsError with the number of sets that fit.
 
     `data_of_first`: a function that returns the data of the first n sets.
     """
     count = len(sweep.sets)
-    whole = first(count)
-    if _bytes(whole) <= LIMIT_BYTES:
-        return whole
-    fit = bisect_right(range(1, count), LIMIT_BYTES, key=lambda number: _bytes(first(number)))
-    message = f"its {count} sets need {_bytes(whole)} bytes, but a ConfigMap holds {LIMIT_BYTES} ({fit} sets)"
+    all_data = data_of_first(count)
+    if _size_bytes(all_data) <= MAX_CONFIG_MAP_BYTES:
+        return all_data
+    fitting_count = bisect_right(
+        range(1, count), MAX_CONFIG_MAP_BYTES, key=lambda number: _size_bytes(data_of_first(number))
+    )
+    message = f"its {count} sets need {_size_bytes(all_data)} bytes, but a ConfigMap holds {MAX_CONFIG_MAP_BYTES} ({fitting_count} sets)"
     raise TooManySetsError(message, "move the others to a second sweep", path=f"sweep {sweep.name}")
 
 
-def _bytes(data: Data) -> int:
+def _size_bytes(data: FileContents) -> int:
     return sum(len(text.encode()) for text in data.values())

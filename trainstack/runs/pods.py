@@ -8,14 +8,14 @@ from typing import Any
 from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
 
-ONLY_ROLE = "Pod"
+DEFAULT_ROLE = "Pod"
 """The name of the only role of a kind without roles."""
 NODE = "node"
 """The name that Trainer requires for the Job and the container of a TrainJob's nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pod:
+class RolePods:
     """The pods of one role, with the role's overrides of the workload applied."""
 
     role: str
@@ -32,24 +32,25 @@ class Pod:
     """The restart policy; None for the operator's default."""
 
 
-def pods(workload: Workload) -> tuple[Pod, ...]:
+def role_pods(workload: Workload) -> tuple[RolePods, ...]:
     """Return the pods of a workload by role: in alphabetical order, master first, or in that of a JobSet's Jobs."""
     if workload.replicated_jobs:
         return tuple(
-            _overridden(workload, job, job.name, job.replicas * job.pods_to_succeed) for job in workload.replicated_jobs
+            _apply_overrides(workload, job, job.name, job.replicas * job.pods_to_succeed)
+            for job in workload.replicated_jobs
         )
     if not workload.roles:
-        return (_overridden(workload, PodOverrides(), ONLY_ROLE, workload.pods_to_succeed),)
-    return tuple(_overridden(workload, role, name, role.replicas) for name, role in sorted(workload.roles.items()))
+        return (_apply_overrides(workload, PodOverrides(), DEFAULT_ROLE, workload.pods_to_succeed),)
+    return tuple(_apply_overrides(workload, role, name, role.replicas) for name, role in sorted(workload.roles.items()))
 
 
-def _overridden(workload: Workload, own: PodOverrides, role: str, replicas: int) -> Pod:
+def _apply_overrides(workload: Workload, overrides: PodOverrides, role: str, replicas: int) -> RolePods:
     def value(field: str) -> Any:
-        overriding = getattr(own, field, None)
+        overriding = getattr(overrides, field, None)
         return getattr(workload, field) if overriding is None else overriding
 
-    has_policy = workload.managed or "restart_policy" in own.model_fields_set
-    return Pod(
+    keeps_policy = workload.managed or "restart_policy" in overrides.model_fields_set
+    return RolePods(
         role=role,
         replicas=replicas,
         command=value("command"),
@@ -59,5 +60,5 @@ def _overridden(workload: Workload, own: PodOverrides, role: str, replicas: int)
         resources=value("resources"),
         annotations=MappingProxyType(value("annotations")),
         topology_request=value("topology_request"),
-        restart_policy=getattr(own, "restart_policy", None) if has_policy else None,
+        restart_policy=getattr(overrides, "restart_policy", None) if keeps_policy else None,
     )

@@ -8,12 +8,12 @@ from trainstack.objects.labels import LAUNCH, OBJECT, RUN, STACK
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.kinds import KINDS
 
-RUNS, SWEEP = "trainstack:training:Runs", "trainstack:training:Sweep"
+RUNS_TYPE, SWEEP_TYPE = "trainstack:training:Runs", "trainstack:training:Sweep"
 """The type tokens of the parent components of launches."""
 
-_FOUND_BY = (STACK, RUN, LAUNCH)
+_LISTING_LABELS = (STACK, RUN, LAUNCH)
 """The labels that the stack lists its launches by."""
-_REMEMBERED = "trainstack.dev/"
+_LABEL_PREFIX = "trainstack.dev/"
 """The prefix of trainstack's labels."""
 
 
@@ -43,20 +43,24 @@ class RecordedLaunch:
         """
         if self.uid:
             return bool(metadata["uid"] == self.uid)
-        own = self.labels.get(LAUNCH)
-        return own == self.name or (metadata.get("labels") or {}).get(LAUNCH) == own
+        launch_name = self.labels.get(LAUNCH)
+        return launch_name == self.name or (metadata.get("labels") or {}).get(LAUNCH) == launch_name
 
-    def lost(self, body: Mapping[str, Any]) -> Mapping[str, str]:
+    def lost_labels(self, body: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the recorded labels that the live object lacks and that the stack needs to list it."""
-        live = body["metadata"].get("labels") or {}
-        return {key: self.labels[key] for key in _FOUND_BY if key in self.labels and live.get(key) != self.labels[key]}
+        live_labels = body["metadata"].get("labels") or {}
+        return {
+            key: self.labels[key]
+            for key in _LISTING_LABELS
+            if key in self.labels and live_labels.get(key) != self.labels[key]
+        }
 
     def with_labels(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the live object with the recorded values of trainstack's labels."""
-        recorded = {key: value for key, value in self.labels.items() if key.startswith(_REMEMBERED)}
+        recorded_labels = {key: value for key, value in self.labels.items() if key.startswith(_LABEL_PREFIX)}
         return {
             **body,
-            "metadata": {**body["metadata"], "labels": {**(body["metadata"].get("labels") or {}), **recorded}},
+            "metadata": {**body["metadata"], "labels": {**(body["metadata"].get("labels") or {}), **recorded_labels}},
         }
 
 
@@ -79,8 +83,8 @@ def state_resource(urn: str, outputs: Mapping[str, Any] | None) -> StateResource
     """Build a resource of the engine's state from its URN and outputs."""
     # urn:pulumi:<stack>::<project>::<parent's type>$<type>::<name>; a name may contain `::`.
     *_, types, name = urn.split("::", 3)
-    parents, _, own = types.rpartition("$")
-    return StateResource(own, parents.rpartition("$")[2], name, outputs or {}, urn)
+    parents, _, resource_type = types.rpartition("$")
+    return StateResource(resource_type, parents.rpartition("$")[2], name, outputs or {}, urn)
 
 
 def type_token(api_version: str, kind: str) -> str:
@@ -93,9 +97,9 @@ _LAUNCH_TYPES = {type_token(facts.api_version, kind): (facts.api_version, kind) 
 
 def _launch_type(resource: StateResource) -> tuple[str, str] | None:
     """Return the API version and the kind of a launch; None if the resource is not a launch."""
-    declared = resource.outputs.get("__inputs") or {}
-    metadata = [body.get("metadata") or {} for body in (resource.outputs, declared)]
-    if not any(OBJECT in (each.get("annotations") or {}) for each in metadata):
+    inputs = resource.outputs.get("__inputs") or {}
+    metadata = [body.get("metadata") or {} for body in (resource.outputs, inputs)]
+    if not any(OBJECT in (entry.get("annotations") or {}) for entry in metadata):
         return _LAUNCH_TYPES.get(resource.type)
     api_version, _, kind = resource.type.removeprefix("kubernetes:").rpartition(":")
     return api_version, kind
@@ -104,50 +108,50 @@ def _launch_type(resource: StateResource) -> tuple[str, str] | None:
 def recorded_launches(stack: str, state: Iterable[StateResource]) -> tuple[RecordedLaunch, ...]:
     """Return the launches in a stack's state, including those whose objects were deleted since the last refresh."""
     return tuple(
-        _of_state(stack, resource)
+        _launch_from_state(stack, resource)
         for resource in state
-        if resource.parent_type in (RUNS, SWEEP)
+        if resource.parent_type in (RUNS_TYPE, SWEEP_TYPE)
         and _launch_type(resource)
         and "name" in (resource.outputs.get("metadata") or {})
     )
 
 
-def _of_state(stack: str, resource: StateResource) -> RecordedLaunch:
+def _launch_from_state(stack: str, resource: StateResource) -> RecordedLaunch:
     api_version, kind = _launch_type(resource) or ("", "")
     metadata = resource.outputs["metadata"]
     # A refresh may have read an object whose labels were removed. The provider keeps the declared object in
     # `__inputs`, and a derived name contains the launch and the run.
-    declared = (resource.outputs.get("__inputs") or {}).get("metadata") or {}
-    launch = resource.name.rpartition("/")[2]
-    named = {STACK: stack, LAUNCH: launch, RUN: launch.rpartition("-")[0] or launch}
+    input_metadata = (resource.outputs.get("__inputs") or {}).get("metadata") or {}
+    launch_name = resource.name.rpartition("/")[2]
+    derived_labels = {STACK: stack, LAUNCH: launch_name, RUN: launch_name.rpartition("-")[0] or launch_name}
     return RecordedLaunch(
         api_version=api_version,
         kind=kind,
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata.get("uid", ""),
-        labels={**named, **(metadata.get("labels") or {}), **(declared.get("labels") or {})},
+        labels={**derived_labels, **(metadata.get("labels") or {}), **(input_metadata.get("labels") or {})},
     )
 
 
-def merged(state: Iterable[RecordedLaunch], ledgers: Iterable[Ledger]) -> list[RecordedLaunch]:
+def merge_recorded_launches(state: Iterable[RecordedLaunch], ledgers: Iterable[Ledger]) -> list[RecordedLaunch]:
     """Return the distinct launches recorded in the engine's state or in a ledger.
 
     Only the state has the uid and a name that the API server generated. Only the ledger is sure to have the labels at
     creation, because a refresh may have dropped them from the state.
     """
-    found = {_place(launch): launch for launch in map(launch_of, ledgers) if launch.name}
+    launches_by_key = {_launch_key(launch): launch for launch in map(launch_from_ledger, ledgers) if launch.name}
     for launch in state:
-        made_with = found[_place(launch)].labels if _place(launch) in found else {}
-        found[_place(launch)] = replace(launch, labels={**launch.labels, **made_with})
-    return list(found.values())
+        ledger_labels = launches_by_key[_launch_key(launch)].labels if _launch_key(launch) in launches_by_key else {}
+        launches_by_key[_launch_key(launch)] = replace(launch, labels={**launch.labels, **ledger_labels})
+    return list(launches_by_key.values())
 
 
-def _place(launch: RecordedLaunch) -> tuple[str, str, str]:
+def _launch_key(launch: RecordedLaunch) -> tuple[str, str, str]:
     return launch.kind, launch.namespace, launch.name
 
 
-def launch_of(ledger: Ledger) -> RecordedLaunch:
+def launch_from_ledger(ledger: Ledger) -> RecordedLaunch:
     metadata = ledger.launch["metadata"]
     return RecordedLaunch(
         api_version=ledger.launch["apiVersion"],

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from trainstack.settings.values.kubernetes import LabelKey, LabelValue
 
 
-def refuse(faults: Iterable[str]) -> None:
+def raise_faults(faults: Iterable[str]) -> None:
     """Raise one ValueError with all faults, each as `problem: remedy`; do nothing if there are none."""
     if message := "; ".join(faults):
         raise ValueError(message)
@@ -43,7 +43,7 @@ _MAX_NAME_BYTES = 255
 """Of one component of a path: the limit of Linux file systems."""
 
 
-def _file_path(text: str) -> str:
+def _check_file_path(text: str) -> str:
     longest = max(len(name.encode()) for name in text.split("/"))
     if longest > _MAX_NAME_BYTES or len(text.encode()) > _MAX_PATH_BYTES:
         raise ValueError(
@@ -52,18 +52,18 @@ def _file_path(text: str) -> str:
     return text
 
 
-FilePath = Annotated[Text, AfterValidator(_file_path)]
+FilePath = Annotated[Text, AfterValidator(_check_file_path)]
 """A file, a folder or a module of the repository. A rule checks that it exists."""
 
 
-def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"{', '.join(twice)} is listed more than once; list it once")
+def _check_unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise ValueError(f"{', '.join(duplicates)} is listed more than once; list it once")
     return names
 
 
-UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(_unique)]
+UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(_check_unique)]
 """Names of a list that the API server keeps as a map or a set, such as imagePullSecrets."""
 
 
@@ -80,7 +80,7 @@ class Toleration(Section):
     toleration_seconds: int | None = Field(None, ge=0, le=2**63 - 1)
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Toleration":
+    def _check_consistency(self) -> "Toleration":
         faults = []
         if self.operator == "Exists" and self.value:
             faults.append(f"operator Exists takes no value (got {self.value}): leave out value, or write Equal")
@@ -88,5 +88,5 @@ class Toleration(Section):
             faults.append("operator Equal needs a key: add key, or write operator Exists to tolerate every taint")
         if self.toleration_seconds is not None and self.effect != "NoExecute":
             faults.append("tolerationSeconds requires effect NoExecute: set it, or leave out tolerationSeconds")
-        refuse(faults)
+        raise_faults(faults)
         return self

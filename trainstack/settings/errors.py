@@ -9,7 +9,7 @@ from trainstack.printable import printable
 
 _MAX_COMPARED_CHARACTERS = 200
 _MAX_LISTED_NAMES = 50
-ENGINE = "the engine's configuration"
+ENGINE_PLACE = "the engine's configuration"
 """Replaces the file name for a value that the engine passes and the stack's file does not contain."""
 
 
@@ -26,7 +26,7 @@ class Place:
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class Finding:
+class SettingsFinding:
     """One fault. `path` has the form of `settings.values.paths`; it is empty for a fault of the file itself."""
 
     where: Place
@@ -44,30 +44,34 @@ class SettingsError(TrainstackError):
     `subject`: the noun before `name` in the message, `environment` or `sweep`.
     """
 
-    def __init__(self, name: str, findings: Iterable[Finding], what: str = "environment") -> None:
+    def __init__(self, name: str, findings: Iterable[SettingsFinding], subject: str = "environment") -> None:
         # A value that several runs share has one finding for each of them; the first path represents them all.
-        unique = {(found.where, found.message, found.remedy): found for found in sorted(findings, reverse=True)}
+        unique = {
+            (finding.where, finding.message, finding.remedy): finding for finding in sorted(findings, reverse=True)
+        }
         self.name = name
-        self.what = what
+        self.subject = subject
         self.findings = tuple(sorted(unique.values()))
         count = len(self.findings)
-        head = f"{what} {name!r} has {count} {'fault' if count == 1 else 'faults'}:"
-        super().__init__("\n".join([head, *(f"  {finding}" for finding in self.findings)]))
+        header = f"{subject} {name!r} has {count} {'fault' if count == 1 else 'faults'}:"
+        super().__init__("\n".join([header, *(f"  {finding}" for finding in self.findings)]))
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
+def closest_name(word: str, valid_names: Iterable[str]) -> str | None:
     """Return the valid name that is most similar to a misspelled word, whatever the case and '_', or None."""
     if len(word) > _MAX_COMPARED_CHARACTERS:
         return None
-    folded = {name.lower().replace("_", ""): name for name in sorted(known) if len(name) <= _MAX_COMPARED_CHARACTERS}
-    close = get_close_matches(word.lower().replace("_", ""), folded, n=1)
-    return folded[close[0]] if close else None
+    names_by_folded_name = {
+        name.lower().replace("_", ""): name for name in sorted(valid_names) if len(name) <= _MAX_COMPARED_CHARACTERS
+    }
+    matches = get_close_matches(word.lower().replace("_", ""), names_by_folded_name, n=1)
+    return names_by_folded_name[matches[0]] if matches else None
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def suggest_name(word: str, valid_names: Iterable[str]) -> str:
     """Return the remedy for an unknown name: the most similar valid name, or else a list of the valid names."""
-    names = sorted(known)
-    if (close := closest(word, names)) is not None:
-        return f"did you mean {close}?"
-    listed = ", ".join([*names[:_MAX_LISTED_NAMES], *(["…"] if len(names) > _MAX_LISTED_NAMES else [])])
-    return f"valid names: {listed}" if names else "no name is valid here"
+    names = sorted(valid_names)
+    if (match := closest_name(word, names)) is not None:
+        return f"did you mean {match}?"
+    listing = ", ".join([*names[:_MAX_LISTED_NAMES], *(["…"] if len(names) > _MAX_LISTED_NAMES else [])])
+    return f"valid names: {listing}" if names else "no name is valid here"

@@ -18,7 +18,7 @@ from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.tenants import Tenants
 from trainstack.settings.sections.workloads import Resources, Workload, Workloads
 from trainstack.settings.values.kubernetes import ImageReference, Registry
-from trainstack.settings.values.paths import elements
+from trainstack.settings.values.paths import named_element_paths
 from trainstack.settings.values.stack_name import StackName
 
 
@@ -78,25 +78,31 @@ class Settings(Section):
     code_pins: dict[str, Commit] = Field(default_factory=dict)
     """Commits of branches and tags by `<git> <revision>`, from the same file."""
 
-    def trained(self) -> Iterator[tuple[str, Workload]]:
+    def runs_and_trials(self) -> Iterator[tuple[str, Workload]]:
         """Yield each run, and the `run` of each sweep, with its path in the settings."""
         runs, sweeps = self.workloads.runs, self.sweeps.sweeps
-        yield from zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True)
-        for path, sweep in zip(elements("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True):
+        yield from zip(named_element_paths("workloads.runs", [run.name for run in runs]), runs, strict=True)
+        for path, sweep in zip(
+            named_element_paths("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True
+        ):
             yield f"{path}.run", sweep.run
 
-    def without_excluded(self) -> "Settings":
+    def without_excluded_runs(self) -> "Settings":
         """Return the settings without the runs that `workloads.exclude` lists, and without dependencies on them."""
         excluded = self.workloads.exclude
 
-        def independent(run: Workload) -> Workload:
+        def without_excluded_dependencies(run: Workload) -> Workload:
             return run.model_copy(update={"depends_on": tuple(name for name in run.depends_on if name not in excluded)})
 
         runs = tuple(run for run in self.workloads.runs if run.name not in excluded)
         workloads = self.workloads.model_copy(update={"runs": runs})
-        return self.model_copy(update={"workloads": workloads}).with_each_run(independent) if excluded else self
+        return (
+            self.model_copy(update={"workloads": workloads}).map_runs(without_excluded_dependencies)
+            if excluded
+            else self
+        )
 
-    def with_each_run(self, change: Callable[[Workload], Workload]) -> "Settings":
+    def map_runs(self, change: Callable[[Workload], Workload]) -> "Settings":
         """Return the settings with `change` applied to each run and to the `run` of each sweep."""
         runs = tuple(map(change, self.workloads.runs))
         sweeps = tuple(sweep.model_copy(update={"run": change(sweep.run)}) for sweep in self.sweeps.sweeps)
@@ -107,7 +113,7 @@ class Settings(Section):
             }
         )
 
-    def pinned(self, reference: str) -> str:
+    def pinned_reference(self, reference: str) -> str:
         """Return the reference with its pinned digest (`name:tag@sha256:…`); unchanged if it has one or has no pin."""
         digest = self.pins.get(reference)
         return reference if digest is None or "@" in reference else f"{reference}@{digest}"

@@ -19,12 +19,12 @@ from trainstack.components.teardown import TeardownGuard, attach_hooks
 from trainstack.declared.launches import LaunchGroup
 from trainstack.errors import RefusedError
 from trainstack.guards.definitions import KIND
-from trainstack.guards.platform_queues import unknown_queues
-from trainstack.guards.states import owner_of
+from trainstack.guards.platform_queues import unknown_queue_errors
+from trainstack.guards.states import owning_state
 from trainstack.lifecycle.teardown.plan import protected_volumes
 from trainstack.live.names import wait_until_replaceable
 from trainstack.objects.labels import LAUNCH, with_state
-from trainstack.objects.ownership import identity, shown
+from trainstack.objects.ownership import format_identity, identity
 from trainstack.settings.model import Settings
 from trainstack.stacks.exit_code import report_exit_code
 from trainstack.stacks.plan_change import LoadedProgram
@@ -72,12 +72,17 @@ def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) 
     }
     # The hooks need all identities: a hook refuses the replacement of a declared launch or namespace.
     hooks = teardown_hooks(
-        settings, program.state, stack_objects.retained, live_launches, declared_identities, program.recorded_launches
+        settings,
+        program.state,
+        stack_objects.retained_objects,
+        live_launches,
+        declared_identities,
+        program.recorded_launches,
     )
     attach_hooks(hooks)
     if "platform" in layers:
         platform_layer = declare_platform(
-            stack_objects, program.definitions, _steps_before_definitions(program), secrets, opts
+            stack_objects, program.definitions, _definition_preparations(program), secrets, opts
         )
         dependencies, all_resources = platform_layer.dependencies, platform_layer.resources
         outputs.update(platform_layer.outputs)
@@ -99,7 +104,9 @@ def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) 
         outputs["protected"] = list(protected_volumes(settings))
     # Last: the engine deletes in reverse order, so a destroy is refused before it deletes anything.
     TeardownGuard("guard", hooks, all_resources)
-    outputs["retained"] = [f"{shown(retained.identity)}: {retained.reason}" for retained in stack_objects.retained]
+    outputs["retained"] = [
+        f"{format_identity(retained.identity)}: {retained.reason}" for retained in stack_objects.retained_objects
+    ]
     outputs["commands"] = {
         "status": f"trainstack status -s {settings.stack}",
         "wait": f"trainstack wait -s {settings.stack}",
@@ -111,7 +118,7 @@ def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) 
     return outputs
 
 
-def _steps_before_definitions(program: LoadedProgram) -> PreparationSteps:
+def _definition_preparations(program: LoadedProgram) -> PreparationSteps:
     """Return the steps that precede each definition: wait for a terminating one, or transfer its fields."""
     context, state = program.settings.cluster.context, program.state.identity
     steps: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
@@ -120,7 +127,7 @@ def _steps_before_definitions(program: LoadedProgram) -> PreparationSteps:
             steps[manifest["metadata"]["name"]].append(partial(wait_until_replaceable, manifest, context))
     for manifest, metadata in program.takeovers:
         if manifest["kind"] == KIND:
-            owner = owner_of(metadata)
+            owner = owning_state(metadata)
             steps[manifest["metadata"]["name"]].append(partial(transfer_fields, manifest, owner, state, context))
     return steps
 
@@ -134,7 +141,7 @@ def _launch_options(
     claims = {}
     for ledger in group.launches:
         launch_name = ledger.launch_name
-        if (config_map := group.config_maps.get(launch_name)) is not None:
+        if (config_map := group.ledger_config_maps.get(launch_name)) is not None:
             claims[launch_name] = LaunchClaim(
                 launch=ledger.launch,
                 # The claim is written before the engine declares the ledger, which adds the identity of the state.
@@ -176,7 +183,7 @@ def _refuse_unknown_queues(
     platform: pulumi.StackReference, settings: Settings, local_queues: Sequence[str]
 ) -> pulumi.StackReference:
     """Return the platform's stack. Raises RunError if the platform does not have the queue of a run."""
-    if violations := unknown_queues(settings, local_queues):
+    if violations := unknown_queue_errors(settings, local_queues):
         _refuse("\n".join(violations))
     return platform
 

@@ -10,7 +10,7 @@ from trainstack.errors import TrainstackError, expected_message
 from trainstack.live.client import shared_clients
 from trainstack.printable import clean
 from trainstack.runs.recorded import recorded_launches
-from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS
+from trainstack.settings.loading.load import CONFIG_PREFIX, SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
 from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.excluded_resources import refuse_dependents
@@ -29,7 +29,7 @@ def declare_stack(root: Path, response: "Future[Struct]") -> None:
     """
     # The engine's configuration includes `--config`, `--config-file` and decrypted secrets, and overrides the file. Its
     # keys are `trainstack:<section>`, whatever the project's name.
-    config = pulumi.Config(PROJECT.removesuffix(":"))
+    config = pulumi.Config(CONFIG_PREFIX.removesuffix(":"))
     engine_values = _engine_sections(config)
     stack = pulumi.get_stack()
     try:

@@ -18,8 +18,8 @@ from trainstack.live.client import SharedClients, connect, get
 from trainstack.live.snapshot import exists
 from trainstack.live.teardown import read_users
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, SWEEP
-from trainstack.objects.ownership import Identity, shown
-from trainstack.runs.launches import live_launch, state_of, utc_now, wait_or_stop
+from trainstack.objects.ownership import Identity, format_identity
+from trainstack.runs.launches import describe_state, live_launch, utc_now, wait_or_stop
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import user_refusals
 
@@ -74,7 +74,7 @@ class DeletionGuard:
         body = self._read(
             str(inputs["apiVersion"]),
             identity,
-            whole=kind == _CLAIM or LAUNCH in (declared_metadata.get("labels") or {}),
+            full_object=kind == _CLAIM or LAUNCH in (declared_metadata.get("labels") or {}),
         )
         if body is None or "deletionTimestamp" in body["metadata"]:
             return
@@ -83,7 +83,7 @@ class DeletionGuard:
             body["metadata"],
             urn=args.urn,
             stack=self._settings.stack,
-            state=self._state,
+            state_identity=self._state,
             take_over=self._settings.cluster.take_over,
         )
         # A launch that has lost other labels than its owner's is still a launch.
@@ -100,7 +100,7 @@ class DeletionGuard:
         # In a destroy with a confirmation, the user has seen the list of deleted objects.
         if self._confirmed_objects is not None and identity not in self._confirmed_objects:
             return (
-                f"{shown(identity)} is not among the objects whose deletion was confirmed: the stack has changed "
+                f"{format_identity(identity)} is not among the objects whose deletion was confirmed: the stack has changed "
                 "since. Run the command again to see the current ones"
             )
         if LAUNCH in body["metadata"]["labels"]:
@@ -110,7 +110,7 @@ class DeletionGuard:
             return "\n".join(self._user_refusals(identity)) if identity[0] == _NAMESPACE else ""
         if identity in self._declared_objects and (identity[0] == _NAMESPACE or LEDGER in body["metadata"]["labels"]):
             return (
-                f"{shown(identity)} is declared, and its replacement would delete "
+                f"{format_identity(identity)} is declared, and its replacement would delete "
                 f"{'all objects in it' if identity[0] == _NAMESPACE else 'the record of a launch'}: leave out "
                 "`--replace` and the like, or delete the whole stack with `trainstack destroy`"
             )
@@ -120,7 +120,7 @@ class DeletionGuard:
             and f"{identity[1]}/{identity[2]}" not in self._discardable_volumes
         ):
             return (
-                f"{shown(identity)} would be deleted with its data (volume {body['spec']['volumeName']}); leave out "
+                f"{format_identity(identity)} would be deleted with its data (volume {body['spec']['volumeName']}); leave out "
                 "`--replace` and the like, or allow the loss: trainstack:storage: "
                 f"discard: [{identity[1]}/{identity[2]}]"
             )
@@ -131,16 +131,16 @@ class DeletionGuard:
         labels = body["metadata"]["labels"]
         if labels[LAUNCH] in self._declared_launches and not self._is_destroy:
             return (
-                f"{shown(identity)} belongs to a launch of run {labels.get(RUN)} that this change keeps. Its "
+                f"{format_identity(identity)} belongs to a launch of run {labels.get(RUN)} that this change keeps. Its "
                 "replacement would launch the run a second time: leave out `--replace` and the like, and raise the "
                 "run's `attempt` to train again. `trainstack destroy` deletes the whole stack"
             )
         if identity[0] == _COMPANION or {labels.get(RUN), labels.get(SWEEP)} & self._stop:
             return ""
         launch = live_launch(body)
-        if not launch.active:
+        if not launch.is_active:
             return ""
-        return f"{state_of(launch, utc_now())}, and it was not named to be stopped; {wait_or_stop(launch)}"
+        return f"{describe_state(launch, utc_now())}, and it was not named to be stopped; {wait_or_stop(launch)}"
 
     @cached_property
     def _clients(self) -> SharedClients:
@@ -153,19 +153,21 @@ class DeletionGuard:
     def _user_refusals(self, identity: Identity) -> list[str]:
         live = read_users(self._settings, {identity})
         # The change deletes the other launches, which may be terminating.
-        launches = [launch for launch in live.launches if launch.active and launch.launch in self._declared_launches]
+        declared_launches = [
+            launch for launch in live.launches if launch.is_active and launch.launch in self._declared_launches
+        ]
         active_launches = (
-            () if self._is_destroy else {(launch.kind, launch.namespace, launch.name) for launch in launches}
+            () if self._is_destroy else {(launch.kind, launch.namespace, launch.name) for launch in declared_launches}
         )
         return user_refusals(live, frozenset({identity}), active_launches)
 
-    def _read(self, api_version: str, identity: Identity, *, whole: bool) -> Body | None:
+    def _read(self, api_version: str, identity: Identity, *, full_object: bool) -> Body | None:
         kind, namespace, name = identity
         manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}}
-        path = paths.location(manifest)
+        path = paths.object_path(manifest)
 
-        async def read() -> Body | None:
-            answer = await get(await connect(self._settings.cluster.context), path, metadata_only=not whole)
-            return {"kind": kind, "apiVersion": api_version, **answer.body} if exists(path, answer) else None
+        async def read_live() -> Body | None:
+            response = await get(await connect(self._settings.cluster.context), path, metadata_only=not full_object)
+            return {"kind": kind, "apiVersion": api_version, **response.body} if exists(path, response) else None
 
-        return self._clients.run(read())
+        return self._clients.run(read_live())

@@ -8,12 +8,12 @@ from typing import Any
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime import rpc
 
-from trainstack.guards.definitions import KIND, identities, revisions
-from trainstack.guards.states import MEMORY, OwnState, StateObject, owner_of
+from trainstack.guards.definitions import KIND, definition_identities, revisions_of_resource
+from trainstack.guards.states import IDENTITY_RESOURCE_NAME, OwnState, StateObject, owning_state
 from trainstack.objects.labels import LAUNCH, STACK
 from trainstack.objects.ownership import Identity
 from trainstack.platform.retained import is_retained
-from trainstack.runs.recorded import RUNS, SWEEP, StateResource, state_resource
+from trainstack.runs.recorded import RUNS_TYPE, SWEEP_TYPE, StateResource, state_resource
 
 _METADATA = ("name", "namespace", "uid", "labels", "annotations")
 _STASH = "pulumi:index:Stash"
@@ -21,7 +21,7 @@ _NAMESPACE = "kubernetes:core/v1:Namespace"
 _DECLARED_RETENTION = (_NAMESPACE, "kubernetes:core/v1:PersistentVolumeClaim")
 """The types whose declared metadata determines whether the engine deletes the object: another client may have edited
 the live metadata."""
-_PROOF = "-identity"
+_PROOF_SUFFIX = "-identity"
 """The suffix of the Pulumi names of the namespaces that the stack only reads to identify a provider's cluster
 (trainstack/components/cluster.py). The engine's response does not show which resources are read-only; these have no
 parent."""
@@ -36,12 +36,12 @@ def read_engine_state(response: Struct) -> tuple[StateResource, ...]:
     return tuple(_state_resource(urn, resource.struct_value) for urn, resource in resources_by_urn.items())
 
 
-def _state_resource(urn: str, stored: Struct) -> StateResource:
-    resource, outputs = state_resource(urn, None), stored.fields["outputs"].struct_value
+def _state_resource(urn: str, stored_resource: Struct) -> StateResource:
+    resource, outputs = state_resource(urn, None), stored_resource.fields["outputs"].struct_value
     properties = _convert_fields(outputs, "input", "output")
     if "metadata" in outputs.fields:
         properties["metadata"] = _convert_fields(outputs.fields["metadata"].struct_value, *_METADATA)
-    has_relevant_inputs = resource.parent_type in (RUNS, SWEEP) or resource.type in _DECLARED_RETENTION
+    has_relevant_inputs = resource.parent_type in (RUNS_TYPE, SWEEP_TYPE) or resource.type in _DECLARED_RETENTION
     if has_relevant_inputs and "__inputs" in outputs.fields:
         inputs = outputs.fields["__inputs"].struct_value.fields
         if "metadata" in inputs:
@@ -51,8 +51,8 @@ def _state_resource(urn: str, stored: Struct) -> StateResource:
 
 def _convert_fields(struct: Struct, *names: str) -> dict[str, Any]:
     """Convert only the named fields: all fields of a state have tens of thousands of values."""
-    selected = Struct(fields={name: struct.fields[name] for name in names if name in struct.fields})
-    return dict(rpc.deserialize_properties_unwrap_secrets(selected)[0])
+    selected_fields = Struct(fields={name: struct.fields[name] for name in names if name in struct.fields})
+    return dict(rpc.deserialize_properties_unwrap_secrets(selected_fields)[0])
 
 
 def own_state(resources: Iterable[StateResource]) -> OwnState:
@@ -61,9 +61,11 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
     stash_outputs = (
         resource.outputs.get("output")
         for resource in stored_resources
-        if (resource.type, resource.name) == (_STASH, MEMORY)
+        if (resource.type, resource.name) == (_STASH, IDENTITY_RESOURCE_NAME)
     )
-    definitions = {name: revision for resource in stored_resources for name, revision in revisions(resource).items()}
+    definitions = {
+        name: revision for resource in stored_resources for name, revision in revisions_of_resource(resource).items()
+    }
     objects = {
         identity: _state_object(resource, identity)
         for resource in stored_resources
@@ -79,14 +81,14 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
         if labels
     }
     stack = stacks.pop() if len(stacks) == 1 else ""
-    object_identities = objects.keys() | identities(definitions)
+    object_identities = objects.keys() | definition_identities(definitions)
     return OwnState(state_identity, frozenset(object_identities), definitions, object_definitions, objects, stack)
 
 
 def _own_labels(resource: StateResource, state_identity: str) -> Mapping[str, str]:
     """Return the labels of an object that this state declares; empty for other objects."""
     metadata = resource.outputs.get("metadata")
-    is_own = isinstance(metadata, Mapping) and owner_of(metadata) == state_identity
+    is_own = isinstance(metadata, Mapping) and owning_state(metadata) == state_identity
     return metadata.get("labels") or {} if metadata is not None and is_own else {}
 
 
@@ -96,15 +98,15 @@ def _state_object(resource: StateResource, identity: Identity) -> StateObject:
     return StateObject(
         api_version=api_version,
         urn=resource.urn,
-        retained=is_retained(identity[0], metadata),
-        of_launch=LAUNCH in (metadata.get("labels") or {}),
+        is_retained=is_retained(identity[0], metadata),
+        belongs_to_launch=LAUNCH in (metadata.get("labels") or {}),
     )
 
 
 def _object_identity(resource: StateResource) -> Identity | None:
     """Return the identity of a resource's object; None for resources without one, and for read-only namespaces."""
     metadata = resource.outputs.get("metadata")
-    if resource.type == _NAMESPACE and not resource.parent_type and resource.name.endswith(_PROOF):
+    if resource.type == _NAMESPACE and not resource.parent_type and resource.name.endswith(_PROOF_SUFFIX):
         return None
     if not resource.type.startswith("kubernetes:") or not isinstance(metadata, Mapping) or "name" not in metadata:
         return None

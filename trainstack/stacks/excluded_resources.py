@@ -11,7 +11,7 @@ import pulumi
 from pulumi.runtime import settings
 from pulumi.runtime.proto import resource_pb2
 
-from trainstack.objects.ownership import listed
+from trainstack.objects.ownership import format_names
 from trainstack.runs.recorded import StateResource, state_resource
 
 _HOOK = "left-out"
@@ -25,8 +25,8 @@ def refuse_dependents(state: Iterable[StateResource]) -> None:
     # In a preview, no created resource has an id.
     if not pulumi.runtime.is_dry_run():
         monitor: Any = settings.get_monitor()
-        stored = {(resource.type, resource.name) for resource in state}
-        monitor.RegisterResource = _Registrations(monitor.RegisterResource, stored).register
+        stored_resources = {(resource.type, resource.name) for resource in state}
+        monitor.RegisterResource = _Registrations(monitor.RegisterResource, stored_resources).register
 
 
 class _Registrations:
@@ -56,7 +56,7 @@ class _Registrations:
     def refuse(self, args: pulumi.ResourceHookArgs) -> None:
         """Raise RunError with the missing dependencies of a resource."""
         raise pulumi.RunError(
-            f"{args.name} depends on {listed(self.missing_dependencies[args.type, args.name])}, which `--exclude` or "
+            f"{args.name} depends on {format_names(self.missing_dependencies[args.type, args.name])}, which `--exclude` or "
             "`--target` leaves out of this change; leave both out (`--exclude-dependents`), or neither"
         )
 

@@ -3,14 +3,20 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from trainstack.declared.declared import Declared
-from trainstack.declared.immutable import with_immutable_fields
+from trainstack.declared.declared import StackObjects
+from trainstack.declared.immutable import objects_with_immutable_fields
 from trainstack.guards import field_managers as managers
 from trainstack.guards import immutable_edits as immutable
 from trainstack.guards import volumes
 from trainstack.guards.definitions import KIND as DEFINITION
 from trainstack.guards.deletions import owner_refusals
-from trainstack.guards.states import OwnState, Verdict, judge, of_others, renamed
+from trainstack.guards.states import (
+    OwnState,
+    TakeoverDecision,
+    decide_takeover,
+    objects_of_other_states,
+    stack_rename_refusal,
+)
 from trainstack.lifecycle.evictions import (
     draining_queues,
     eviction_refusals,
@@ -22,14 +28,14 @@ from trainstack.lifecycle.teardown.context import LiveStack
 from trainstack.lifecycle.teardown.users import foreign_users, may_be_used
 from trainstack.live import paths
 from trainstack.live.client import read
-from trainstack.live.marked import read_held
-from trainstack.live.rights import uncreatable
+from trainstack.live.marked import read_state_metadata
+from trainstack.live.rights import uncreatable_namespace_errors
 from trainstack.live.snapshot import exists, read_metadata
-from trainstack.live.teardown import read_kinds, read_own_launches, read_users
+from trainstack.live.teardown import read_kinds, read_stack_launches, read_users
 from trainstack.live.volumes import read_mounts, read_volumes
 from trainstack.objects.labels import DRAINED
-from trainstack.objects.ownership import Identity, identity, shown
-from trainstack.platform.retained import Retained
+from trainstack.objects.ownership import Identity, format_identity, identity
+from trainstack.platform.retained import RetainedObject
 from trainstack.runs.recorded import RecordedLaunch
 from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
@@ -46,7 +52,7 @@ def missing_namespace_refusals(settings: Settings, manifests: Sequence[Mapping[s
         return ()
     context = settings.cluster.context
     missing_namespaces = {*map(identity, namespaces)} - read_metadata(namespaces, context).keys()
-    return uncreatable((name for *_, name in missing_namespaces), settings.stack, context)
+    return uncreatable_namespace_errors((name for *_, name in missing_namespaces), settings.stack, context)
 
 
 def check_data_loss(
@@ -54,20 +60,22 @@ def check_data_loss(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return refusals and notes about the volumes that the change would delete or replace. Raises ClusterError."""
     retention_by_claim = {
-        key: state_object.retained for key, state_object in state.objects.items() if key[0] == "PersistentVolumeClaim"
+        key: state_object.is_retained
+        for key, state_object in state.objects.items()
+        if key[0] == "PersistentVolumeClaim"
     }
     claims, persistent_volumes = read_volumes(settings, retention_by_claim)
     retention_by_name = {
         (str(namespace), name): is_retained for (_, namespace, name), is_retained in retention_by_claim.items()
     }
-    dangers = volumes.dangers(
+    dangers = volumes.find_dangers(
         settings, claims, persistent_volumes, lambda path: nearest_place(places, path), retention_by_name
     )
     discard = settings.storage.discard
     discard_namespaces = {
         danger.name.partition("/")[0] for danger in dangers if danger.name in discard and not danger.remedy
     }
-    return volumes.judge(dangers, discard, read_mounts(discard_namespaces, settings.cluster.context))
+    return volumes.decide_discards(dangers, discard, read_mounts(discard_namespaces, settings.cluster.context))
 
 
 def check_foreign_fields(
@@ -83,16 +91,17 @@ def check_foreign_fields(
     """
     complete_manifests = [_with_secret_keys(settings, manifest) for manifest in manifests]
     manifests_and_fields = [
-        (manifest, managers.held(manifest, live_metadata[identity(manifest)])) for manifest in complete_manifests
+        (manifest, managers.foreign_fields(manifest, live_metadata[identity(manifest)]))
+        for manifest in complete_manifests
     ]
     fields_by_path = {
-        paths.location(manifest): (manifest, fields) for manifest, fields in manifests_and_fields if fields
+        paths.object_path(manifest): (manifest, fields) for manifest, fields in manifests_and_fields if fields
     }
     refusals, notes = [], []
     for path, response in read(list(fields_by_path), settings.cluster.context).items() if fields_by_path else ():
         if exists(path, response):
             manifest, fields = fields_by_path[path]
-            for difference in managers.overwritten(manifest, response.body, fields):
+            for difference in managers.describe_differences(manifest, response.body, fields):
                 if identity(manifest) in adopted_objects:
                     notes.append(f"{difference}, which wins (adopt: true)")
                 elif manifest["kind"] == "Secret":
@@ -106,7 +115,7 @@ def check_foreign_fields(
 
 
 def immutable_edit_refusals(
-    stack_objects: Declared, state: OwnState, editable_objects: Collection[Identity], places: Mapping[str, Place]
+    stack_objects: StackObjects, state: OwnState, editable_objects: Collection[Identity], places: Mapping[str, Place]
 ) -> tuple[str, ...]:
     """Return refusals of edits of immutable fields.
 
@@ -114,8 +123,8 @@ def immutable_edit_refusals(
     Raises ClusterError.
     """
     manifests_by_location = {
-        paths.location(manifest): (settings_path, manifest)
-        for settings_path, manifest in with_immutable_fields(stack_objects)
+        paths.object_path(manifest): (settings_path, manifest)
+        for settings_path, manifest in objects_with_immutable_fields(stack_objects)
         if (key := identity(manifest)) in editable_objects
         and immutable.may_be_refused(key[0], in_state=key in state.objects)
     }
@@ -136,8 +145,8 @@ def _with_secret_keys(settings: Settings, manifest: Mapping[str, Any]) -> Mappin
     """Add the declared keys to a Secret, whose values only the engine can decrypt."""
     if manifest["kind"] != "Secret":
         return manifest
-    name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
-    secrets = [secret for secret in settings.secrets.secrets if (secret.namespace, secret.name) == name]
+    secret_key = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    secrets = [secret for secret in settings.secrets.secrets if (secret.namespace, secret.name) == secret_key]
     return {**manifest, "data": {key: "" for secret in secrets for key in secret.values}} if secrets else manifest
 
 
@@ -146,7 +155,7 @@ def renamed_stack_refusal(settings: Settings, state: OwnState) -> str:
     if state.stack in ("", settings.stack):
         return ""
     versions = {key: state_object.api_version for key, state_object in state.objects.items()}
-    return renamed(read_held(versions, settings.cluster.context), state, settings.stack)
+    return stack_rename_refusal(read_state_metadata(versions, settings.cluster.context), state, settings.stack)
 
 
 def check_other_states(
@@ -154,21 +163,21 @@ def check_other_states(
     state: OwnState,
     live_metadata: Mapping[Identity, Mapping[str, Any]],
     adopted_objects: Collection[Identity],
-    retained_objects: Iterable[Retained],
-) -> Verdict:
+    retained_objects: Iterable[RetainedObject],
+) -> TakeoverDecision:
     """Decide about live objects that belong to another state: declared ones, those of runs, and those to be deleted.
 
     `live_metadata` is the metadata of the live objects that are declared or in the state, and of all objects of runs;
     `retained_objects` are the objects that `destroy` leaves in the cluster.
     """
-    foreign_objects = of_others(live_metadata, state, settings.stack)
-    return judge(
+    foreign_objects = objects_of_other_states(live_metadata, state, settings.stack)
+    return decide_takeover(
         foreign_objects,
         state,
         settings.stack,
         take_over=settings.cluster.take_over,
-        adopted=adopted_objects,
-        retained={retained_object.identity for retained_object in retained_objects},
+        adopted_objects=adopted_objects,
+        retained_objects={retained_object.identity for retained_object in retained_objects},
     )
 
 
@@ -182,9 +191,9 @@ def read_removed_objects(
     versions = {
         key: state_object.api_version
         for key, state_object in state.objects.items()
-        if key not in declared_objects and not state_object.of_launch
+        if key not in declared_objects and not state_object.belongs_to_launch
     }
-    return read_held(versions, context) if versions else {}
+    return read_state_metadata(versions, context) if versions else {}
 
 
 def deletion_refusals(
@@ -211,11 +220,13 @@ def deletion_refusals(
     deleted_objects = {
         key: metadata
         for key, metadata in removed_metadata.items()
-        if "deletionTimestamp" not in metadata and not state.objects[key].retained
+        if "deletionTimestamp" not in metadata and not state.objects[key].is_retained
     }
     refusals = owner_refusals(removed_metadata, state, settings.stack, settings.cluster.take_over)
     # An operator is deleted, and its definitions remain.
-    operator_definitions = {key for key in state.held if key[0] == DEFINITION and key not in declared_objects}
+    operator_definitions = {
+        key for key in state.object_identities if key[0] == DEFINITION and key not in declared_objects
+    }
     if operator_definitions or any(may_be_used(key[0], metadata) for key, metadata in deleted_objects.items()):
         used_objects = {
             key for key, metadata in deleted_objects.items() if may_be_used(key[0], metadata)
@@ -250,7 +261,7 @@ def check_evictions(
     live = LiveStack(
         stack=settings.stack,
         labeled_objects=(),
-        launches=read_own_launches(settings, recorded_launches),
+        launches=read_stack_launches(settings, recorded_launches),
         lists=read_kinds(settings, dict.fromkeys(kinds, (None,)), recorded_launches),
     )
     refusals = (*eviction_refusals(live, queues_to_drain, settings.workloads.stop), *worker_refusals(live, settings))
@@ -264,8 +275,8 @@ def drained_queue_notes(live_metadata: Mapping[Identity, Mapping[str, Any]]) -> 
     Without a refresh, the engine does not restore the queue.
     """
     return tuple(
-        f"{shown(queue)} admits no run: a teardown that did not end has stopped it; `pulumi up --refresh` (or "
+        f"{format_identity(queue)} admits no run: a teardown that did not end has stopped it; `pulumi up --refresh` (or "
         "`trainstack up`) applies its declared stopPolicy again"
-        for queue in sorted(live_metadata, key=shown)
+        for queue in sorted(live_metadata, key=format_identity)
         if DRAINED in (live_metadata[queue].get("annotations") or {})
     )

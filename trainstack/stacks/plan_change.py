@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import InputsError
 from trainstack.errors import RefusedError
 from trainstack.guards import cluster_identity, definitions
@@ -16,9 +16,9 @@ from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
 from trainstack.kueue.format import verdict_lines
 from trainstack.live import kubeconfig
-from trainstack.live.identity import read_cluster
+from trainstack.live.identity import read_cluster_identity
 from trainstack.live.releases import with_downloads
-from trainstack.live.rights import lacking
+from trainstack.live.rights import missing_right_errors
 from trainstack.live.snapshot import read_metadata, read_runs
 from trainstack.objects import ownership
 from trainstack.objects.labels import field_manager
@@ -29,7 +29,7 @@ from trainstack.preflight.preflight import examine
 from trainstack.preflight.rules.references import queue_unknown
 from trainstack.printable import clean
 from trainstack.runs.recorded import RecordedLaunch
-from trainstack.settings.loading.load import Loaded, load_with_places
+from trainstack.settings.loading.load import LoadedEnvironment, load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import (
     check_data_loss,
@@ -50,10 +50,10 @@ from trainstack.stacks.run_decision import RunDecision, decide_runs_and_sweeps
 class LoadedProgram:
     """A change that no guard refuses: everything that the program declares."""
 
-    cluster: cluster_identity.Cluster
+    cluster: cluster_identity.ClusterIdentity
     state: OwnState
     """The engine's state of the stack."""
-    stack_objects: Declared
+    stack_objects: StackObjects
     definitions: Mapping[str, definitions.Release]
     """The definitions by operator."""
     run_decision: RunDecision
@@ -76,8 +76,8 @@ class LoadedProgram:
 class CheckedFiles:
     """The files of an environment in which the rules found no error."""
 
-    loaded: Loaded
-    stack_objects: Declared
+    loaded: LoadedEnvironment
+    stack_objects: StackObjects
     findings: tuple[Finding, ...]
     admission_lines: tuple[str, ...]
     """As in `LoadedProgram`."""
@@ -95,10 +95,16 @@ def check_files(root: Path, stack: str, engine_values: Mapping[str, str] | None)
     settings = loaded.settings
     stack_objects, input_error = _build_stack_objects(settings, root)
     examination = examine(stack_objects, root, loaded.places)
-    _refuse(str(finding) for finding in examination.findings if finding.stops)
+    _refuse(str(finding) for finding in examination.findings if finding.is_blocking)
     if input_error is not None:
         raise input_error
-    _refuse([_local_kubeconfig_refusal(root, stack) if settings.cluster.local else kubeconfig.unintended(settings)])
+    _refuse(
+        [
+            _local_kubeconfig_refusal(root, stack)
+            if settings.cluster.local
+            else kubeconfig.unintended_local_cluster_error(settings)
+        ]
+    )
     return CheckedFiles(loaded, stack_objects, tuple(examination.findings), tuple(verdict_lines(examination.verdicts)))
 
 
@@ -114,35 +120,51 @@ def plan_change(
     loaded, stack_objects, findings = files.loaded, files.stack_objects, files.findings
     settings, stack = loaded.settings, loaded.settings.stack
     # A wrong cluster, or a stack of another name, would make every later refusal misleading.
-    cluster, identity_place = read_cluster(settings), loaded.where("cluster.identity")
-    _refuse([cluster_identity.unexpected(cluster, stack, settings.cluster.identity, identity_place)])
+    cluster, identity_place = read_cluster_identity(settings), loaded.place_of("cluster.identity")
+    _refuse([cluster_identity.unexpected_cluster_refusal(cluster, stack, settings.cluster.identity, identity_place)])
     _refuse([renamed_stack_refusal(settings, state)])
     live_runs = read_runs(settings, recorded_launches)
     refused_evictions, evicted_names = check_evictions(settings, recorded_launches)
     run_decision = decide_runs_and_sweeps(stack_objects, live_runs, evicted_names)
     all_manifests = stack_objects.manifests(run_decision.groups)
     if settings.environment.profile == "tenant":
-        _refuse(lacking(all_manifests, settings.cluster.context))
+        _refuse(missing_right_errors(all_manifests, settings.cluster.context))
     # A generated name does not exist yet.
-    manifests_by_identity = {ownership.identity(m): m for m in all_manifests if "name" in m["metadata"]}
+    manifests_by_identity = {
+        ownership.identity(manifest): manifest for manifest in all_manifests if "name" in manifest["metadata"]
+    }
     named_manifests = [*manifests_by_identity.values()]
     # In a namespace that does not exist, a deployer has no role, and the reads below would fail.
     _refuse(missing_namespace_refusals(settings, named_manifests))
     # The role of an owner's deployer allows to list every declared kind but Secrets.
     stack_to_list = stack if settings.environment.profile == "owner" else None
-    live_metadata = read_metadata(named_manifests, settings.cluster.context, listed_of=stack_to_list)
-    adopted_objects = ownership.adoptions(settings)
+    live_metadata = read_metadata(named_manifests, settings.cluster.context, stack_to_list=stack_to_list)
+    adopted_objects = ownership.adopted_identities(settings)
     removed_metadata = read_removed_objects(state, manifests_by_identity, settings.cluster.context)
     observed_metadata = {**live_runs.metadata, **removed_metadata, **live_metadata}
-    other_states = check_other_states(settings, state, observed_metadata, adopted_objects, stack_objects.retained)
+    other_states = check_other_states(
+        settings, state, observed_metadata, adopted_objects, stack_objects.retained_objects
+    )
     _refuse([other_states.refusal])
     # A terminating object cannot be edited: its manifest is created once the object is gone.
-    terminating_uids = {identity: m["uid"] for identity, m in live_metadata.items() if "deletionTimestamp" in m}
-    lasting_manifests = {i: m for i, m in manifests_by_identity.items() if i not in terminating_uids}
-    replacements = {terminating_uids[i]: m for i, m in manifests_by_identity.items() if i in terminating_uids}
+    terminating_uids = {
+        identity: manifest["uid"] for identity, manifest in live_metadata.items() if "deletionTimestamp" in manifest
+    }
+    lasting_manifests = {
+        identity: manifest for identity, manifest in manifests_by_identity.items() if identity not in terminating_uids
+    }
+    replacements = {
+        terminating_uids[identity]: manifest
+        for identity, manifest in manifests_by_identity.items()
+        if identity in terminating_uids
+    }
     live_labels = {identity: metadata.get("labels") or {} for identity, metadata in live_metadata.items()}
     # `run_decision.refusals` covers launches without labels, so they must not be refused twice.
-    labeled_manifests = [m for i, m in manifests_by_identity.items() if i not in run_decision.unlabeled_launches]
+    labeled_manifests = [
+        manifest
+        for identity, manifest in manifests_by_identity.items()
+        if identity not in run_decision.unlabeled_launches
+    ]
     refused_foreign_objects = ownership.refusals(labeled_manifests, live_labels, adopted_objects, stack)
     refused_volumes, volume_notes = check_data_loss(settings, state, loaded.places)
     refused_deletions = deletion_refusals(
@@ -154,8 +176,12 @@ def plan_change(
         recorded_launches,
     )
     # Only fields of objects that this change writes can conflict.
-    writable_objects = {i for i in live_labels if ownership.owner(live_labels[i]) == stack or i in adopted_objects}
-    written_manifests = [m for i, m in lasting_manifests.items() if i in writable_objects]
+    writable_objects = {
+        identity
+        for identity in live_labels
+        if ownership.owning_stack(live_labels[identity]) == stack or identity in adopted_objects
+    }
+    written_manifests = [manifest for identity, manifest in lasting_manifests.items() if identity in writable_objects]
     refused_fields, field_notes = check_foreign_fields(settings, written_manifests, live_metadata, adopted_objects)
     refused_edits = immutable_edit_refusals(
         stack_objects, state, {*map(ownership.identity, written_manifests)} & live_metadata.keys(), loaded.places
@@ -174,7 +200,7 @@ def plan_change(
             *refused_fields,
         )
     )
-    releases = definitions.planned(stack_objects, live_metadata, state.revisions, state.identity)
+    releases = definitions.plan_releases(stack_objects, live_metadata, state.revisions, state.identity)
     return LoadedProgram(
         cluster=cluster,
         state=state,
@@ -190,10 +216,10 @@ def plan_change(
             *run_decision.notes,
             *volume_notes,
             *field_notes,
-            *definitions.moved(state),
-            *definitions.drifted(releases, live_metadata, state.revisions),
+            *definitions.moved_definition_notes(state),
+            *definitions.drift_notes(releases, live_metadata, state.revisions),
             *drained_queue_notes(live_metadata),
-            *ownership.taken_over(lasting_manifests.values(), live_labels, adopted_objects, stack),
+            *ownership.adoption_notes(lasting_manifests.values(), live_labels, adopted_objects, stack),
             *map(_replacement_note, replacements.values()),
         ),
         admission_lines=files.admission_lines,
@@ -207,7 +233,7 @@ def _takeovers(
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     manager = field_manager(state.identity)
     for identity, manifest in manifests_by_identity.items():
-        if identity in live_metadata and managers.of_other_states(live_metadata[identity], manager):
+        if identity in live_metadata and managers.has_fields_of_other_states(live_metadata[identity], manager):
             yield manifest, live_metadata[identity]
 
 
@@ -215,13 +241,13 @@ def _finding_notes(findings: Iterable[Finding], settings: Settings) -> Iterator[
     # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
     ids_checked_later = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     for finding in findings:
-        if not finding.silenced and finding.id not in ids_checked_later:
+        if not finding.silence_reason and finding.id not in ids_checked_later:
             yield str(finding)
 
 
 def _replacement_note(manifest: Mapping[str, Any]) -> str:
     return (
-        f"{ownership.shown(ownership.identity(manifest))} is being deleted; its replacement is created "
+        f"{ownership.format_identity(ownership.identity(manifest))} is being deleted; its replacement is created "
         "afterwards. If the engine's state still has the object, run `up --refresh` after its deletion"
     )
 
@@ -234,21 +260,21 @@ def _refuse(reasons: Iterable[str | None]) -> None:
 
 def _local_kubeconfig_refusal(root: Path, stack: str) -> str:
     """Return a refusal if KUBECONFIG is not set: the engine's provider, another process, would use another cluster."""
-    if os.environ.get(kubeconfig.VARIABLE):
+    if os.environ.get(kubeconfig.KUBECONFIG_VARIABLE):
         return ""
-    export = f"export {kubeconfig.VARIABLE}={shlex.quote(str(root / kubeconfig.LOCAL))}"
+    export = f"export {kubeconfig.KUBECONFIG_VARIABLE}={shlex.quote(str(root / kubeconfig.LOCAL_CLUSTER_FILE))}"
     return (
-        f"stack {stack!r} uses the local cluster (`cluster.local`), and {kubeconfig.VARIABLE} is not "
+        f"stack {stack!r} uses the local cluster (`cluster.local`), and {kubeconfig.KUBECONFIG_VARIABLE} is not "
         f'set; run `eval "$(trainstack env -s {stack})"`, or {export}'
     )
 
 
-def _build_stack_objects(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:
+def _build_stack_objects(settings: Settings, root: Path) -> tuple[StackObjects, InputsError | ReleaseError | None]:
     # The error is returned, because the rules report more than the first error of the inputs.
     try:
-        return Declared.from_files(with_downloads(settings, _log_line), root, commit=commit(root)), None
+        return StackObjects.from_files(with_downloads(settings, _log_line), root, commit=commit(root)), None
     except (InputsError, ReleaseError) as error:
-        return Declared(settings), error
+        return StackObjects(settings), error
 
 
 def _log_line(line: str) -> None:

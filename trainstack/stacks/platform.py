@@ -13,7 +13,7 @@ from trainstack.components.queues import Queues
 from trainstack.components.secrets import Secrets
 from trainstack.components.storage import StorageClasses
 from trainstack.components.tenants import Tenants
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.guards.definitions import Release
 
 
@@ -28,7 +28,7 @@ class Platform:
 
 
 def declare_platform(
-    stack_objects: Declared,
+    stack_objects: StackObjects,
     definitions: Mapping[str, Release],
     preparations: PreparationSteps,
     secrets: pulumi.Output[Any] | None,

@@ -12,7 +12,7 @@ from pulumi.runtime.proto import source_pb2
 from trainstack.components.objects import Object
 
 
-def omit_unused() -> None:
+def omit_unused_registration_data() -> None:
     """Omit unused data from the registrations of all resources from here on.
 
     - The source positions of declarations: the same few lines of this package for all objects of a kind. The engine

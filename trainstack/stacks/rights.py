@@ -7,36 +7,36 @@ the namespaces, and the admission policies that restrict the roles to the declar
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.live import paths
 from trainstack.live.admission import CLUSTER_WIDE, NAMESPACED, TOPOLOGY, declares_topologies
-from trainstack.live.environment import version_of
-from trainstack.live.identity import SYSTEM
+from trainstack.live.environment import api_version_of
+from trainstack.live.identity import SYSTEM_NAMESPACE
 from trainstack.live.snapshot import run_namespaces
 from trainstack.objects.labels import PATCH_FORCE, POD_SECURITY, PREPARED, STACK, Manifest
-from trainstack.objects.launch_kinds import LAUNCHES, Resource
+from trainstack.objects.launch_kinds import STANDARD_LAUNCH_KINDS, GroupResource
 from trainstack.objects.ownership import identity
 from trainstack.platform import probes
 from trainstack.platform.operators.kueue import CONFIG_KEY
 from trainstack.platform.rbac import policies
-from trainstack.platform.rbac.escalations import Escalation, escalations
+from trainstack.platform.rbac.escalations import Escalation, find_escalations
 from trainstack.platform.rbac.rights import (
     API,
-    DECLARE,
-    RUNTIMES,
-    WATCH,
+    DECLARE_VERBS,
+    TRAINING_RUNTIMES,
+    WATCH_VERBS,
     Grant,
-    as_roles,
-    day_two,
-    deleted,
-    for_a_team,
-    found,
+    build_roles,
+    day_two_rights,
     grants,
-    guarded,
-    training,
+    rights_to_delete,
+    rights_to_find_launches,
+    rights_to_guard,
+    team_rights,
+    training_rights,
 )
-from trainstack.platform.retained import retained
-from trainstack.platform.tenants import TENANT
+from trainstack.platform.retained import list_retained_objects
+from trainstack.platform.tenants import TENANT_PREFIX
 from trainstack.preflight.live_context import CLUSTER_SCOPED
 from trainstack.runs.status.kinds import launch_resource, optional_kinds
 from trainstack.settings.model import Settings
@@ -64,13 +64,13 @@ class Rights:
         return (*self.namespaces, *self.policies, *self.roles)
 
 
-def rights_of(stack_objects: Declared) -> Rights:
+def rights_of(stack_objects: StackObjects) -> Rights:
     """Return the rights of an environment. Raises OperatorError if a release lacks an object that its install needs."""
     settings = stack_objects.settings
     components = stack_objects.platform or (stack_objects.secrets,)
     manifests = [manifest for component in components for manifest in component.manifests]
     namespaces = [manifest for manifest in manifests if manifest["kind"] == "Namespace"]
-    admission_policies = policies.policies(settings.stack, manifests, {*map(_resource_of, _probes(settings))})
+    admission_policies = policies.admission_policies(settings.stack, manifests, {*map(_resource_of, _probes(settings))})
     pod_security_levels = {
         _name(namespace): namespace["metadata"]["labels"].get(f"{POD_SECURITY}enforce", "") for namespace in namespaces
     }
@@ -80,7 +80,9 @@ def rights_of(stack_objects: Declared) -> Rights:
     }
     optional = optional_kinds(settings)
     # Teams' roles are declared by the platform, not applied by the administrator; only their escalations are shown.
-    grants_by_team = {f"{TENANT}{team.name}": for_a_team(team.namespace, optional) for team in settings.tenants.teams}
+    grants_by_team = {
+        f"{TENANT_PREFIX}{team.name}": team_rights(team.namespace, optional) for team in settings.tenants.teams
+    }
     return Rights(
         namespaces=tuple(
             _prepared_namespace(namespace)
@@ -88,9 +90,9 @@ def rights_of(stack_objects: Declared) -> Rights:
             if PATCH_FORCE not in namespace["metadata"].get("annotations", {})  # an adopted one exists
         ),
         policies=tuple(admission_policies),
-        roles=tuple(role for name, rights in grants_by_role.items() for role in as_roles(name, rights)),
+        roles=tuple(role for name, rights in grants_by_role.items() for role in build_roles(name, rights)),
         escalations={
-            name: tuple(escalations(rights, pod_security_levels, policies.held(admission_policies)))
+            name: tuple(find_escalations(rights, pod_security_levels, policies.restricted_objects(admission_policies)))
             for name, rights in {**grants_by_role, **grants_by_team}.items()
         },
     )
@@ -106,7 +108,7 @@ def deployer_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Gr
     Roles are in the objects' namespaces, which an administrator creates.
     """
     objects = list(manifests)
-    retained_identities = {retained_object.identity for retained_object in retained(settings, objects)}
+    retained_identities = {retained_object.identity for retained_object in list_retained_objects(settings, objects)}
     rights: set[Grant] = set()
     for manifest in objects:
         namespace = manifest["metadata"].get("namespace", "")
@@ -118,7 +120,7 @@ def deployer_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Gr
             for volume in settings.storage.volumes
             if volume.namespace == namespace
         }
-        rights |= training(namespace, kinds, claims)
+        rights |= training_rights(namespace, kinds, claims)
     for sweep in settings.sweeps.sweeps:
         if not sweep.run.managed:
             # `up` stores the output of such trials before their pods are deleted.
@@ -130,10 +132,10 @@ def researcher_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[
     """Return the rights of day-two commands: in the namespaces of runs and volumes, and for cluster-wide lists."""
     rights = _discovery_rights(settings)
     for namespace, kinds in _launch_kinds_by_namespace(settings).items():
-        rights |= day_two(namespace, kinds)
+        rights |= day_two_rights(namespace, kinds)
     if settings.environment.profile != "owner":
         return rights
-    versions_by_kind = {**{kind: version_of(kind) for kind in CLUSTER_SCOPED}, **CLUSTER_WIDE, **NAMESPACED}
+    versions_by_kind = {**{kind: api_version_of(kind) for kind in CLUSTER_SCOPED}, **CLUSTER_WIDE, **NAMESPACED}
     if declares_topologies(settings) or settings.queues.topologies:
         versions_by_kind |= TOPOLOGY
     rights |= {
@@ -150,7 +152,9 @@ def researcher_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[
 
 def _discovery_rights(settings: Settings) -> set[Grant]:
     optional = optional_kinds(settings)
-    return {grant for namespace in run_namespaces(settings) for grant in found(namespace or "", optional)}
+    return {
+        grant for namespace in run_namespaces(settings) for grant in rights_to_find_launches(namespace or "", optional)
+    }
 
 
 def _guard_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Grant]:
@@ -159,12 +163,15 @@ def _guard_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[Gran
     The doctor reports the kinds that it may not list: undeclared ones, and Secrets, whose list includes their values.
     """
     if settings.environment.profile == "tenant":
-        return {grant for namespace in run_namespaces(settings) if namespace for grant in guarded(namespace)}
+        return {grant for namespace in run_namespaces(settings) if namespace for grant in rights_to_guard(namespace)}
     resources = {_resource_of(manifest) for manifest in manifests if manifest["kind"] != "Secret"}
-    if any(LAUNCHES["TrainJob"] in launch_kinds for launch_kinds in _launch_kinds_by_namespace(settings).values()):
-        resources.add(RUNTIMES)
+    if any(
+        STANDARD_LAUNCH_KINDS["TrainJob"] in launch_kinds
+        for launch_kinds in _launch_kinds_by_namespace(settings).values()
+    ):
+        resources.add(TRAINING_RUNTIMES)
     return {
-        *grants("", "namespaces", ("get",), names=[SYSTEM]),
+        *grants("", "namespaces", ("get",), names=[SYSTEM_NAMESPACE]),
         *grants("", "persistentvolumeclaims", ("list",)),
         *(grant for kind in resources for grant in grants(*kind, ("list",))),
     }
@@ -190,20 +197,22 @@ def _declaration_rights(manifest: Manifest, namespace: str, *, is_deleted: bool)
     """Return the rights to declare an object of the platform, and with `is_deleted` to delete it in a destroy."""
     resource, name = _resource_of(manifest), [_name(manifest)]
     # A namespace that does not exist yet contains no role.
-    verbs = ("get", "patch") if manifest["kind"] == "Namespace" else DECLARE
+    verbs = ("get", "patch") if manifest["kind"] == "Namespace" else DECLARE_VERBS
     rights = grants(*resource, verbs, namespace, name)
     if is_deleted:
-        rights |= deleted(*resource, namespace, name)
+        rights |= rights_to_delete(*resource, namespace, name)
     match manifest["kind"]:
         case "ClusterQueue":
             # Its users are read before its deletion.
             rights |= grants(_KUEUE, "localqueues", ("list",)) | grants(_KUEUE, "workloads", ("list",))
         case "Deployment":
-            rights |= grants("apps", "replicasets", WATCH, namespace)
-            rights |= grants("", "pods", WATCH, namespace) | grants("", "persistentvolumeclaims", WATCH, namespace)
-            rights |= grants(*resource, WATCH, namespace)
+            rights |= grants("apps", "replicasets", WATCH_VERBS, namespace)
+            rights |= grants("", "pods", WATCH_VERBS, namespace) | grants(
+                "", "persistentvolumeclaims", WATCH_VERBS, namespace
+            )
+            rights |= grants(*resource, WATCH_VERBS, namespace)
         case "Service":
-            rights |= grants(*resource, WATCH, namespace) | grants("", "endpoints", WATCH, namespace)
+            rights |= grants(*resource, WATCH_VERBS, namespace) | grants("", "endpoints", WATCH_VERBS, namespace)
         case "Role" | "ClusterRole":
             # RBAC requires this verb to grant rights that the deployer does not have.
             rights |= grants(*resource, ("escalate",), namespace, name)
@@ -213,12 +222,12 @@ def _declaration_rights(manifest: Manifest, namespace: str, *, is_deleted: bool)
     return rights
 
 
-def _launch_kinds_by_namespace(settings: Settings) -> Mapping[str, set[Resource]]:
+def _launch_kinds_by_namespace(settings: Settings) -> Mapping[str, set[GroupResource]]:
     """Return the kinds of the runs' objects by namespace, including namespaces of volumes."""
     if "training" not in settings.environment.layers:
         return {}
-    launch_kinds: dict[str, set[Resource]] = {volume.namespace: set() for volume in settings.storage.volumes}
-    for _, run in settings.trained():
+    launch_kinds: dict[str, set[GroupResource]] = {volume.namespace: set() for volume in settings.storage.volumes}
+    for _, run in settings.runs_and_trials():
         launch_kinds.setdefault(run.namespace, set()).add(launch_resource(run))
     return launch_kinds
 
@@ -228,7 +237,7 @@ def _resource_of(manifest: Manifest) -> tuple[str, str]:
 
 
 def _resource(kind: str, api_version: str) -> tuple[str, str]:
-    return api_version.rpartition("/")[0], paths.collection(api_version, kind, None).rpartition("/")[2]
+    return api_version.rpartition("/")[0], paths.collection_path(api_version, kind, None).rpartition("/")[2]
 
 
 def _name(manifest: Manifest) -> str:

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from trainstack.declared.declared import Declared, PlannedRun
+from trainstack.declared.declared import PlannedRun, StackObjects
 from trainstack.declared.launches import LaunchGroup
-from trainstack.live.snapshot import Runs
+from trainstack.live.snapshot import LiveRuns
 from trainstack.objects.labels import Manifest
 from trainstack.objects.ownership import Identity
 from trainstack.runs import dependencies, launches
 from trainstack.runs.launches import LiveLaunch
-from trainstack.runs.ledgers import Claim, Ledger, wrapper_config_map, wrapper_of, wrapper_reference
-from trainstack.runs.parameter_file import file_config_map
+from trainstack.runs.ledgers import Claim, Ledger, mounted_wrapper, wrapper_config_map, wrapper_reference
+from trainstack.runs.parameter_file import parameter_config_map
 from trainstack.settings.model import Settings
 from trainstack.sweeps import decision as sweeps
 from trainstack.sweeps.decision import SweepDecision
@@ -50,7 +50,7 @@ class RunDecision:
                     stack=stack,
                     sweep=sweep.name,
                     files=tuple(
-                        file_config_map(name, sweep.name, namespace, stack, data)
+                        parameter_config_map(name, sweep.name, namespace, stack, data)
                         for namespace, name, data in sweep.files
                     ),
                     launches=sweep.launches,
@@ -61,9 +61,9 @@ class RunDecision:
             ),
         )
 
-    def claims_of(self, launch: Ledger) -> tuple[Claim, ...]:
+    def claims_of(self, ledger: Ledger) -> tuple[Claim, ...]:
         """Return the claims of the launch's run, or of any of its trials."""
-        return tuple(claim for claim in self.claims if claim.ledger.trained & launch.trained)
+        return tuple(claim for claim in self.claims if claim.ledger.trained_ids & ledger.trained_ids)
 
     @property
     def all_launches(self) -> tuple[Ledger, ...]:
@@ -75,12 +75,12 @@ class RunDecision:
         return frozenset(
             (launch.kind, launch.namespace, launch.name)
             for launch in live_launches
-            if launch.active and launch.launch in declared_names
+            if launch.is_active and launch.launch in declared_names
         )
 
 
 def decide_runs_and_sweeps(
-    stack_objects: Declared, live_runs: Runs, evicted_names: Collection[str] = ()
+    stack_objects: StackObjects, live_runs: LiveRuns, evicted_names: Collection[str] = ()
 ) -> RunDecision:
     """Decide which runs and trials are launched. Raises WorkloadError if a run cannot be launched.
 
@@ -92,9 +92,11 @@ def decide_runs_and_sweeps(
     runs = stack_objects.runs if has_training else ()
     planned_sweeps = stack_objects.sweeps if has_training else ()
     loader_ids = {run.launch.run_id for run in runs if run.workload.kind == "DataLoader"}
-    waiting = dependencies.waiting(_dependency_ids(runs, planned_sweeps), loader_ids, live_runs.live, live_runs.ledgers)
+    waiting = dependencies.unmet_dependencies(
+        _dependency_ids(runs, planned_sweeps), loader_ids, live_runs.live, live_runs.ledgers
+    )
     stop, now = settings.workloads.stop, launches.utc_now()
-    decision = launches.decide(
+    decision = launches.decide_launches(
         [run.ledger for run in runs if run.launch.run_id not in waiting],
         [launch for launch in live_runs.live if launch.sweep is None],
         [ledger for ledger in live_runs.ledgers if not ledger.sweep],
@@ -105,9 +107,11 @@ def decide_runs_and_sweeps(
     )
     sweep_decisions = _decide_sweeps(planned_sweeps, live_runs, stop, now, waiting)
     # A sweep that was launched before does not wait for dependencies again.
-    launched_sweeps = {sweep.name for sweep in sweep_decisions if not sweep.held}
+    launched_sweeps = {sweep.name for sweep in sweep_decisions if not sweep.blocked}
     waiting = {key: run_ids for key, run_ids in waiting.items() if key not in launched_sweeps}
-    stoppable_names = {launch.run_id for launch in live_runs.live} | sweeps.stoppable(live_runs.live, live_runs.files)
+    stoppable_names = {launch.run_id for launch in live_runs.live} | sweeps.stoppable_names(
+        live_runs.live, live_runs.files
+    )
     all_launches = [*decision.launches, *(launch for sweep in sweep_decisions for launch in sweep.launches)]
     return RunDecision(
         runs=LaunchGroup(
@@ -131,13 +135,16 @@ def decide_runs_and_sweeps(
         refusals=(
             *decision.refusals,
             *(refusal for sweep in sweep_decisions for refusal in sweep.refusals),
-            *(launches.without_labels(launch, now) for launch in live_runs.live if launch.lost_labels),
+            *(launches.lost_labels_refusal(launch, now) for launch in live_runs.live if launch.lost_labels),
         ),
         notes=(
             *decision.notes,
             *(note for sweep in sweep_decisions for note in sweep.notes),
-            *launches.idle_stops(stop, {*stoppable_names, *evicted_names}),
-            *(dependencies.note(run, run_ids, live_runs.live, live_runs.ledgers) for run, run_ids in waiting.items()),
+            *launches.unknown_stop_notes(stop, {*stoppable_names, *evicted_names}),
+            *(
+                dependencies.waiting_note(run, run_ids, live_runs.live, live_runs.ledgers)
+                for run, run_ids in waiting.items()
+            ),
         ),
     )
 
@@ -164,16 +171,18 @@ def _wrappers(
     Dispatched runs are launches of another stack, so their namespaces keep all wrappers.
     """
     current_name = wrapper_reference(wrapper)
-    sources = {**live_wrappers, current_name: wrapper}
-    mounted = {(ledger.namespace, wrapper_of(ledger.objects)) for ledger in mounting_ledgers}
-    mounted |= {(namespace, name) for namespace in settings.workloads.receives for name in sources}
-    available = sorted((namespace, name) for namespace, name in mounted if name in sources)
-    return [wrapper_config_map(namespace, settings.stack, sources[name]) for namespace, name in available]
+    wrapper_by_name = {**live_wrappers, current_name: wrapper}
+    mounted_wrappers = {(ledger.namespace, mounted_wrapper(ledger.objects)) for ledger in mounting_ledgers}
+    mounted_wrappers |= {(namespace, name) for namespace in settings.workloads.receives for name in wrapper_by_name}
+    available_wrappers = sorted((namespace, name) for namespace, name in mounted_wrappers if name in wrapper_by_name)
+    return [
+        wrapper_config_map(namespace, settings.stack, wrapper_by_name[name]) for namespace, name in available_wrappers
+    ]
 
 
 def _decide_sweeps(
     planned_sweeps: Sequence[PlannedSweep],
-    live_runs: Runs,
+    live_runs: LiveRuns,
     stop: Sequence[str],
     now: datetime,
     waiting: Collection[str],
@@ -196,13 +205,13 @@ def _decide_sweeps(
                 live_runs.files,
                 stop,
                 now,
-                held=name in waiting,
+                blocked=name in waiting,
                 claims=claims,
             )
         )
     return [
         *decisions,
-        *(sweeps.undeclared(name, trials, stop, now) for name, trials in sorted(launches_by_sweep.items())),
+        *(sweeps.decide_removed_sweep(name, trials, stop, now) for name, trials in sorted(launches_by_sweep.items())),
     ]
 
 

@@ -24,7 +24,7 @@ from trainstack.components.teardown import HOOKS, Hooks, TeardownGuard, Work, re
 from trainstack.errors import RefusedError
 from trainstack.guards.definitions import recorded_manifests
 from trainstack.guards.deletions import owner_refusals
-from trainstack.guards.states import NO_ID, OwnState, owner_of
+from trainstack.guards.states import NO_STATE_IDENTITY, OwnState, owning_state
 from trainstack.lifecycle.teardown.context import has_label_of, owners
 from trainstack.lifecycle.teardown.plan import plan_full_teardown, protected_volumes
 from trainstack.lifecycle.teardown.users import (
@@ -35,15 +35,15 @@ from trainstack.lifecycle.teardown.users import (
 )
 from trainstack.live import paths
 from trainstack.live.client import ClusterError
-from trainstack.live.marked import read_held
+from trainstack.live.marked import read_state_metadata
 from trainstack.live.snapshot import LAUNCH_KINDS, read_launches, run_namespaces
 from trainstack.live.teardown import plan_teardown, read_instances, read_kind, read_live_stack, read_namespace
-from trainstack.objects.ownership import Identity, identity, shown
-from trainstack.platform.retained import Retained
+from trainstack.objects.ownership import Identity, format_identity, identity
+from trainstack.platform.retained import RetainedObject
 from trainstack.printable import clean
 from trainstack.runs.launches import utc_now
 from trainstack.runs.recorded import RecordedLaunch, StateResource, recorded_launches
-from trainstack.runs.status.kinds import declared_kinds
+from trainstack.runs.status.kinds import other_launch_kinds
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.deletion_guard import DeletionGuard
@@ -72,12 +72,12 @@ def declare_teardown(root: Path, permission: Permission, resources: Sequence[Sta
         retained=permission.retained,
         protected=permission.protected,
         stop=permission.stop,
-        known=state.held,
+        state_objects=state.object_identities,
         recorded=recorded_launches(permission.stack, resources),
     )
     # Others may have created objects between the confirmation and the engine's lock.
-    unconfirmed = sorted(map(shown, plan.deleted - {*permission.deleted}))
-    live_metadata = read_held(
+    unconfirmed = sorted(map(format_identity, plan.deleted - {*permission.deleted}))
+    live_metadata = read_state_metadata(
         {key: state_object.api_version for key, state_object in state.objects.items()},
         settings.cluster.context,
     )
@@ -97,7 +97,7 @@ def declare_teardown(root: Path, permission: Permission, resources: Sequence[Sta
 def teardown_hooks(
     settings: Settings,
     state: OwnState,
-    retained_objects: Collection[Retained],
+    retained_objects: Collection[RetainedObject],
     declared_launches: Collection[str] = (),
     declared_objects: Collection[Identity] = (),
     state_launches: Sequence[RecordedLaunch] = (),
@@ -108,7 +108,7 @@ def teardown_hooks(
     engine's state. If the engine removes a declared object of `retained_objects` from the state, this is a destroy: an
     `up` removes only objects that are no longer declared, and they remain in the cluster.
     """
-    retained_identities = frozenset(kept.identity for kept in retained_objects)
+    retained_identities = frozenset(retained_object.identity for retained_object in retained_objects)
     deletion_guard = DeletionGuard(
         settings,
         state.identity,
@@ -116,7 +116,7 @@ def teardown_hooks(
         declared_launches=declared_launches,
         declared_objects=declared_objects,
     )
-    guard = partial(_refuse_teardown, settings, retained_identities, state.held, state_launches)
+    guard = partial(_refuse_teardown, settings, retained_identities, state.object_identities, state_launches)
     return register_hooks(_hook_work(settings, guard, deletion_guard, retained_identities))
 
 
@@ -188,26 +188,26 @@ def _refuse_teardown(
         report_exit_code(error)
         raise error
     for object_identity, reason in sorted(plan.retention_reasons.items(), key=str):
-        pulumi.log.info(clean(f"stays: {shown(object_identity)}: {reason}"))
+        pulumi.log.info(clean(f"stays: {format_identity(object_identity)}: {reason}"))
 
 
 def _drain_queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     """Hold and drain a ClusterQueue. Raises ClusterError if others have used it since the guard's check."""
     context, name = settings.cluster.context, manifest["metadata"]["name"]
-    if read_metadata(paths.location(manifest), context) is None:
+    if read_metadata(paths.object_path(manifest), context) is None:
         return
     _wait_for_terminating_launches(settings)
-    version = manifest["apiVersion"]
+    api_version = manifest["apiVersion"]
 
     def read_holders() -> list[Mapping[str, Any]]:
-        return workloads_holding_quota(name, read_kind(version, "Workload", context))
+        return workloads_holding_quota(name, read_kind(api_version, "Workload", context))
 
     def holder_names() -> str:
-        return ", ".join(shown(identity(workload)) for workload in read_holders())
+        return ", ".join(format_identity(identity(workload)) for workload in read_holders())
 
-    local_queues, holding_workloads = read_kind(version, "LocalQueue", context), read_holders()
+    local_queues, holding_workloads = read_kind(api_version, "LocalQueue", context), read_holders()
     # The garbage collector discovers new kinds every 30 s, so Workloads of a new Kueue may outlive their Jobs.
-    kinds = sorted({*LAUNCH_KINDS, *declared_kinds(settings)})
+    kinds = sorted({*LAUNCH_KINDS, *other_launch_kinds(settings)})
     orphans = workloads_without_owner(
         holding_workloads, [kind for _, kind in kinds], _owner_uids(holding_workloads, kinds, context)
     )
@@ -233,7 +233,7 @@ def _owner_uids(
 
 def _prepare_controller_deletion(settings: Settings, manifest: Mapping[str, Any]) -> None:
     # Only this controller removes the finalizers of its objects.
-    if read_metadata(paths.location(manifest), settings.cluster.context) is not None:
+    if read_metadata(paths.object_path(manifest), settings.cluster.context) is not None:
         _wait_for_terminating_launches(settings)
 
 
@@ -242,7 +242,7 @@ def _wait_for_terminating_launches(settings: Settings) -> None:
     def terminating_launches() -> str:
         bodies = read_launches(settings, run_namespaces(settings))
         return ", ".join(
-            f"{shown(identity(body))}, held by {', '.join(body['metadata'].get('finalizers') or ['its pods'])}"
+            f"{format_identity(identity(body))}, held by {', '.join(body['metadata'].get('finalizers') or ['its pods'])}"
             for body in bodies
             if "deletionTimestamp" in body["metadata"]
         )
@@ -257,17 +257,17 @@ def _delete_unless_used(
 
     `usage_reason` returns why it is used, from its name and the context, or an empty string.
     """
-    context, object_identity, path = settings.cluster.context, identity(manifest), paths.location(manifest)
+    context, object_identity, path = settings.cluster.context, identity(manifest), paths.object_path(manifest)
     metadata = read_metadata(path, context)
-    permitted_states = NO_ID, owner_of(manifest["metadata"])
+    permitted_states = NO_STATE_IDENTITY, owning_state(manifest["metadata"])
     if (
         metadata is None
         or not has_label_of({"metadata": metadata}, settings.stack)
-        or owner_of(metadata) not in permitted_states
+        or owning_state(metadata) not in permitted_states
     ):
         return
     if reason := usage_reason(object_identity[2], context):
-        pulumi.log.info(clean(f"stays: {shown(object_identity)}: {reason}"))
+        pulumi.log.info(clean(f"stays: {format_identity(object_identity)}: {reason}"))
         return
     delete_and_wait(path, metadata["uid"], context, DEADLINE_SECONDS)
 
@@ -275,7 +275,7 @@ def _delete_unless_used(
 def _delete_definition(settings: Settings, manifest: Mapping[str, Any]) -> None:
     def remaining_instances(name: str, context: str | None) -> str:
         try:
-            names = ", ".join(shown(identity(body)) for body in read_instances(name, context))
+            names = ", ".join(format_identity(identity(body)) for body in read_instances(name, context))
         except ClusterError as error:
             names = str(error)
         return names and f"objects of this kind are left: {names}"
@@ -286,7 +286,7 @@ def _delete_definition(settings: Settings, manifest: Mapping[str, Any]) -> None:
 def _delete_namespace(settings: Settings, manifest: Mapping[str, Any]) -> None:
     def remaining_contents(name: str, context: str | None) -> str:
         bodies = [body for body in read_namespace(name, context) if "deletionTimestamp" not in body["metadata"]]
-        names = ", ".join(shown(identity(body)) for body in objects_of_others(bodies, {name}))
+        names = ", ".join(format_identity(identity(body)) for body in objects_of_others(bodies, {name}))
         return names and f"it holds {names}"
 
     _delete_unless_used(settings, manifest, remaining_contents)

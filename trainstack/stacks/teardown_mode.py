@@ -18,7 +18,7 @@ from trainstack.objects.ownership import Identity
 PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
 """The variable with the permission's name, 32 hexadecimal digits, which `trainstack destroy` sets for its engine only.
 The program refuses to run with an inherited value."""
-Mode = Literal["everything", "keep-platform"]
+TeardownMode = Literal["everything", "keep-platform"]
 """Whether definitions and namespaces are deleted too."""
 
 
@@ -26,7 +26,7 @@ Mode = Literal["everything", "keep-platform"]
 class Permission:
     """The objects that one run of the program may delete: the plan that the user confirmed."""
 
-    mode: Mode
+    mode: TeardownMode
     stack: str
     deleted: tuple[Identity, ...] = ()
     retained: tuple[Identity, ...] = ()

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from trainstack.settings.values.published_passphrase import PUBLISHED
+from trainstack.settings.values.published_passphrase import PUBLISHED_PASSPHRASE
 from trainstack.toolchain.errors import ToolchainError
 
 PULUMI_CLOUD = "https://api.pulumi.com"
@@ -21,18 +21,18 @@ _STATE_FOLDER = ".trainstack"
 """The name of a checkout's state folder."""
 
 
-def selected(checkout: Path, caller: Mapping[str, str] = os.environ) -> str | None:
+def selected_url(checkout: Path, caller: Mapping[str, str] = os.environ) -> str | None:
     """Return the URL of the backend for a project that is not embedded; None if Pulumi is not logged in.
 
     Raises ToolchainError if a file that Pulumi reads is not valid.
     """
-    given = {name: value for name, value in caller.items() if value and name not in of_embedded(caller)}
-    credentials = _credentials(credentials_folder(given) / "credentials.json")
-    url = given.get("PULUMI_BACKEND_URL") or _of_project(checkout / "Pulumi.yaml") or credentials.get("current")
-    token = given.get("PULUMI_ACCESS_TOKEN")
+    variables = {name: value for name, value in caller.items() if value and name not in embedded_variables(caller)}
+    credentials = _read_credentials(credentials_folder(variables) / "credentials.json")
+    url = variables.get("PULUMI_BACKEND_URL") or _project_url(checkout / "Pulumi.yaml") or credentials.get("current")
+    token = variables.get("PULUMI_ACCESS_TOKEN")
     # Pulumi logs in to its cloud by the token alone.
     if not url and token:
-        url = given.get("PULUMI_API") or PULUMI_CLOUD
+        url = variables.get("PULUMI_API") or PULUMI_CLOUD
     if url and url.startswith(("https://", "http://")) and not (token or _has_token(credentials, url.rstrip("/"))):
         return None
     return url or None
@@ -40,7 +40,7 @@ def selected(checkout: Path, caller: Mapping[str, str] = os.environ) -> str | No
 
 def credentials_folder(caller: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the user's `credentials.json`, which `pulumi login` writes."""
-    home = "" if "PULUMI_HOME" in of_embedded(caller) else caller.get("PULUMI_HOME")
+    home = "" if "PULUMI_HOME" in embedded_variables(caller) else caller.get("PULUMI_HOME")
     return Path(caller.get("PULUMI_CREDENTIALS_PATH") or home or _home(caller) / ".pulumi")
 
 
@@ -53,37 +53,37 @@ def _home(caller: Mapping[str, str]) -> Path:
         return Path(caller.get("HOME") or "/")
 
 
-def of_embedded(caller: Mapping[str, str]) -> frozenset[str]:
+def embedded_variables(caller: Mapping[str, str]) -> frozenset[str]:
     """Return the variables that select an embedded state or have its passphrase, as `trainstack env -s dev` sets them.
 
     Other stacks must not inherit them from a shell: the passphrase is published, and their state is elsewhere.
     """
-    found = set()
+    names = set()
     url = caller.get("PULUMI_BACKEND_URL", "")
-    if url.startswith("file://") and _is_ours(url.removeprefix("file://").partition("?")[0], "backend"):
-        found.add("PULUMI_BACKEND_URL")
-    if _is_ours(caller.get("PULUMI_HOME", ""), "pulumi"):
-        found.add("PULUMI_HOME")
-    if caller.get("PULUMI_CONFIG_PASSPHRASE", "").strip() == PUBLISHED:
-        found.add("PULUMI_CONFIG_PASSPHRASE")
+    if url.startswith("file://") and _is_embedded_path(url.removeprefix("file://").partition("?")[0], "backend"):
+        names.add("PULUMI_BACKEND_URL")
+    if _is_embedded_path(caller.get("PULUMI_HOME", ""), "pulumi"):
+        names.add("PULUMI_HOME")
+    if caller.get("PULUMI_CONFIG_PASSPHRASE", "").strip() == PUBLISHED_PASSPHRASE:
+        names.add("PULUMI_CONFIG_PASSPHRASE")
     file = caller.get("PULUMI_CONFIG_PASSPHRASE_FILE", "")
-    if file and (_is_ours(file, "passphrase") or _content(Path(file)) == PUBLISHED):
-        found.add("PULUMI_CONFIG_PASSPHRASE_FILE")
-    return frozenset(found)
+    if file and (_is_embedded_path(file, "passphrase") or _read_text(Path(file)) == PUBLISHED_PASSPHRASE):
+        names.add("PULUMI_CONFIG_PASSPHRASE_FILE")
+    return frozenset(names)
 
 
-def _is_ours(path: str, name: str) -> bool:
+def _is_embedded_path(path: str, name: str) -> bool:
     return Path(path).parts[-2:] == (_STATE_FOLDER, name)
 
 
-def _content(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text(errors="replace").strip()
     except OSError:
         return ""
 
 
-def _of_project(file: Path) -> str | None:
+def _project_url(file: Path) -> str | None:
     try:
         project = yaml.safe_load(file.read_bytes())
     except FileNotFoundError:
@@ -95,15 +95,15 @@ def _of_project(file: Path) -> str | None:
     return str(url) if url else None
 
 
-def _credentials(file: Path) -> dict[str, Any]:
+def _read_credentials(file: Path) -> dict[str, Any]:
     try:
         text = file.read_text()
-        found = json.loads(text) if text else None
+        parsed = json.loads(text) if text else None
     except FileNotFoundError:
         return {}
     except ValueError as error:
         raise ToolchainError(f"{file} is not valid JSON: {error}", "delete it and run `pulumi login`") from error
-    credentials: dict[str, Any] = {} if found is None else found
+    credentials: dict[str, Any] = {} if parsed is None else parsed
     if not _is_valid(credentials):
         raise ToolchainError(f"{file} is not a file of `pulumi login`", "delete it and run `pulumi login`")
     return credentials

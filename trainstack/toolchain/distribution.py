@@ -25,11 +25,11 @@ class Distribution:
     codename: str = ""
 
     @property
-    def supported(self) -> bool:
+    def is_supported(self) -> bool:
         return self.id in OLDEST and (not self.version or self.version >= OLDEST[self.id])
 
 
-def read(root: Path = Path("/")) -> Distribution:
+def read_distribution(root: Path = Path("/")) -> Distribution:
     file = next((root / name for name in _FILES if (root / name).is_file()), None)
     if file is None:
         return Distribution()

@@ -13,9 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import parse_qs
 
-from trainstack.settings.values.published_passphrase import PUBLISHED
+from trainstack.settings.values.published_passphrase import PUBLISHED_PASSPHRASE
 from trainstack.toolchain import lock
-from trainstack.toolchain.backend import credentials_folder, of_embedded
+from trainstack.toolchain.backend import credentials_folder, embedded_variables
 from trainstack.toolchain.errors import ToolchainError
 from trainstack.toolchain.places import state_root
 
@@ -27,17 +27,17 @@ class Engine:
     pulumi: Path
     environment: dict[str, str]
     """Variables to set in addition to the caller's. PATH is complete: the toolchain's folders, then the caller's."""
-    own: bool
+    built_here: bool
     """Whether the engine was built here and uses our language host."""
-    removed: frozenset[str] = frozenset()
+    removed_variables: frozenset[str] = frozenset()
     """The caller's variables that the engine must not inherit."""
 
 
-def prepare(
+def prepare_engine(
     checkout: Path,
     pulumi: Path,
     *,
-    own: bool,
+    built_here: bool,
     embedded: bool,
     provider: Path | None = None,
     caller: Mapping[str, str] = os.environ,
@@ -54,26 +54,31 @@ def prepare(
 
     """
     state = state_root(checkout)
-    if own:
+    if built_here:
         home = state / "pulumi"
         home.mkdir(parents=True, exist_ok=True)
         _turn_off_log(home)
         if provider is not None:
-            place_plugin(home, provider, _provider_version())
+            install_plugin(home, provider, _provider_version())
     if embedded:
         (state / "backend").mkdir(parents=True, exist_ok=True)
         passphrase = state / "passphrase"
         if not passphrase.exists() or not passphrase.stat().st_size:
             # By rename: a concurrent engine must not read an empty passphrase, and a killed command must not leave one.
             draft = passphrase.with_name(f".{passphrase.name}.{os.getpid()}")
-            draft.write_text(PUBLISHED + "\n")
+            draft.write_text(PUBLISHED_PASSPHRASE + "\n")
             draft.replace(passphrase)
-    removed = _empty(caller) if embedded else of_embedded(caller)
-    return Engine(pulumi, environment(checkout, pulumi, own=own, embedded=embedded, caller=caller), own, removed)
+    removed_variables = _empty_passphrase(caller) if embedded else embedded_variables(caller)
+    return Engine(
+        pulumi,
+        engine_variables(checkout, pulumi, built_here=built_here, embedded=embedded, caller=caller),
+        built_here,
+        removed_variables,
+    )
 
 
-def environment(
-    checkout: Path, pulumi: Path, *, own: bool, embedded: bool, caller: Mapping[str, str] = os.environ
+def engine_variables(
+    checkout: Path, pulumi: Path, *, built_here: bool, embedded: bool, caller: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """Return the variables of an engine's commands.
 
@@ -89,24 +94,30 @@ def environment(
         "PULUMI_PYTHON_CMD": sys.executable,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
-    if own:
+    if built_here:
         variables["PULUMI_HOME"] = str(state / "pulumi")
         # The plugin is installed; an attempt to download another would only time out.
         variables["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
         # An embedded environment in another backend, by PULUMI_BACKEND_URL, needs the login too.
-        if not embedded or (caller.get("PULUMI_BACKEND_URL") and "PULUMI_BACKEND_URL" not in of_embedded(caller)):
+        if not embedded or (
+            caller.get("PULUMI_BACKEND_URL") and "PULUMI_BACKEND_URL" not in embedded_variables(caller)
+        ):
             variables["PULUMI_CREDENTIALS_PATH"] = str(credentials_folder(caller))
     # Other environments must not inherit the backend and passphrase of an embedded one from a shell.
-    given = caller if embedded else {name: value for name, value in caller.items() if name not in of_embedded(caller)}
-    if url := given.get("PULUMI_BACKEND_URL") or ((state / "backend").as_uri() if embedded else None):
+    inherited = (
+        caller
+        if embedded
+        else {name: value for name, value in caller.items() if name not in embedded_variables(caller)}
+    )
+    if url := inherited.get("PULUMI_BACKEND_URL") or ((state / "backend").as_uri() if embedded else None):
         variables["PULUMI_BACKEND_URL"] = _without_sidecars(url)
     passphrases = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
-    if embedded and not any(given.get(name) for name in passphrases):
+    if embedded and not any(inherited.get(name) for name in passphrases):
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(state / "passphrase")
     return variables
 
 
-def _empty(caller: Mapping[str, str]) -> frozenset[str]:
+def _empty_passphrase(caller: Mapping[str, str]) -> frozenset[str]:
     """Return PULUMI_CONFIG_PASSPHRASE if it is empty: the engine would use it instead of the passphrase's file."""
     return frozenset(name for name in ("PULUMI_CONFIG_PASSPHRASE",) if caller.get(name) == "")
 
@@ -125,32 +136,32 @@ def _without_sidecars(url: str) -> str:
 
 def _provider_version() -> str:
     """Return the version of the provider that is built here. Raises ToolchainError if the program declares another."""
-    built, declared = lock.version("pulumi-kubernetes"), version("pulumi-kubernetes")
-    if declared != built:
+    pinned, installed = lock.version("pulumi-kubernetes"), version("pulumi-kubernetes")
+    if installed != pinned:
         raise ToolchainError(
-            f"pulumi-kubernetes {declared} is installed, and the provider that is built here is {built}; install "
-            f"pulumi-kubernetes=={built}, or the official `pulumi`, which downloads the provider"
+            f"pulumi-kubernetes {installed} is installed, and the provider that is built here is {pinned}; install "
+            f"pulumi-kubernetes=={pinned}, or the official `pulumi`, which downloads the provider"
         )
-    return built
+    return pinned
 
 
-def place_plugin(home: Path, provider: Path, version: str) -> Path:
+def install_plugin(home: Path, provider: Path, version: str) -> Path:
     """Link the Kubernetes provider into the engine's plugin folder; for one on PATH, every command prints a warning."""
     folder = home / "plugins" / f"resource-kubernetes-v{version}"
     folder.mkdir(parents=True, exist_ok=True)
-    link(folder / "pulumi-resource-kubernetes", provider)
+    replace_link(folder / "pulumi-resource-kubernetes", provider)
     return folder
 
 
-def link(place: Path, target: Path) -> None:
+def replace_link(path: Path, target: Path) -> None:
     """Create or replace the symbolic link `path` to `target` atomically."""
-    if place.is_symlink() and place.readlink() == target:
+    if path.is_symlink() and path.readlink() == target:
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    fresh = place.with_name(f".{place.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(target)
-    fresh.replace(place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    draft.symlink_to(target)
+    draft.replace(path)
 
 
 def _turn_off_log(home: Path) -> None:

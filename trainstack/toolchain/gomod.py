@@ -34,29 +34,31 @@ class GoModule:
 
 
 def parse(text: str) -> GoModule:
-    values: dict[str, list[str]] = {}
+    directives: dict[str, list[str]] = {}
     block = ""
-    for raw in text.splitlines():
-        line = raw.split("//", 1)[0].strip()
+    for raw_line in text.splitlines():
+        line = raw_line.split("//", 1)[0].strip()
         if not line:
             continue
         if block:
             if line == ")":
                 block = ""
             else:
-                values.setdefault(block, []).append(line)
+                directives.setdefault(block, []).append(line)
         elif match := _DIRECTIVE.match(line):
             if match["rest"] == "(":
                 block = match["verb"]
             else:
-                values.setdefault(match["verb"], []).append(match["rest"].strip())
-    major, minor = values.get("go", ["1.0"])[0].split(".")[:2]
+                directives.setdefault(match["verb"], []).append(match["rest"].strip())
+    major, minor = directives.get("go", ["1.0"])[0].split(".")[:2]
     return GoModule(
-        path=values.get("module", [""])[0],
+        path=directives.get("module", [""])[0],
         go=(int(major), int(minor)),
-        require=dict(_pair(line) for line in values.get("require", [])),
-        replace={old.split()[0]: new.strip() for old, new in (line.split("=>") for line in values.get("replace", []))},
-        tool=tuple(values.get("tool", [])),
+        require=dict(_parse_requirement(line) for line in directives.get("require", [])),
+        replace={
+            old.split()[0]: new.strip() for old, new in (line.split("=>") for line in directives.get("replace", []))
+        },
+        tool=tuple(directives.get("tool", [])),
     )
 
 
@@ -68,6 +70,6 @@ def load(path: Path) -> GoModule:
         raise ToolchainError(f"{path} is missing: restore it with `git checkout`") from None
 
 
-def _pair(line: str) -> tuple[str, str]:
+def _parse_requirement(line: str) -> tuple[str, str]:
     module, version = line.split()
     return module, version

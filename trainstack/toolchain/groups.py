@@ -21,7 +21,7 @@ LINK_FLAGS = ("-s", "-w")
 
 
 @dataclass(frozen=True)
-class Program:
+class GoProgram:
     """A program that `go build` makes."""
 
     name: str
@@ -29,7 +29,7 @@ class Program:
     """The import path of its main package; `.` is the group's own main.go."""
 
     @property
-    def built_as(self) -> str:
+    def binary_name(self) -> str:
         """The file name that `go build` chooses: the last element of the import path that is not a major version."""
         return self.package.rsplit("/", 1)[-1] if not self.package.endswith("/v3") else self.package.split("/")[-2]
 
@@ -43,21 +43,21 @@ class Stamp:
     """A version that the linker writes into a string variable of the program."""
 
     variable: str
-    pinned: str
+    pin: str
     """Module in the group's go.mod, or package in the Python lock, that pins the version."""
     form: Form = "v"
     source: Literal["go.mod", "lock"] = "go.mod"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class ProgramGroup:
     """Programs that are built together."""
 
     name: str
     module: str
     """The folder in trainstack/toolchain/go with the go.mod."""
     purpose: str
-    programs: tuple[Program, ...]
+    programs: tuple[GoProgram, ...]
     seconds: int
     """Build time on 2 cores with empty caches, including downloads."""
     stamps: tuple[Stamp, ...] = ()
@@ -84,30 +84,30 @@ _KUBERNETES_STAMPS = tuple(
 )
 """Without these stamps, kubectl rejects the server's version, and the server reports v0.0.0."""
 
-_SCRIPT = """\
+_LANGUAGE_HOST_SCRIPT = """\
 #!/bin/sh
 # Pulumi's engine starts this to run a Python program. It takes a host for granted that lies beside it, and warns of any
 # other. Which Python (of which checkout) runs the program is said by the variable that the official host reads too.
 exec "${PULUMI_PYTHON_CMD:-.venv/bin/python}" -m trainstack.toolchain.language_host "$@"
 """
 
-_JUDGES = "judges the admission verdicts"
+_JUDGE_PURPOSE = "judges the admission verdicts"
 
-GROUPS: tuple[Group, ...] = (
-    Group(
+GROUPS: tuple[ProgramGroup, ...] = (
+    ProgramGroup(
         name="engine",
         module="engine",
         purpose="Pulumi's engine",
-        programs=(Program("pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"),),
+        programs=(GoProgram("pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"),),
         seconds=190,
-        scripts=(("pulumi-language-python", _SCRIPT),),
+        scripts=(("pulumi-language-python", _LANGUAGE_HOST_SCRIPT),),
         stamps=(Stamp("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version", "github.com/pulumi/pulumi/pkg/v3"),),
     ),
-    Group(
+    ProgramGroup(
         name="provider",
         module="provider",
         purpose="Pulumi's Kubernetes provider",
-        programs=(Program("pulumi-resource-kubernetes", "."),),
+        programs=(GoProgram("pulumi-resource-kubernetes", "."),),
         seconds=420,
         # go.mod has only a pseudo-version; the matching SDK's version is the release.
         stamps=(
@@ -119,25 +119,25 @@ GROUPS: tuple[Group, ...] = (
             ),
         ),
     ),
-    Group(
+    ProgramGroup(
         name="kubectl",
         module="cluster",
         purpose="kubectl",
-        programs=(Program("kubectl", f"{_KUBERNETES}/cmd/kubectl"),),
+        programs=(GoProgram("kubectl", f"{_KUBERNETES}/cmd/kubectl"),),
         seconds=130,
         stamps=_KUBERNETES_STAMPS,
     ),
-    Group(
+    ProgramGroup(
         name="cluster",
         module="cluster",
         purpose="Kubernetes, etcd, Kueue, the training operator, JobSet and Trainer",
         programs=(
-            *(Program(name, f"{_KUBERNETES}/cmd/{name}") for name in _KUBE_PROGRAMS),
-            Program("etcd", "go.etcd.io/etcd/server/v3"),
-            Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),
-            Program("training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1"),
-            Program("jobset", "sigs.k8s.io/jobset"),
-            Program("trainer", "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"),
+            *(GoProgram(name, f"{_KUBERNETES}/cmd/{name}") for name in _KUBE_PROGRAMS),
+            GoProgram("etcd", "go.etcd.io/etcd/server/v3"),
+            GoProgram("kueue", "sigs.k8s.io/kueue/cmd/kueue"),
+            GoProgram("training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1"),
+            GoProgram("jobset", "sigs.k8s.io/jobset"),
+            GoProgram("trainer", "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"),
         ),
         seconds=330,
         stamps=(
@@ -145,85 +145,85 @@ GROUPS: tuple[Group, ...] = (
             Stamp("sigs.k8s.io/kueue/pkg/version.GitVersion", "sigs.k8s.io/kueue"),
         ),
     ),
-    Group(name="dns", module="dns", purpose="CoreDNS", programs=(Program("coredns", "."),), seconds=80),
-    Group(
+    ProgramGroup(name="dns", module="dns", purpose="CoreDNS", programs=(GoProgram("coredns", "."),), seconds=80),
+    ProgramGroup(
         name="localpath",
         module="localpath",
         purpose="local-path-provisioner",
-        programs=(Program("local-path-provisioner", "github.com/rancher/local-path-provisioner"),),
+        programs=(GoProgram("local-path-provisioner", "github.com/rancher/local-path-provisioner"),),
         seconds=60,
         stamps=(Stamp("main.VERSION", "github.com/rancher/local-path-provisioner"),),
     ),
-    Group(
+    ProgramGroup(
         name="kwok",
         module="kwok",
         purpose="KWOK, which simulates nodes",
-        programs=(Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
+        programs=(GoProgram("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
         seconds=70,
         stamps=(Stamp("sigs.k8s.io/kwok/pkg/consts.Version", "sigs.k8s.io/kwok"),),
     ),
-    Group(
+    ProgramGroup(
         name="pause",
         module="pause",
         purpose="the pod sandbox's first process",
-        programs=(Program("pause", "."),),
+        programs=(GoProgram("pause", "."),),
         seconds=5,
     ),
     *(
-        Group(
+        ProgramGroup(
             name=f"judge-{minor}",
             module=f"judge-{minor}",
             purpose=f"Kueue {minor}'s scheduler as a program, which {purpose}",
-            programs=(Program(name, "."),),
+            programs=(GoProgram(name, "."),),
             seconds=seconds,
             for_tests=for_tests,
         )
         for minor, name, seconds, purpose, for_tests in (
-            ("v0.14", "kueue-judge-v0.14", 10, _JUDGES, True),
+            ("v0.14", "kueue-judge-v0.14", 10, _JUDGE_PURPOSE, True),
             # The release that the cluster group runs.
-            ("v0.15", "kueue-judge", 120, f"places pods in topologies and {_JUDGES}", False),
-            ("v0.16", "kueue-judge-v0.16", 120, _JUDGES, True),
-            ("v0.17", "kueue-judge-v0.17", 20, _JUDGES, True),
+            ("v0.15", "kueue-judge", 120, f"places pods in topologies and {_JUDGE_PURPOSE}", False),
+            ("v0.16", "kueue-judge-v0.16", 120, _JUDGE_PURPOSE, True),
+            ("v0.17", "kueue-judge-v0.17", 20, _JUDGE_PURPOSE, True),
         )
     ),
-    Group(
+    ProgramGroup(
         name="kube-score",
         module="kube-score",
         purpose="kube-score, which reviews manifests",
-        programs=(Program("kube-score", "github.com/zegl/kube-score/cmd/kube-score"),),
+        programs=(GoProgram("kube-score", "github.com/zegl/kube-score/cmd/kube-score"),),
         seconds=35,
         for_tests=True,
     ),
 )
 
-BY_NAME: Mapping[str, Group] = {group.name: group for group in GROUPS}
-GROUP_OF: Mapping[str, Group] = {program.name: group for group in GROUPS for program in group.programs}
+GROUPS_BY_NAME: Mapping[str, ProgramGroup] = {group.name: group for group in GROUPS}
+GROUP_OF_PROGRAM: Mapping[str, ProgramGroup] = {program.name: group for group in GROUPS for program in group.programs}
 
 
-def sources(group: Group, root: Path = GO_MODULES) -> dict[str, bytes]:
+def source_files(group: ProgramGroup, root: Path = GO_MODULES) -> dict[str, bytes]:
     folder = root / group.module
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in {".go", ".mod", ".sum"}}
 
 
 def stamp_value(stamp: Stamp, module: gomod.GoModule) -> str:
-    pinned = module.version(stamp.pinned) if stamp.source == "go.mod" else f"v{lock.version(stamp.pinned)}"
-    major, minor = pinned.removeprefix("v").split(".")[:2]
-    return {"v": pinned, "bare": pinned.removeprefix("v"), "major": major, "minor": minor}[stamp.form]
+    version = module.version(stamp.pin) if stamp.source == "go.mod" else f"v{lock.version(stamp.pin)}"
+    major, minor = version.removeprefix("v").split(".")[:2]
+    return {"v": version, "bare": version.removeprefix("v"), "major": major, "minor": minor}[stamp.form]
 
 
-def link_flags(group: Group, root: Path = GO_MODULES) -> str:
+def link_flags(group: ProgramGroup, root: Path = GO_MODULES) -> str:
     module = gomod.load(root / group.module / "go.mod")
     stamps = (f"-X {stamp.variable}={stamp_value(stamp, module)}" for stamp in group.stamps)
     return " ".join((*LINK_FLAGS, *stamps))
 
 
-def key(group: Group, go_version: str, platform: str, root: Path = GO_MODULES) -> str:
+def build_key(group: ProgramGroup, go_version: str, platform: str, root: Path = GO_MODULES) -> str:
     """Return a hash of all inputs of the group's build.
 
     `go_version` is as printed by `go env GOVERSION`; `platform` is as in `linux-x86_64`.
     """
-    described = {
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in sources(group, root).items()},
+    inputs = {
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in source_files(group, root).items()},
         "flags": GO_FLAGS,
         "link": link_flags(group, root),
         "programs": [(program.name, program.package) for program in group.programs],
@@ -232,4 +232,4 @@ def key(group: Group, go_version: str, platform: str, root: Path = GO_MODULES) -
         "go": go_version,
         "platform": platform,
     }
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]

@@ -77,10 +77,10 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
     def GetProgramDependencies(self, request: Any, context: object) -> Any:  # noqa: N802, ARG002
         """Return the installed packages, by default those that no other package requires, for `pulumi about`."""
-        hidden = set() if request.transitiveDependencies else set(_dependencies())
+        hidden = set() if request.transitiveDependencies else set(_required_names())
         dependencies = [
             language_pb2.DependencyInfo(name=name, version=version)
-            for name, version in sorted(_installed().items())
+            for name, version in sorted(_installed_versions().items())
             if name not in hidden
         ]
         return language_pb2.GetProgramDependenciesResponse(dependencies=dependencies)
@@ -104,20 +104,20 @@ def required_packages() -> Iterator[Any]:
                 )
 
 
-def _installed() -> dict[str, str]:
+def _installed_versions() -> dict[str, str]:
     return {distribution.name: distribution.version for distribution in metadata.distributions()}
 
 
-def _dependencies() -> Iterator[str]:
+def _required_names() -> Iterator[str]:
     """Yield the names of installed packages that another one requires."""
-    normal = {re.sub(r"[-_.]+", "-", name).lower(): name for name in _installed()}
+    names_by_normalized = {re.sub(r"[-_.]+", "-", name).lower(): name for name in _installed_versions()}
     for distribution in metadata.distributions():
         for requirement in distribution.requires or []:
             if match := re.match(r"[A-Za-z0-9._-]+", requirement):
-                yield normal.get(re.sub(r"[-_.]+", "-", match[0]).lower(), "")
+                yield names_by_normalized.get(re.sub(r"[-_.]+", "-", match[0]).lower(), "")
 
 
-def _end_with_engine() -> None:
+def _exit_with_engine() -> None:
     """Exit when the engine has ended: a killed engine cannot stop its plugins."""
     engine = os.getppid()
     pause = threading.Event()
@@ -131,7 +131,7 @@ def main() -> None:
     # terminal: they run in process groups of their own, and the engine stops them once operations in flight finish.
     # Python would run a handler in the main thread only, which may be waiting while another thread gets the signal.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    threading.Thread(target=_end_with_engine, daemon=True).start()
+    threading.Thread(target=_exit_with_engine, daemon=True).start()
     host = LanguageHost(sys.argv[-1])
     options = [(f"grpc.max_{direction}_message_length", _MAX_MESSAGE_BYTES) for direction in ("send", "receive")]
     server = grpc.server(ThreadPoolExecutor(max_workers=4), options=options)

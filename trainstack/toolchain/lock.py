@@ -32,16 +32,16 @@ _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+).*-
 
 def parse(text: str) -> dict[str, str]:
     """Return the version of each package."""
-    locked = {}
-    joined = re.sub(r"\\\n\s*", "", text)
-    for line in (line for line in joined.splitlines() if line.strip() and not line.startswith("#")):
+    versions = {}
+    joined_text = re.sub(r"\\\n\s*", "", text)
+    for line in (line for line in joined_text.splitlines() if line.strip() and not line.startswith("#")):
         match = _REQUIREMENT.match(line)
         if match is None:
             raise ToolchainError(
                 f"lock line {line[:60]!r} has no exact version or no hash: regenerate the lock with `make lock`"
             )
-        locked[match["name"]] = match["version"]
-    return locked
+        versions[match["name"]] = match["version"]
+    return versions
 
 
 @cache

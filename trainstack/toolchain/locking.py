@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from trainstack.toolchain.progress import say
+from trainstack.toolchain.progress import print_line
 
 
 @contextmanager
-def locked(path: Path, console: Console) -> Iterator[None]:
+def hold_lock(path: Path, console: Console) -> Iterator[None]:
     """Hold a lock file for the duration of the block; wait for another process that holds it.
 
     The kernel releases the lock when the process ends or crashes.
@@ -21,6 +21,6 @@ def locked(path: Path, console: Console) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(console, f"{path.name}: waiting for another process to finish")
+            print_line(console, f"{path.name}: waiting for another process to finish")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -11,75 +11,78 @@ from pathlib import Path
 from trainstack.toolchain import distribution
 from trainstack.toolchain.distribution import SUPPORTED
 
-_ELSEWHERE = "another cluster works, too: `make up KUBECONFIG=…`"
+_ALTERNATIVE = "another cluster works, too: `make up KUBECONFIG=…`"
 
 
 @dataclass(frozen=True, order=True)
-class Finding:
+class MachineProblem:
     """A reason why the native local cluster cannot run here."""
 
-    what: str
+    problem: str
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.remedy}; {_ELSEWHERE}"
+        return f"{self.problem}: {self.remedy}; {_ALTERNATIVE}"
 
 
-def missing() -> list[Finding]:
+def find_problems() -> list[MachineProblem]:
     """Return the problems in the order in which to solve them.
 
     Missing packages are not reported: `make up` installs them.
     """
     system, processor = platform.system(), platform.machine()
     if system != "Linux":
-        return [_elsewhere(system)]
-    here = distribution.read()
-    findings = [] if here.supported else [_elsewhere(here.name)]
+        return [_unsupported_system(system)]
+    release = distribution.read_distribution()
+    problems = [] if release.is_supported else [_unsupported_system(release.name)]
     if processor not in ("x86_64", "aarch64"):
-        findings.append(Finding(f"processor {processor} is not supported", "use an x86-64 machine"))
+        problems.append(MachineProblem(f"processor {processor} is not supported", "use an x86-64 machine"))
     if os.geteuid() != 0:
         remedy = (
             "run it with sudo (network namespaces, mounts and cgroups require root), or start the cluster with "
             "`trainstack cluster up --driver kind`"
         )
-        findings.append(Finding("not root", remedy))
-    findings += _kernel(Path("/proc"))
-    if os.geteuid() == 0 and not findings:
-        findings += _probes()
-    return findings
+        problems.append(MachineProblem("not root", remedy))
+    problems += _kernel_problems(Path("/proc"))
+    if os.geteuid() == 0 and not problems:
+        problems += _probe_problems()
+    return problems
 
 
-def _elsewhere(name: str) -> Finding:
+def _unsupported_system(name: str) -> MachineProblem:
     """Return the problem of a system on which everything but the native local cluster works."""
-    return Finding(
+    return MachineProblem(
         f"only the native local cluster does not work on {name}; it requires {SUPPORTED}",
         "start it on such a machine, or in kind (`trainstack cluster up --driver kind`)",
     )
 
 
-def _kernel(proc: Path) -> Iterator[Finding]:
+def _kernel_problems(proc: Path) -> Iterator[MachineProblem]:
     for namespace in ("net", "mnt", "pid", "ipc", "uts"):
         if not (proc / "self" / "ns" / namespace).exists():
-            yield Finding(f"the kernel has no {namespace} namespaces", "use a kernel built with CONFIG_NAMESPACES")
+            yield MachineProblem(
+                f"the kernel has no {namespace} namespaces", "use a kernel built with CONFIG_NAMESPACES"
+            )
     filesystems = (proc / "filesystems").read_text().split()
-    if "overlay" not in filesystems and not _loads("overlay"):
-        yield Finding("the kernel has no overlayfs", "load the module: `modprobe overlay`")
-    if lacking := ", ".join(sorted({"cpu", "memory", "pids"} - _controllers(proc))):
-        yield Finding(
-            f"cgroup controllers not enabled: {lacking}", "enable them on the kernel command line (cgroup_enable=…)"
+    if "overlay" not in filesystems and not _can_load("overlay"):
+        yield MachineProblem("the kernel has no overlayfs", "load the module: `modprobe overlay`")
+    if missing_controllers := ", ".join(sorted({"cpu", "memory", "pids"} - _enabled_controllers(proc))):
+        yield MachineProblem(
+            f"cgroup controllers not enabled: {missing_controllers}",
+            "enable them on the kernel command line (cgroup_enable=…)",
         )
 
 
-def _controllers(proc: Path) -> set[str]:
+def _enabled_controllers(proc: Path) -> set[str]:
     """Return the enabled cgroup controllers of either cgroup version."""
     table = (proc / "cgroups").read_text().splitlines() if (proc / "cgroups").exists() else []
     rows = [line.split() for line in table if not line.startswith("#")]
-    found = {row[0] for row in rows if len(row) == 4 and row[3] == "1"}
+    enabled = {row[0] for row in rows if len(row) == 4 and row[3] == "1"}
     unified = Path("/sys/fs/cgroup/cgroup.controllers")
-    return found | set(unified.read_text().split() if unified.exists() else [])
+    return enabled | set(unified.read_text().split() if unified.exists() else [])
 
 
-def _probes() -> Iterator[Finding]:
+def _probe_problems() -> Iterator[MachineProblem]:
     """Yield the problems that only an attempt shows: capabilities that root lacks in a container, and networking.
 
     Each attempt runs in its own network and mount namespaces, which end with the command.
@@ -92,7 +95,7 @@ def _probes() -> Iterator[Finding]:
     )
     if shutil.which("unshare") is None:
         return
-    for what, remedy, command in probes:
+    for problem, remedy, command in probes:
         if shutil.which(command.split()[0]) is None:
             continue
         result = subprocess.run(
@@ -100,10 +103,10 @@ def _probes() -> Iterator[Finding]:
         )
         if result.returncode != 0:
             detail = (result.stderr.strip().splitlines() or ["no message"])[-1]
-            yield Finding(f"{what} ({detail})", remedy)
+            yield MachineProblem(f"{problem} ({detail})", remedy)
 
 
-def _loads(module: str) -> bool:
+def _can_load(module: str) -> bool:
     """Return whether the kernel can load a module, which it does on first use."""
     modules = Path("/lib/modules") / platform.release() / "modules.dep"
     return modules.exists() and f"/{module}.ko" in modules.read_text()

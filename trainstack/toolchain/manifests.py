@@ -17,15 +17,15 @@ from rich.console import Console
 from trainstack.files.temporary import temporary_folder
 from trainstack.toolchain import digests, gomod, groups
 from trainstack.toolchain.build import Builder
-from trainstack.toolchain.engine import link as link_file
+from trainstack.toolchain.engine import replace_link as link_file
 from trainstack.toolchain.errors import ToolchainError
-from trainstack.toolchain.locking import locked
+from trainstack.toolchain.locking import hold_lock
 from trainstack.toolchain.places import CHECKOUT, GO_MODULES, cache_root, state_root
-from trainstack.toolchain.progress import say
+from trainstack.toolchain.progress import print_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
+class ReleaseManifest:
     """The release manifest of one operator."""
 
     name: str
@@ -36,18 +36,18 @@ class Manifest:
     """The folder in the module that kustomize builds."""
     image: str
     """The image in the overlay; `{version}` is the module's version, here and in `release_image`."""
-    released: str
+    release_image: str
     """The image in the published release."""
-    without: str | None = None
+    omitted_resource: str | None = None
     """A resource of the overlay that is omitted, because kustomize would download it; None if there is none."""
 
     @property
     def version(self) -> str:
         """The module's version, as in `v0.15.2`."""
-        return gomod.load(GO_MODULES / groups.BY_NAME[self.group].module / "go.mod").version(self.module)
+        return gomod.load(GO_MODULES / groups.GROUPS_BY_NAME[self.group].module / "go.mod").version(self.module)
 
     @property
-    def file(self) -> str:
+    def file_name(self) -> str:
         """The name of the file, in the checkout's `.trainstack/manifests/`, to which settings refer."""
         return f"{self.name}-{self.version}.yaml"
 
@@ -55,64 +55,64 @@ class Manifest:
 _TRAINING_OPERATOR_IMAGE = "ghcr.io/kubeflow/training-v1/training-operator:v1-d6eb98e"
 
 MANIFESTS = (
-    Manifest(
+    ReleaseManifest(
         name="kueue",
         group="cluster",
         module="sigs.k8s.io/kueue",
         overlay="config/default",
         # Upstream's folder has the staging registry; its release job replaces it.
         image="us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue:main",
-        released="registry.k8s.io/kueue/kueue:{version}",
+        release_image="registry.k8s.io/kueue/kueue:{version}",
     ),
-    Manifest(
+    ReleaseManifest(
         name="training-operator",
         group="cluster",
         module="github.com/kubeflow/training-operator",
         overlay="manifests/overlays/standalone",
         # Upstream tags its images by commit, and the release's own overlay has the tag.
         image=_TRAINING_OPERATOR_IMAGE,
-        released=_TRAINING_OPERATOR_IMAGE,
+        release_image=_TRAINING_OPERATOR_IMAGE,
     ),
-    Manifest(
+    ReleaseManifest(
         name="jobset",
         group="cluster",
         module="sigs.k8s.io/jobset",
         overlay="config/default",
         image="us-central1-docker.pkg.dev/k8s-staging-images/jobset/jobset:{version}",
-        released="registry.k8s.io/jobset/jobset:{version}",
+        release_image="registry.k8s.io/jobset/jobset:{version}",
     ),
-    Manifest(
+    ReleaseManifest(
         name="trainer",
         group="cluster",
         module="github.com/kubeflow/trainer/v2",
         overlay="manifests/overlays/manager",
         image="ghcr.io/kubeflow/trainer/trainer-controller-manager:{version}",
-        released="ghcr.io/kubeflow/trainer/trainer-controller-manager:{version}",
+        release_image="ghcr.io/kubeflow/trainer/trainer-controller-manager:{version}",
         # JobSet has its own manifest here.
-        without="../../third-party/jobset",
+        omitted_resource="../../third-party/jobset",
     ),
-    Manifest(
+    ReleaseManifest(
         name="local-path-provisioner",
         group="localpath",
         module="github.com/rancher/local-path-provisioner",
         overlay="deploy",
         image="rancher/local-path-provisioner:{version}",
-        released="rancher/local-path-provisioner:{version}",
+        release_image="rancher/local-path-provisioner:{version}",
     ),
 )
 
-_BY_NAME = {manifest.name: manifest for manifest in MANIFESTS}
+_MANIFESTS_BY_NAME = {manifest.name: manifest for manifest in MANIFESTS}
 
 
-def path(name: str) -> Path:
+def manifest_path(name: str) -> Path:
     """Return the path of an operator's manifest in the shared cache.
 
     Raises:
         ToolchainError: the manifest has not been rendered, or the name is unknown.
     """
-    if name not in _BY_NAME:
-        raise ToolchainError(f"no manifest {name!r}: there are {', '.join(_BY_NAME)}")
-    file = _cached(_BY_NAME[name])
+    if name not in _MANIFESTS_BY_NAME:
+        raise ToolchainError(f"no manifest {name!r}: there are {', '.join(_MANIFESTS_BY_NAME)}")
+    file = _cached_path(_MANIFESTS_BY_NAME[name])
     if not file.exists():
         raise ToolchainError(f"the manifest {file.name} has not been made: run `make tools`")
     return file
@@ -124,27 +124,27 @@ def ensure(builder: Builder, console: Console) -> None:
     Raises:
         ToolchainError: a module cannot be downloaded, kustomize fails, or a manifest has changed since it was rendered.
     """
-    missing = [manifest for manifest in MANIFESTS if not _cached(manifest).exists()]
+    missing = [manifest for manifest in MANIFESTS if not _cached_path(manifest).exists()]
     for manifest in MANIFESTS:
         if manifest not in missing:
-            digests.verify(_cached(manifest).parent)
+            digests.verify(_cached_path(manifest).parent)
     if not missing:
         return
-    with locked(cache_root() / "locks" / "manifests", console):
-        kubectl = builder.build(groups.GROUP_OF["kubectl"], console) / "bin" / "kubectl"
+    with hold_lock(cache_root() / "locks" / "manifests", console):
+        kubectl = builder.build(groups.GROUP_OF_PROGRAM["kubectl"], console) / "bin" / "kubectl"
         for manifest in missing:
-            file = _cached(manifest)
-            module = builder.module_folder(groups.BY_NAME[manifest.group], manifest.module)
+            file = _cached_path(manifest)
+            module = builder.module_folder(groups.GROUPS_BY_NAME[manifest.group], manifest.module)
             text = render(manifest, module, kubectl)
             file.parent.mkdir(parents=True, exist_ok=True)
-            fresh = file.with_suffix(".new")
-            fresh.write_text(text)
-            fresh.replace(file)
-            digests.record(file.parent)
-            say(console, f"manifests: {file.name} sha256 {digests.sha256(file)}")
+            draft = file.with_suffix(".new")
+            draft.write_text(text)
+            draft.replace(file)
+            digests.record_digests(file.parent)
+            print_line(console, f"manifests: {file.name} sha256 {digests.sha256(file)}")
 
 
-def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
+def render(manifest: ReleaseManifest, module: Path, kubectl: Path) -> str:
     """Render a manifest from its module's folder.
 
     Raises:
@@ -155,8 +155,8 @@ def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
         copy = scratch / "module"
         top = manifest.overlay.split("/", 1)[0]
         shutil.copytree(module / top, copy / top)
-        if manifest.without is not None:
-            _leave_out(manifest, copy / manifest.overlay / "kustomization.yaml", manifest.without)
+        if manifest.omitted_resource is not None:
+            _omit_resource(manifest, copy / manifest.overlay / "kustomization.yaml", manifest.omitted_resource)
         result = subprocess.run(
             [kubectl, "kustomize", copy / manifest.overlay], capture_output=True, text=True, check=False,
             # The user's cluster and plugins must not influence the result.
@@ -166,47 +166,47 @@ def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
         raise ToolchainError(
             f"`kubectl kustomize` on {manifest.module} {manifest.overlay} failed: {result.stderr.strip()}"
         )
-    return _released(manifest, result.stdout)
+    return _use_release_image(manifest, result.stdout)
 
 
-def link(checkout: Path = CHECKOUT) -> None:
+def link_manifests(checkout: Path = CHECKOUT) -> None:
     """Link the manifests into the folder of a checkout to which its settings refer."""
     for manifest in MANIFESTS:
-        link_file(state_root(checkout) / "manifests" / manifest.file, path(manifest.name))
+        link_file(state_root(checkout) / "manifests" / manifest.file_name, manifest_path(manifest.name))
 
 
-def _leave_out(manifest: Manifest, kustomization: Path, resource: str) -> None:
+def _omit_resource(manifest: ReleaseManifest, kustomization: Path, resource: str) -> None:
     lines = kustomization.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if line.split("#")[0].strip() != f"- {resource}"]
-    if len(kept) != len(lines) - 1:
+    remaining = [line for line in lines if line.split("#")[0].strip() != f"- {resource}"]
+    if len(remaining) != len(lines) - 1:
         raise ToolchainError(
             f"{manifest.module} {manifest.version}: expected the resource {resource} once in {manifest.overlay}, found "
-            f"it {len(lines) - len(kept)} times: say in trainstack/toolchain/manifests.py what this release "
+            f"it {len(lines) - len(remaining)} times: say in trainstack/toolchain/manifests.py what this release "
             f"downloads"
         )
     kustomization.chmod(0o644)  # copies of the module cache's files are read-only too
-    kustomization.write_text("".join(kept))
+    kustomization.write_text("".join(remaining))
 
 
-def _released(manifest: Manifest, text: str) -> str:
-    named = f"image: {manifest.image.format(version=manifest.version)}\n"
-    if text.count(named) != 1:
+def _use_release_image(manifest: ReleaseManifest, text: str) -> str:
+    image_line = f"image: {manifest.image.format(version=manifest.version)}\n"
+    if text.count(image_line) != 1:
         raise ToolchainError(
-            f"{manifest.module} {manifest.version}: expected {named.strip()!r} once in {manifest.overlay}, found it "
-            f"{text.count(named)} times: set the image that this release names in trainstack/toolchain/manifests.py"
+            f"{manifest.module} {manifest.version}: expected {image_line.strip()!r} once in {manifest.overlay}, found it "
+            f"{text.count(image_line)} times: set the image that this release names in trainstack/toolchain/manifests.py"
         )
-    text = text.replace(named, f"image: {manifest.released.format(version=manifest.version)}\n")
+    text = text.replace(image_line, f"image: {manifest.release_image.format(version=manifest.version)}\n")
     # The tag of a release is immutable; `Always`, meant for upstream's `main`, would query the registry at every start.
     return text.replace("imagePullPolicy: Always\n", "imagePullPolicy: IfNotPresent\n")
 
 
-def _cached(manifest: Manifest) -> Path:
+def _cached_path(manifest: ReleaseManifest) -> Path:
     """Return the path of a manifest in the cache.
 
     The key has all inputs of the bytes: this file, and the pinned versions, including kubectl's with its kustomize.
     """
-    modules = {groups.BY_NAME[manifest.group].module, groups.GROUP_OF["kubectl"].module}
+    modules = {groups.GROUPS_BY_NAME[manifest.group].module, groups.GROUP_OF_PROGRAM["kubectl"].module}
     pins = "".join((GO_MODULES / module / "go.mod").read_text() for module in sorted(modules))
     rules = Path(__file__).read_text()
     key = hashlib.sha256((pins + rules + manifest.name).encode()).hexdigest()[:16]
-    return cache_root() / "manifests" / key / manifest.file
+    return cache_root() / "manifests" / key / manifest.file_name

@@ -13,7 +13,7 @@ from trainstack.versions import parse_release
 
 
 @dataclass(frozen=True)
-class Range:
+class VersionRange:
     """Supported versions: from a minor release up to a major one, which is excluded."""
 
     oldest: tuple[int, int]
@@ -27,11 +27,11 @@ class Range:
         return f"v{self.oldest[0]}.{self.oldest[1]} or later, below v{self.below_major}"
 
 
-PULUMI = Range(oldest=(3, 250), below_major=4)
+SUPPORTED_PULUMI = VersionRange(oldest=(3, 250), below_major=4)
 """The Python SDK is 3.250.0; an older engine lacks `on_error` hooks. The next major release may write a state that
 version 3 cannot read."""
 
-KUBECTL = Range(oldest=(1, 29), below_major=2)
+SUPPORTED_KUBECTL = VersionRange(oldest=(1, 29), below_major=2)
 """kubectl supports servers of its own minor release, one older and one newer, and clusters need Kubernetes 1.30
 (docs/decisions/0013-least-privilege.md). The used commands (`create`, `delete`, server-side `apply`, and `exec` with
 the text of an exit code) are the same in all supported releases. A cluster may be newer than the pinned release, so no
@@ -42,7 +42,7 @@ _TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True)
-class Program:
+class OfficialProgram:
     """A program on PATH that the toolchain did not put there."""
 
     path: Path
@@ -54,52 +54,52 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Search:
+class PathSearch:
     """The result of a search on PATH."""
 
-    program: Program | None = None
+    program: OfficialProgram | None = None
     """The first supported program."""
-    unsupported: Program | None = None
+    unsupported: OfficialProgram | None = None
     """The first unsupported program before it on PATH."""
     reason: str = ""
     """Why `unsupported` cannot be used, and the requirement."""
 
 
-def pulumi(path: str | None = None) -> Search:
+def pulumi(path: str | None = None) -> PathSearch:
     """Search the folders of `path`, by default PATH, for a Pulumi with its own language host."""
     return _find_pulumi(os.environ.get("PATH", "") if path is None else path)
 
 
-def kubectl(path: str | None = None) -> Search:
+def kubectl(path: str | None = None) -> PathSearch:
     """Search the folders of `path`, by default PATH, for a kubectl."""
     return _find_kubectl(os.environ.get("PATH", "") if path is None else path)
 
 
 @cache
-def _find_pulumi(path: str) -> Search:
+def _find_pulumi(path: str) -> PathSearch:
     unsupported, reason = None, ""
     for candidate in _candidates("pulumi", path):
-        host = _language_host(candidate)
+        host = _read_language_host(candidate)
         if host is not None and b"toolchain.language_host" in host:
             continue
-        program = Program(candidate, _output([str(candidate), "version"]).strip())
-        if host is not None and program.version in PULUMI:
-            return Search(program, unsupported, reason)
+        program = OfficialProgram(candidate, _run_program([str(candidate), "version"]).strip())
+        if host is not None and program.version in SUPPORTED_PULUMI:
+            return PathSearch(program, unsupported, reason)
         if unsupported is None:
-            lacking = "its folder has no pulumi-language-python" if host is None else f"needed is {PULUMI}"
-            unsupported, reason = program, lacking
-    return Search(None, unsupported, reason)
+            problem = "its folder has no pulumi-language-python" if host is None else f"needed is {SUPPORTED_PULUMI}"
+            unsupported, reason = program, problem
+    return PathSearch(None, unsupported, reason)
 
 
 @cache
-def _find_kubectl(path: str) -> Search:
+def _find_kubectl(path: str) -> PathSearch:
     unsupported = None
     for candidate in _candidates("kubectl", path):
-        program = Program(candidate, _kubectl_version(candidate))
-        if program.version in KUBECTL:
-            return Search(program, unsupported, f"needed is {KUBECTL}" if unsupported else "")
+        program = OfficialProgram(candidate, _kubectl_version(candidate))
+        if program.version in SUPPORTED_KUBECTL:
+            return PathSearch(program, unsupported, f"needed is {SUPPORTED_KUBECTL}" if unsupported else "")
         unsupported = unsupported or program
-    return Search(None, unsupported, f"needed is {KUBECTL}" if unsupported else "")
+    return PathSearch(None, unsupported, f"needed is {SUPPORTED_KUBECTL}" if unsupported else "")
 
 
 def _candidates(name: str, path: str) -> list[Path]:
@@ -107,33 +107,33 @@ def _candidates(name: str, path: str) -> list[Path]:
     # Absolute, since the programs run in the project's folder.
     folders = [Path(folder).absolute() for folder in dict.fromkeys(path.split(os.pathsep)) if folder]
     # `which` ignores folders that cannot be read, as shells do.
-    found = (shutil.which(name, path=str(folder)) for folder in folders if not _is_ours(folder))
-    return [Path(program) for program in found if program is not None]
+    paths = (shutil.which(name, path=str(folder)) for folder in folders if not _is_toolchain_folder(folder))
+    return [Path(program) for program in paths if program is not None]
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_toolchain_folder(folder: Path) -> bool:
     return folder.parts[-2:] == (".trainstack", "bin") or folder.is_relative_to(cache_root() / "tools")
 
 
-def _language_host(pulumi: Path) -> bytes | None:
+def _read_language_host(pulumi: Path) -> bytes | None:
     """Return the first bytes of the language host in the folder of an engine, or of the file that it links to."""
     for folder in (pulumi.parent, pulumi.resolve().parent):
         host = folder / "pulumi-language-python"
         if host.is_file():
-            with host.open("rb") as opened:
-                return opened.read(4096)
+            with host.open("rb") as file:
+                return file.read(4096)
     return None
 
 
 def _kubectl_version(kubectl: Path) -> str:
     try:
-        version = json.loads(_output([str(kubectl), "version", "--client", "--output=json"]))["clientVersion"]
+        version = json.loads(_run_program([str(kubectl), "version", "--client", "--output=json"]))["clientVersion"]
         return str(version["gitVersion"])
     except (ValueError, KeyError, TypeError):
         return ""
 
 
-def _output(command: list[str]) -> str:
+def _run_program(command: list[str]) -> str:
     """Return the output of a program; "" if it fails."""
     environment = os.environ | {"PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:

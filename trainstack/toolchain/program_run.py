@@ -35,7 +35,7 @@ def run_program(request: Any, engine_address: str) -> Any:
         organization=request.organization or "organization",
     )
     set_all_config(dict(request.config), list(request.configSecretKeys))
-    program = _program(request)
+    program = _program_path(request)
     sys.argv = [program, *request.args]
     os.chdir(request.pwd or request.info.program_directory)
     # As in the official host: asyncio would otherwise report every future that a failed program has not awaited.
@@ -48,9 +48,9 @@ def run_program(request: Any, engine_address: str) -> Any:
     try:
         loop.run_until_complete(run_in_stack(lambda: _execute(program)))
     except BaseException as error:  # noqa: BLE001  whatever a program raises is the program's failure
-        return _failure(error, program)
+        return _report_failure(error, program)
     finally:
-        _end_tasks(loop)
+        _cancel_tasks(loop)
         executor.shutdown(wait=True, cancel_futures=True)
         loop.close()
         sys.stdout.flush()
@@ -66,15 +66,15 @@ def _on_loop_error(loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) 
         loop.default_exception_handler({**context})
 
 
-def traceback_of(error: BaseException, program: str) -> str:
+def format_traceback(error: BaseException, program: str) -> str:
     """Format an error's traceback, starting at the first frame of the program itself."""
     frames = traceback.extract_tb(error.__traceback__)
     main = str(Path(program).resolve() / "__main__.py") if Path(program).is_dir() else str(Path(program).resolve())
-    own = next((index for index, frame in enumerate(frames) if Path(frame.filename).resolve() == Path(main)), 0)
-    return "".join(traceback.format_exception(error, limit=own - len(frames) if frames else None))
+    first_index = next((index for index, frame in enumerate(frames) if Path(frame.filename).resolve() == Path(main)), 0)
+    return "".join(traceback.format_exception(error, limit=first_index - len(frames) if frames else None))
 
 
-def _program(request: Any) -> str:
+def _program_path(request: Any) -> str:
     """Return the program's folder, or its main file if Pulumi.yaml names one."""
     folder = Path(request.info.program_directory or request.pwd)
     return str(folder / (request.info.entry_point or request.program or "."))
@@ -86,7 +86,7 @@ def _execute(program: str) -> None:
     runpy.run_path(program, run_name="__main__")
 
 
-def _failure(error: BaseException, program: str) -> Any:
+def _report_failure(error: BaseException, program: str) -> Any:
     """Report the error to the user, then return a response with `bail` so that the engine does not report it again."""
     if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
         # The engine has closed the resource monitor: it has ended the operation and reported why.
@@ -103,11 +103,11 @@ def _failure(error: BaseException, program: str) -> Any:
         if isinstance(error, pulumi.RunError):
             pulumi.log.error(str(error))
         else:
-            pulumi.log.error(f"Program failed with an unhandled exception:\n{traceback_of(error, program)}")
+            pulumi.log.error(f"Program failed with an unhandled exception:\n{format_traceback(error, program)}")
     return language_pb2.RunResponse(bail=True)
 
 
-def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
     for task in asyncio.all_tasks(loop):
         task.cancel()
         with suppress(asyncio.CancelledError, Exception):

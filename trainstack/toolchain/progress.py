@@ -10,11 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from trainstack.printable import clean
 
-LINE_EVERY_SECONDS = 20.0
+LINE_INTERVAL_SECONDS = 20.0
 """Interval of lines without a terminal, short enough to distinguish a slow step from a hung one."""
 
 
-def say(console: Console, text: str) -> None:
+def print_line(console: Console, text: str) -> None:
     """Print one line unchanged: no wrapping without a terminal, no markup, no colors for numbers."""
     console.print(clean(text), soft_wrap=True, markup=False, highlight=False)
 
@@ -28,13 +28,13 @@ def duration(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
-class Bar:
+class StepProgress:
     """The progress of one step."""
 
     progress: Progress
     task: TaskID
 
-    def total(self, count: int) -> None:
+    def set_total(self, count: int) -> None:
         """Set the number of units once it is known."""
         self.progress.update(self.task, total=count)
 
@@ -42,38 +42,38 @@ class Bar:
         """Count one finished unit."""
         self.progress.advance(self.task)
 
-    def note(self, text: str) -> None:
+    def set_note(self, text: str) -> None:
         """Show the current activity of the step, in a few words."""
         self.progress.update(self.task, note=clean(text))
 
 
 @contextmanager
-def bar(console: Console, title: str) -> Iterator[Bar]:
+def bar(console: Console, title: str) -> Iterator[StepProgress]:
     """Show the progress of one step until the block ends."""
     columns = (
         TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TextColumn("{task.fields[note]}", style="dim", markup=False),
     )  # fmt: skip
     progress = Progress(*columns, console=console)
-    shown = Bar(progress, progress.add_task(title, total=None, note=""))
+    step = StepProgress(progress, progress.add_task(title, total=None, note=""))
     if console.is_terminal:
         with progress:
-            yield shown
+            yield step
         return
     # From a thread, so that a long silent step is visible too.
     ended = threading.Event()
     thread = threading.Thread(target=_print_lines, args=(console, progress, ended), daemon=True)
     thread.start()
     try:
-        yield shown
+        yield step
     finally:
         ended.set()
         thread.join()
 
 
 def _print_lines(console: Console, progress: Progress, ended: threading.Event) -> None:
-    while not ended.wait(LINE_EVERY_SECONDS):
+    while not ended.wait(LINE_INTERVAL_SECONDS):
         for task in progress.tasks:
             count = f"{task.completed:.0f} of {task.total:.0f}" if task.total else ""
             parts = (count, task.fields["note"], f"{duration(task.elapsed or 0)} elapsed")
-            say(console, f"{task.description}: {', '.join(part for part in parts if part)}")
+            print_line(console, f"{task.description}: {', '.join(part for part in parts if part)}")

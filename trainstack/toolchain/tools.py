@@ -12,26 +12,26 @@ from rich.console import Console
 
 from trainstack.toolchain import build, digests, gotool, manifests, official, progress
 from trainstack.toolchain.build import Builder
-from trainstack.toolchain.engine import Engine, link, prepare
+from trainstack.toolchain.engine import Engine, prepare_engine, replace_link
 from trainstack.toolchain.errors import MissingTool, ToolchainError
-from trainstack.toolchain.groups import BY_NAME, GROUP_OF, GROUPS
+from trainstack.toolchain.groups import GROUP_OF_PROGRAM, GROUPS, GROUPS_BY_NAME
 from trainstack.toolchain.places import state_root
-from trainstack.toolchain.progress import say
+from trainstack.toolchain.progress import print_line
 
-MANIFESTS = "manifests"
+MANIFESTS_GROUP = "manifests"
 """The group of the operators' release manifests, which kubectl renders from the cluster group's modules."""
 
-ENGINE = ("engine", "provider")
+ENGINE_GROUPS = ("engine", "provider")
 """The groups that an official Pulumi replaces, which downloads the provider as a plugin."""
 
-KUBECTL = ("kubectl",)
+KUBECTL_GROUPS = ("kubectl",)
 """The group that an official kubectl replaces, except to render manifests, whose bytes depend on its version."""
 
 
-OPERATORS = "cluster"
+OPERATORS_GROUP = "cluster"
 """The group with the operators' programs, for their images."""
 
-JUDGE = GROUP_OF["kueue-judge"].name
+JUDGE_GROUP = GROUP_OF_PROGRAM["kueue-judge"].name
 """The group of Kueue's scheduler as a program. Without it, verdicts on topologies are unknown."""
 
 
@@ -43,19 +43,21 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None, 
     """
     console = console or Console(stderr=True, markup=False, emoji=False)
     names = needed_groups() if groups is None else tuple(groups)
-    if unknown := sorted(set(names) - {*BY_NAME, MANIFESTS}):
-        raise ToolchainError(f"unknown group {', '.join(unknown)}: the groups are {', '.join([*BY_NAME, MANIFESTS])}")
+    if unknown := sorted(set(names) - {*GROUPS_BY_NAME, MANIFESTS_GROUP}):
+        raise ToolchainError(
+            f"unknown group {', '.join(unknown)}: the groups are {', '.join([*GROUPS_BY_NAME, MANIFESTS_GROUP])}"
+        )
     # The manifests are rendered by the pinned kubectl, even if an official one is on PATH.
-    rendering = MANIFESTS in names and not all(map(_is_rendered, manifests.MANIFESTS))
-    selected = [group for name, group in BY_NAME.items() if name in names or (rendering and name == "kubectl")]
-    folders = {group.name: build.find(group) for group in selected}
+    rendering = MANIFESTS_GROUP in names and not all(map(_is_rendered, manifests.MANIFESTS))
+    selected = [group for name, group in GROUPS_BY_NAME.items() if name in names or (rendering and name == "kubectl")]
+    folders = {group.name: build.find_build(group) for group in selected}
     missing = [group for group in selected if folders[group.name] is None]
-    _say_unsupported(names, {group.name for group in missing}, console)
+    _report_unsupported(names, {group.name for group in missing}, console)
     if missing or rendering:
         builder = Builder(gotool.ensure(console))
         if len(missing) > 1:
             total = progress.duration(sum(group.seconds for group in missing))
-            say(
+            print_line(
                 console,
                 f"Building {len(missing)} tool groups: about {total} on 2 cores with empty caches, less if Go's caches "
                 "are filled; an interrupted build resumes where it stopped",
@@ -66,29 +68,29 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None, 
         digests.verify(folder)
     if rendering:
         manifests.ensure(builder, console)
-    if MANIFESTS in names:
+    if MANIFESTS_GROUP in names:
         for manifest in manifests.MANIFESTS:
-            digests.verify(manifests.path(manifest.name).parent)
+            digests.verify(manifests.manifest_path(manifest.name).parent)
         if project is not None:
-            manifests.link(project)
+            manifests.link_manifests(project)
 
 
-def _is_rendered(manifest: manifests.Manifest) -> bool:
+def _is_rendered(manifest: manifests.ReleaseManifest) -> bool:
     try:
-        return manifests.path(manifest.name).exists()
+        return manifests.manifest_path(manifest.name).exists()
     except ToolchainError:
         return False
 
 
-def _say_unsupported(names: Sequence[str], missing: Collection[str], console: Console) -> None:
+def _report_unsupported(names: Sequence[str], missing: Collection[str], console: Console) -> None:
     """Report the programs on PATH that cannot be used, and their replacements."""
-    for search, replaced in ((official.pulumi(), ENGINE), (official.kubectl(), KUBECTL)):
-        own = [name for name in replaced if name in names]
-        if own and search.program is None and search.unsupported is not None:
-            seconds = sum(BY_NAME[name].seconds for name in own if name in missing)
-            built = f"the pinned one is built instead (about {progress.duration(seconds)})"
-            instead = built if seconds else "the pinned one is used instead"
-            say(console, f"{search.unsupported} is not supported, {search.reason}; {instead}")
+    for search, replaced in ((official.pulumi(), ENGINE_GROUPS), (official.kubectl(), KUBECTL_GROUPS)):
+        built_groups = [name for name in replaced if name in names]
+        if built_groups and search.program is None and search.unsupported is not None:
+            seconds = sum(GROUPS_BY_NAME[name].seconds for name in built_groups if name in missing)
+            built_instead = f"the pinned one is built instead (about {progress.duration(seconds)})"
+            instead = built_instead if seconds else "the pinned one is used instead"
+            print_line(console, f"{search.unsupported} is not supported, {search.reason}; {instead}")
 
 
 def needed_groups(
@@ -100,27 +102,33 @@ def needed_groups(
     manifests that are built here. The local cluster needs both, and the pinned kubectl, which renders its manifests.
     `kind`: whether kind runs the local cluster, which then needs only the operators' programs and the judge.
     """
-    engine = () if official.pulumi().program else ENGINE
+    engine_groups = () if official.pulumi().program else ENGINE_GROUPS
     if local_cluster and kind:
-        return (*engine, *KUBECTL, OPERATORS, JUDGE, MANIFESTS)
+        return (*engine_groups, *KUBECTL_GROUPS, OPERATORS_GROUP, JUDGE_GROUP, MANIFESTS_GROUP)
     if local_cluster:
-        others = (group.name for group in GROUPS if group.name not in ENGINE and not group.for_tests)
-        return (*engine, *others, MANIFESTS)
-    own = KUBECTL if kubectl and not official.kubectl().program else ()
-    return (*engine, *own, *((MANIFESTS,) if releases else ()))
+        cluster_groups = (group.name for group in GROUPS if group.name not in ENGINE_GROUPS and not group.for_tests)
+        return (*engine_groups, *cluster_groups, MANIFESTS_GROUP)
+    kubectl_groups = KUBECTL_GROUPS if kubectl and not official.kubectl().program else ()
+    return (*engine_groups, *kubectl_groups, *((MANIFESTS_GROUP,) if releases else ()))
 
 
 def replacements() -> list[str]:
     """Return the official programs on PATH that are used, with their versions and paths."""
-    return [str(found) for found in (official.pulumi().program, official.kubectl().program) if found is not None]
+    return [
+        str(official_program)
+        for official_program in (official.pulumi().program, official.kubectl().program)
+        if official_program is not None
+    ]
 
 
 def program(name: str) -> Path:
     """Return the path of a built program; raise MissingTool if it has not been built."""
-    if name not in GROUP_OF:
-        raise ToolchainError(f"no group builds a program {name!r}: the programs are {', '.join(sorted(GROUP_OF))}")
-    group = GROUP_OF[name]
-    folder = build.find(group)
+    if name not in GROUP_OF_PROGRAM:
+        raise ToolchainError(
+            f"no group builds a program {name!r}: the programs are {', '.join(sorted(GROUP_OF_PROGRAM))}"
+        )
+    group = GROUP_OF_PROGRAM[name]
+    folder = build.find_build(group)
     if folder is None or not (folder / "bin" / name).exists():
         raise MissingTool(name, group.name)
     return folder / "bin" / name
@@ -128,13 +136,13 @@ def program(name: str) -> Path:
 
 def kubectl() -> Path:
     """Return the kubectl for clusters: a supported one on PATH, else the built one. Raises MissingTool."""
-    found = official.kubectl().program
-    if found is not None:
-        return found.path
+    official_kubectl = official.kubectl().program
+    if official_kubectl is not None:
+        return official_kubectl.path
     try:
         return program("kubectl")
     except MissingTool:
-        raise _missing("kubectl", official.kubectl(), official.KUBECTL, KUBECTL) from None
+        raise _missing_tool("kubectl", official.kubectl(), official.SUPPORTED_KUBECTL, KUBECTL_GROUPS) from None
 
 
 def engine(checkout: Path, *, embedded: bool) -> Engine:
@@ -144,32 +152,34 @@ def engine(checkout: Path, *, embedded: bool) -> Engine:
     one is on PATH. Raises MissingTool if no engine is on PATH and none has been built.
     """
     _link_kubectl(state_root(checkout) / "bin" / "kubectl")
-    found = official.pulumi().program
-    if found is not None:
-        return prepare(checkout, found.path, own=False, embedded=embedded)
+    official_pulumi = official.pulumi().program
+    if official_pulumi is not None:
+        return prepare_engine(checkout, official_pulumi.path, built_here=False, embedded=embedded)
     try:
-        built, provider = program("pulumi"), program("pulumi-resource-kubernetes")
+        built_pulumi, provider = program("pulumi"), program("pulumi-resource-kubernetes")
     except MissingTool:
-        raise _missing("pulumi", official.pulumi(), official.PULUMI, ENGINE) from None
-    return prepare(checkout, built, own=True, embedded=embedded, provider=provider)
+        raise _missing_tool("pulumi", official.pulumi(), official.SUPPORTED_PULUMI, ENGINE_GROUPS) from None
+    return prepare_engine(checkout, built_pulumi, built_here=True, embedded=embedded, provider=provider)
 
 
-def _link_kubectl(place: Path) -> None:
-    folder = None if official.kubectl().program else build.find(GROUP_OF["kubectl"])
+def _link_kubectl(path: Path) -> None:
+    folder = None if official.kubectl().program else build.find_build(GROUP_OF_PROGRAM["kubectl"])
     if folder is None:
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     else:
-        link(place, folder / "bin" / "kubectl")
+        replace_link(path, folder / "bin" / "kubectl")
 
 
-def _missing(name: str, search: official.Search, needed: official.Range, groups: Sequence[str]) -> MissingTool:
+def _missing_tool(
+    name: str, search: official.PathSearch, supported: official.VersionRange, groups: Sequence[str]
+) -> MissingTool:
     problem = "is not on PATH, and the pinned one has not been built"
     if search.unsupported is not None:
         problem = f"is not supported, {search.reason}, and the pinned one has not been built"
-    seconds = progress.duration(sum(BY_NAME[group].seconds for group in groups))
+    seconds = progress.duration(sum(GROUPS_BY_NAME[group].seconds for group in groups))
     return MissingTool(
         name,
         groups[0],
         f"{search.unsupported or name} {problem}",
-        f"install {name} {needed}, or build it (about {seconds}): trainstack dev tools {' '.join(groups)}",
+        f"install {name} {supported}, or build it (about {seconds}): trainstack dev tools {' '.join(groups)}",
     )

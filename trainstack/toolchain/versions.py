@@ -37,21 +37,26 @@ def show(*, as_json: bool) -> None:
 
 
 def _toolchains() -> Iterator[Version]:
-    go = gotool.choose()
+    go = gotool.choose_go()
     yield Version("toolchain", "go", go.version.removeprefix("go"), "PATH" if go.executable.exists() else GO_LOCK.name)
     yield Version("toolchain", "python", ".".join(str(part) for part in sys.version_info[:3]), "PATH")
     for search in (official.pulumi(), official.kubectl()):
-        if found := search.program:
-            yield Version("toolchain", f"official {found.path.name} {found.path}", found.version, "PATH")
+        if official_program := search.program:
+            yield Version(
+                "toolchain",
+                f"official {official_program.path.name} {official_program.path}",
+                official_program.version,
+                "PATH",
+            )
 
 
 def _go() -> Iterator[Version]:
     """Yield the modules of the groups' programs, without their dependencies, which only the go.mod files list."""
-    listed: set[tuple[str, str]] = set()
+    listed_modules: set[tuple[str, str]] = set()
     for folder in dict.fromkeys(group.module for group in GROUPS):
         module = gomod.load(GO_MODULES / folder / "go.mod")
         programs = (program for group in GROUPS if group.module == folder for program in group.programs)
-        packages = [*module.tool, *(program.package for program in programs), *_own_main(folder)]
+        packages = [*module.tool, *(program.package for program in programs), *_main_imports(folder)]
         # A package belongs to the longest required module path that is a prefix of its own.
         owners = {
             max((path for path in module.require if f"{package}/".startswith(f"{path}/")), key=len, default="")
@@ -59,13 +64,13 @@ def _go() -> Iterator[Version]:
         }
         for owner in sorted(owners - {""}):
             # Groups that share compiled packages pin the same versions.
-            if (owner, module.require[owner]) in listed:
+            if (owner, module.require[owner]) in listed_modules:
                 continue
-            listed.add((owner, module.require[owner]))
+            listed_modules.add((owner, module.require[owner]))
             yield Version("go", owner, module.require[owner], f"trainstack/toolchain/go/{folder}/go.mod")
 
 
-def _own_main(group: str) -> Iterator[str]:
+def _main_imports(group: str) -> Iterator[str]:
     """Yield the imports of a group's own main.go."""
     for source in (GO_MODULES / group).glob("*.go"):
         yield from (
@@ -80,6 +85,6 @@ def _python() -> Iterator[Version]:
 
 
 def _debian() -> Iterator[Version]:
-    found, release = debian.installed_here(), distribution.read().name
+    installed_versions, release = debian.read_installed(), distribution.read_distribution().name
     for package in debian.PACKAGES:
-        yield Version("debian", package, found.get(package) or "not installed", release)
+        yield Version("debian", package, installed_versions.get(package) or "not installed", release)

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import IO
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
-from trainstack.transfer.local_files import SMALL, Stat, Target, changed_error, stat
+from trainstack.transfer.frames import END_COMMAND, SHELL_FUNCTIONS, Frames, encode_names
+from trainstack.transfer.local_files import SMALL_FILE_NAME, LocalTarget, Stat, changed_error, read_stat
 from trainstack.transfer.pod_script import run_script
 from trainstack.transfer.retry import Transfer
 
 _BLOCK_BYTES = 1 << 20
-_TAKE = f'{FUNCTIONS}\nmkdir -p "$1" && cd "$1" && tar -xf - && {END}'
+_UPLOAD_SCRIPT = f'{SHELL_FUNCTIONS}\nmkdir -p "$1" && cd "$1" && tar -xf - && {END_COMMAND}'
 # busybox's tar does not read a list of names, and ten thousand names exceed a command line: so tar runs once for every
 # 50 names, and the archives follow each other. GNU tar interprets escapes in names by default. A file that
 # has been deleted meanwhile is omitted.
-_GIVE = f"""{FUNCTIONS}
+_FETCH_SCRIPT = f"""{SHELL_FUNCTIONS}
 set -e
 cd "$1"
 set --
@@ -45,23 +45,23 @@ def send(
     Raises TransferError if a file changes meanwhile, and BrokenConnectionError.
     """
     digests = {}
-    with run_script(transfer.loader, "upload", _TAKE, folder) as script:
+    with run_script(transfer.loader, "upload", _UPLOAD_SCRIPT, folder) as script:
         archive = script.stdin
         # Not by tarfile's writer, which cannot hash the bytes that it sends.
         for name in folders:
             archive.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
         for name, expected in files.items():
             path = paths[name]
-            digest, left = hashlib.sha256(), expected.size
+            digest, remaining_bytes = hashlib.sha256(), expected.size
             with path.open("rb", buffering=0) as file:
                 modified = os.fstat(file.fileno()).st_mtime
                 archive.write(_header(name, tarfile.REGTYPE, 0o644, expected.size, modified))
-                while left and (data := file.read(min(left, _BLOCK_BYTES))):
+                while remaining_bytes and (data := file.read(min(remaining_bytes, _BLOCK_BYTES))):
                     digest.update(data)
                     archive.write(data)
-                    left -= len(data)
+                    remaining_bytes -= len(data)
             # The size in the header is already sent: a file that has changed cannot be completed.
-            if left or stat(path) != expected:
+            if remaining_bytes or read_stat(path) != expected:
                 raise changed_error(path)
             archive.write(bytes(-expected.size % tarfile.BLOCKSIZE))
             transfer.add_sent(expected.size)
@@ -73,28 +73,32 @@ def send(
     return digests
 
 
-def receive(transfer: Transfer, folder: str, target: Target, partial: Path, names: Collection[str]) -> dict[str, str]:
+def receive(
+    transfer: Transfer, folder: str, target: LocalTarget, partial: Path, names: Collection[str]
+) -> dict[str, str]:
     """Fetch files; return the sha256 of each as written. `partial` holds the one being written.
 
     Raises TransferError, BrokenConnectionError and OSError.
     """
     partial.mkdir(parents=True, exist_ok=True)
     digests = dict[str, str]()
-    with _archive(transfer, folder, names) as archive:
+    with _open_archive(transfer, folder, names) as archive:
         for name, member in _members(archive, names, digests):
             # The archive does not repeat the content of a hard link to an earlier member.
-            content = target.new_path(_link(member)).open("rb") if member.islnk() else archive.extractfile(member)
+            content = (
+                target.prepare_path(_link_target(member)).open("rb") if member.islnk() else archive.extractfile(member)
+            )
             if content is not None:
-                digests[name] = _write(content, member.size, target, name, partial / SMALL)
+                digests[name] = _write_file(content, member.size, target, name, partial / SMALL_FILE_NAME)
                 transfer.add_sent(member.size)
     return digests
 
 
 @contextmanager
-def _archive(transfer: Transfer, folder: str, names: Iterable[str]) -> Iterator[tarfile.TarFile]:
+def _open_archive(transfer: Transfer, folder: str, names: Iterable[str]) -> Iterator[tarfile.TarFile]:
     # With the prefix ./, no name is mistaken for an option.
     stdin = encode_names(f"./{name}" for name in names)
-    with run_script(transfer.loader, "fetch", _GIVE, folder, stdin=stdin) as script:
+    with run_script(transfer.loader, "fetch", _FETCH_SCRIPT, folder, stdin=stdin) as script:
         try:
             # Zeros separate the archives.
             with tarfile.open(fileobj=script.stdout, mode="r|", ignore_zeros=True) as archive:
@@ -113,13 +117,13 @@ def _members(
         name = posixpath.normpath(member.name)
         if name not in requested or not (member.isreg() or member.isdir() or member.islnk()):
             raise TransferError(f"the volume sent {name!r}, which was not requested; it was not written")
-        if member.islnk() and _link(member) not in received:
+        if member.islnk() and _link_target(member) not in received:
             raise TransferError(f"the volume sent {name!r} as a link to a file that it did not send")
         if not member.isdir():
             yield name, member
 
 
-def _link(member: tarfile.TarInfo) -> str:
+def _link_target(member: tarfile.TarInfo) -> str:
     return posixpath.normpath(member.linkname)
 
 
@@ -130,19 +134,19 @@ def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes
     return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")
 
 
-def _write(content: IO[bytes], size: int, target: Target, name: str, partial: Path) -> str:
+def _write_file(content: IO[bytes], size: int, target: LocalTarget, name: str, partial: Path) -> str:
     """Write one file to a temporary path, then rename it, so that a file with its final name is complete.
 
     Returns the sha256 of what was written, read back.
     """
-    target.new_path(name)
+    target.prepare_path(name)
     digest = hashlib.sha256()
     block = min(size, _BLOCK_BYTES) or _BLOCK_BYTES
     # Without a buffer, `write` may write less, for example on a full disk.
-    with content, partial.open("w+b") as out:
-        shutil.copyfileobj(content, out, block)
-        out.seek(0)
-        while data := out.read(block):
+    with content, partial.open("w+b") as file:
+        shutil.copyfileobj(content, file, block)
+        file.seek(0)
+        while data := file.read(block):
             digest.update(data)
     target.rename(partial, name)
     return digest.hexdigest()

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainstack.files.locks import holder, try_lock
-from trainstack.transfer.progress import Progress
+from trainstack.files.locks import describe_holder, try_lock
+from trainstack.transfer.progress import TransferProgress
 
 _QUIET_SECONDS = 1
 """How long a command waits before it reports the holder of the lock."""
@@ -20,7 +20,7 @@ _PAUSE_SECONDS = 0.1
 
 
 @contextmanager
-def locked(folder: Path, progress: Progress) -> Iterator[bool]:
+def lock_folder(folder: Path, progress: TransferProgress) -> Iterator[bool]:
     """Hold the lock of a folder for the duration of the block; yield whether another command held it before.
 
     Reports the process that holds it after _QUIET_SECONDS. Raises OSError if the folder cannot be opened.
@@ -31,7 +31,7 @@ def locked(folder: Path, progress: Progress) -> Iterator[bool]:
         while not try_lock(handle):
             waited = True
             if not reported and time.monotonic() - started > _QUIET_SECONDS:
-                progress.info(f"waiting for {holder(handle)}, which is also fetching into {str(folder)!r}")
+                progress.info(f"waiting for {describe_holder(handle)}, which is also fetching into {str(folder)!r}")
                 reported = True
             time.sleep(_PAUSE_SECONDS)
         yield waited

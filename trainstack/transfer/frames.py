@@ -12,7 +12,7 @@ from typing import IO
 
 from trainstack.transfer.errors import BrokenConnectionError
 
-FUNCTIONS = r"""export LC_ALL=C
+SHELL_FUNCTIONS = r"""export LC_ALL=C
 frame() { printf "%s\0" $# "$@"; }
 read_name() {
   IFS= read -r name || return
@@ -22,11 +22,11 @@ read_name() {
 """Shell functions: `frame FIELD…` writes a frame; `read_name` reads the next encoded name into $name.
 
 They contain no single quote, so a script can pass them to another shell in single quotes."""
-END = "frame end"
+END_COMMAND = "frame end"
 """The last command of every script; the caller may append fields."""
-_END = "end"
+_END_TYPE = "end"
 """The type of the last frame."""
-_READ = 1 << 16
+_READ_BYTES = 1 << 16
 """The number of bytes that are read at once."""
 _MAX_DIGITS = 8
 """The maximum length of a number of fields; a longer one is no frame."""
@@ -52,14 +52,14 @@ class Frames:
     """
 
     def __init__(self, stream: IO[bytes], operation: str) -> None:
-        self._fields = _fields(stream)
+        self._fields = _split_fields(stream)
         self._operation = operation
         self.end: list[str] = []
         """The fields of the last frame after `end`, once all frames have been read."""
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield the remaining frames."""
-        while (fields := self._frame())[0] != _END:
+        while (fields := self._next_frame())[0] != _END_TYPE:
             yield fields
         self.end = fields[1:]
 
@@ -67,11 +67,11 @@ class Frames:
         """Return the next frame; [] after the last one."""
         return next(iter(self), [])
 
-    def _frame(self) -> list[str]:
+    def _next_frame(self) -> list[str]:
         count = next(self._fields, b"")
         if not count.isdigit() or len(count) > _MAX_DIGITS or not int(count):
-            found = f"found {os.fsdecode(count[:40])!r} instead of a frame" if count else "it has no last frame"
-            raise BrokenConnectionError(f"the {self._operation} was truncated: {found}")
+            problem = f"found {os.fsdecode(count[:40])!r} instead of a frame" if count else "it has no last frame"
+            raise BrokenConnectionError(f"the {self._operation} was truncated: {problem}")
         fields = [os.fsdecode(field) for _, field in zip(range(int(count)), self._fields, strict=False)]
         if len(fields) < int(count):
             raise BrokenConnectionError(
@@ -80,11 +80,11 @@ class Frames:
         return fields
 
 
-def _fields(stream: IO[bytes]) -> Iterator[bytes]:
+def _split_fields(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the fields as they arrive, without a last one that lacks its NUL."""
     read = getattr(stream, "read1", stream.read)
     pending: list[bytes] = []
-    while data := read(_READ):
+    while data := read(_READ_BYTES):
         first, *others = data.split(b"\0")
         pending.append(first)
         for field in others:

@@ -11,7 +11,7 @@ def kubectl_command(*arguments: str, context: str | None = None) -> list[str]:
     return [str(tools.kubectl()), "--kubeconfig", str(shared_copy(context)), *arguments]
 
 
-def kubectl(
+def run_kubectl(
     *arguments: str, context: str | None = None, stdin: bytes | None = None
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run kubectl; the caller checks the exit code."""

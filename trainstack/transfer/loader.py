@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import quote
 
-from trainstack.lifecycle.recovery.loaders import QUEUE_SECONDS, START_SECONDS, waiting_loaders
+from trainstack.lifecycle.recovery.loaders import QUEUE_SECONDS, START_SECONDS, find_waiting_loaders
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
 from trainstack.live.loaders import read_loaders
 from trainstack.live.private_kubeconfig import new_copy
@@ -28,23 +28,23 @@ from trainstack.runs.identity import Facts
 from trainstack.runs.launch import Launch
 from trainstack.runs.launches import utc_now
 from trainstack.runs.manifests.build import manifest
-from trainstack.runs.manifests.data_loader import CONTAINER, temporary_loader
-from trainstack.runs.status.waiting import conditions
+from trainstack.runs.manifests.data_loader import LOADER_CONTAINER, temporary_loader
+from trainstack.runs.status.waiting import conditions_by_type
 from trainstack.settings.model import Settings
 from trainstack.toolchain import tools
 from trainstack.transfer.errors import TransferError
-from trainstack.transfer.kubectl import kubectl, kubectl_command
-from trainstack.transfer.loader_guard import Guard, dismiss, set_guard
-from trainstack.transfer.progress import Progress
+from trainstack.transfer.kubectl import kubectl_command, run_kubectl
+from trainstack.transfer.loader_guard import LoaderGuard, end_guard, start_guard
+from trainstack.transfer.progress import TransferProgress
 from trainstack.transfer.volume_nodes import nodes_of_volume
 
 MOUNT = "/mnt/volume"
 """The path of the volume in the pod."""
 IDLE_SECONDS = 600
 """How long a loader without a running script waits before it exits."""
-LOOK_SECONDS = 5
+IDLE_CHECK_SECONDS = 5
 """The interval at which a loader checks whether a script runs."""
-_LIFE_SECONDS = 6 * 3600
+_DEADLINE_SECONDS = 6 * 3600
 """The Job's deadline: the end of a loader that a failure left behind."""
 _POLL_SECONDS = 0.5
 """The interval at which a starting loader's pod is read."""
@@ -57,7 +57,7 @@ _REJECTED = re.compile(r"Error from server \((AlreadyExists|BadRequest|Forbidden
 # The script is idle if the only processes of the container are the shell (PID 1) and its sleep. On SIGTERM it waits for
 # the scripts that notice their closed connection and release their incomplete files; otherwise the next command would
 # consider these in use. Exit code 143, that of a process ended by SIGTERM: a stopped loader has not completed.
-_WAIT = f"""end() {{
+_WAIT_SCRIPT = f"""end() {{
   kill $!
   wait $!
   left={10 * _FINISH_SECONDS}
@@ -85,8 +85,8 @@ class Loader:
     namespace: str
     pod: str
     context: str | None
-    progress: Progress
-    container: str = CONTAINER
+    progress: TransferProgress
+    container: str = LOADER_CONTAINER
     restart: Callable[[], str] | None = None
     """A function that creates a replacement and returns its pod's name; None if the loader cannot be replaced."""
 
@@ -121,7 +121,7 @@ class Loader:
 
 
 @contextmanager
-def data_loader(settings: Settings, namespace: str, volume: str, progress: Progress) -> Iterator[Loader]:
+def data_loader(settings: Settings, namespace: str, volume: str, progress: TransferProgress) -> Iterator[Loader]:
     """Run a data loader, with the volume at MOUNT, for the duration of the block.
 
     Raises ClusterError if the cluster cannot be reached, TransferError if no loader starts, and KeyboardInterrupt, with
@@ -129,36 +129,38 @@ def data_loader(settings: Settings, namespace: str, volume: str, progress: Progr
     """
     context = settings.cluster.context
     reach(context)
-    guards: dict[str, Guard] = {}
+    guards: dict[str, LoaderGuard] = {}
     _delete_abandoned(settings, namespace, progress)
 
     def create() -> str:
         nodes = nodes_of_volume(settings, namespace, volume)
         launch = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
         # Before the Job is created, since an interruption in between requires its deletion.
-        guards[launch] = set_guard([str(tools.kubectl()), *_deletion(namespace, [launch])], new_copy(context))
+        guards[launch] = start_guard(
+            [str(tools.kubectl()), *_deletion_arguments(namespace, [launch])], new_copy(context)
+        )
         job = loader_job(settings, namespace, volume, launch, nodes)
-        created = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
-        if created.returncode:
-            message = created.stderr.decode(errors="replace").strip()
+        result = run_kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
+        if result.returncode:
+            message = result.stderr.decode(errors="replace").strip()
             # After any other failure the Job may exist, so its guard stays.
             if _REJECTED.search(message):
-                dismiss(guards.pop(launch))
+                end_guard(guards.pop(launch))
             raise TransferError(f"cannot create a data loader in {namespace}: {message}")
-        live = json.loads(created.stdout)
-        name = live["metadata"]["name"]
+        live_job = json.loads(result.stdout)
+        name = live_job["metadata"]["name"]
         with progress.step(f"waiting for data loader {namespace}/{name}", "5 s once its queue admits it"):
-            return _running_pod(live, launch, context, progress)
+            return _wait_for_pod(live_job, launch, context, progress)
 
-    with _signals_interrupt():
+    with _interrupt_on_signals():
         try:
             yield Loader(namespace, create(), context, progress, restart=create)
         finally:
-            _delete(namespace, guards, context, progress)
+            _delete_loaders(namespace, guards, context, progress)
 
 
 @contextmanager
-def _signals_interrupt() -> Iterator[None]:
+def _interrupt_on_signals() -> Iterator[None]:
     """Raise KeyboardInterrupt on SIGTERM and SIGHUP too, so that the loader is deleted."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -168,38 +170,42 @@ def _signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt(number)
 
     # An ignored signal stays ignored, for example under nohup.
-    handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in handled}
+    signal_numbers = [
+        number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    previous_handlers = {number: signal.signal(number, interrupt) for number in signal_numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
-def _delete(namespace: str, guards: Mapping[str, Guard], context: str | None, progress: Progress) -> None:
+def _delete_loaders(
+    namespace: str, guards: Mapping[str, LoaderGuard], context: str | None, progress: TransferProgress
+) -> None:
     """Delete loaders by their launch labels: their names may be unknown. The guards retry a failed deletion."""
     if not guards:
         return
-    deleted = kubectl(*_deletion(namespace, [*guards]), context=context)
-    if not deleted.returncode:
+    result = run_kubectl(*_deletion_arguments(namespace, [*guards]), context=context)
+    if not result.returncode:
         for guard in guards.values():
-            dismiss(guard)
+            end_guard(guard)
         return
     progress.warn(
         f"data loader {namespace}/{[*guards][-1]} could not be deleted: "
-        f"{deleted.stderr.decode(errors='replace').strip()}. The deletion is retried for one minute; a running loader "
+        f"{result.stderr.decode(errors='replace').strip()}. The deletion is retried for one minute; a running loader "
         f"exits after {IDLE_SECONDS // 60} idle minutes"
     )
 
 
-def _deletion(namespace: str, launches: Sequence[str]) -> tuple[str, ...]:
+def _deletion_arguments(namespace: str, launches: Sequence[str]) -> tuple[str, ...]:
     """Return kubectl's arguments that delete the loaders of these launches."""
     selector = f"{LAUNCH} in ({', '.join(launches)})"
     return ("delete", "job", "-n", namespace, "-l", selector, "--wait=false", "--ignore-not-found")
 
 
-def _delete_abandoned(settings: Settings, namespace: str, progress: Progress) -> None:
+def _delete_abandoned(settings: Settings, namespace: str, progress: TransferProgress) -> None:
     """Delete the stack's loaders that have been queued longer than any command waits."""
     context = settings.cluster.context
     try:
@@ -207,9 +213,9 @@ def _delete_abandoned(settings: Settings, namespace: str, progress: Progress) ->
     except ClusterError:
         return  # Creating the loader fails in the same way, and reports the cause.
     now = utc_now()
-    for loader in waiting_loaders(jobs):
+    for loader in find_waiting_loaders(jobs):
         deletion = ("delete", "job", loader.name, "-n", namespace, "--wait=false", "--ignore-not-found")
-        if loader.is_abandoned(now) and not kubectl(*deletion, context=context).returncode:
+        if loader.is_abandoned(now) and not run_kubectl(*deletion, context=context).returncode:
             progress.info(f"deleted data loader {namespace}/{loader.name}, which a killed command left behind")
 
 
@@ -220,11 +226,11 @@ def loader_job(settings: Settings, namespace: str, volume: str, launch: str, nod
     """
     workload = temporary_loader(settings, namespace, volume, MOUNT).model_copy(
         update={
-            "command": ("sh", "-c", _WAIT, "sh", str(IDLE_SECONDS), str(LOOK_SECONDS)),
-            "active_deadline_seconds": _LIFE_SECONDS,
+            "command": ("sh", "-c", _WAIT_SCRIPT, "sh", str(IDLE_SECONDS), str(IDLE_CHECK_SECONDS)),
+            "active_deadline_seconds": _DEADLINE_SECONDS,
         }
     )
-    image = settings.pinned(settings.cluster.loader.image)
+    image = settings.pinned_reference(settings.cluster.loader.image)
     facts = Facts(image=image, data_digest=None, wrapper="", commit="")
     job = manifest(workload, settings.stack, Launch(run_id=launch, name=launch, facts=facts))
     job["metadata"]["labels"].pop(RUN)
@@ -236,46 +242,46 @@ def loader_job(settings: Settings, namespace: str, volume: str, launch: str, nod
     return job
 
 
-def _running_pod(job: Mapping[str, Any], launch: str, context: str | None, progress: Progress) -> str:
+def _wait_for_pod(job: Mapping[str, Any], launch: str, context: str | None, progress: TransferProgress) -> str:
     """Wait for the loader's pod, report what it waits for, and return its name. Raises TransferError."""
     namespace, name, uid = (job["metadata"][key] for key in ("namespace", "name", "uid"))
     job_path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
     pods_path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{LAUNCH}={launch}')}"
-    of_job = quote(f"kueue.x-k8s.io/job-uid={uid}")
-    workloads_path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={of_job}"
+    job_selector = quote(f"kueue.x-k8s.io/job-uid={uid}")
+    workloads_path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads?labelSelector={job_selector}"
     queue = job["metadata"]["labels"].get(QUEUE)
     # The controller may delete a failed pod before its Job reports the failure: the last known state is kept.
     started = time.monotonic()
-    reported = state = last_pods = ""
+    reported = state = last_pod_states = ""
     while True:
         try:
-            answers = read([job_path, pods_path, workloads_path], context)
+            responses = read([job_path, pods_path, workloads_path], context)
         except ClusterError as error:
             # The API server may be restarting; a lasting error ends the wait at the limit.
             state, limit = str(error), START_SECONDS
         else:
-            if answers[pods_path].status == FORBIDDEN:
+            if responses[pods_path].status == FORBIDDEN:
                 raise TransferError(
                     f"these credentials may not list pods in {namespace}, which data loaders require; request the "
                     "rights to list pods and to create pods/exec from the cluster's administrator"
                 )
-            pods = answers[pods_path].body.get("items", [])
+            pods = responses[pods_path].body.get("items", [])
             for pod in pods:
                 if _is_running(pod) and pod["metadata"]["ownerReferences"][0]["uid"] == uid:
                     return str(pod["metadata"]["name"])
-            described = ", ".join(describe_pod(pod) for pod in pods)
-            last_pods = described or last_pods
-            live = answers[job_path].body
-            if reason := "deleted" if answers[job_path].status == NOT_FOUND else _end_reason(live):
+            pod_states = ", ".join(describe_pod(pod) for pod in pods)
+            last_pod_states = pod_states or last_pod_states
+            live_job = responses[job_path].body
+            if reason := "deleted" if responses[job_path].status == NOT_FOUND else _end_reason(live_job):
                 raise TransferError(
-                    f"data loader {namespace}/{name} ended: {reason}; last state of its pod: {last_pods or 'unknown'}. "
+                    f"data loader {namespace}/{name} ended: {reason}; last state of its pod: {last_pod_states or 'unknown'}. "
                     f"To find the cause, run `kubectl get events -n {namespace}`"
                 )
-            suspended = live.get("spec", {}).get("suspend", False)
-            workloads = answers[workloads_path].body.get("items", [])
-            waits = "" if pods else _queue_reason(workloads, queue, suspended=suspended)
-            state = waits or described or "no pod has been created yet"
-            limit = QUEUE_SECONDS if waits else START_SECONDS
+            suspended = live_job.get("spec", {}).get("suspend", False)
+            workloads = responses[workloads_path].body.get("items", [])
+            queue_reason = "" if pods else _queue_reason(workloads, queue, suspended=suspended)
+            state = queue_reason or pod_states or "no pod has been created yet"
+            limit = QUEUE_SECONDS if queue_reason else START_SECONDS
         waited = time.monotonic() - started
         if state != reported and waited > _QUIET_SECONDS:
             progress.info(state)
@@ -294,7 +300,7 @@ def _is_running(pod: Mapping[str, Any]) -> bool:
 
 def _end_reason(job: Mapping[str, Any]) -> str:
     """Return the reason why a Job ended, as its controller reports it; "" if it has not ended."""
-    for condition in map(conditions(job).get, ("Failed", "Complete")):
+    for condition in map(conditions_by_type(job).get, ("Failed", "Complete")):
         if condition and condition["status"] == "True":
             return f"{condition['type']}, {condition.get('reason', '')} {condition.get('message', '')}".strip(", ")
     return ""
@@ -302,8 +308,8 @@ def _end_reason(job: Mapping[str, Any]) -> str:
 
 def _queue_reason(workloads: Sequence[Mapping[str, Any]], queue: str | None, *, suspended: bool) -> str:
     """Return Kueue's reason for not admitting the loader; "" if it is admitted or not managed by Kueue."""
-    found = {name: condition for workload in workloads for name, condition in conditions(workload).items()}
-    if queue is None or not (workloads or suspended) or found.get("Admitted", {}).get("status") == "True":
+    conditions = {name: condition for workload in workloads for name, condition in conditions_by_type(workload).items()}
+    if queue is None or not (workloads or suspended) or conditions.get("Admitted", {}).get("status") == "True":
         return ""
-    reason = found.get("QuotaReserved", {}).get("message", "Kueue reports no reason yet")
+    reason = conditions.get("QuotaReserved", {}).get("message", "Kueue reports no reason yet")
     return f"queued in {queue}: {reason}"

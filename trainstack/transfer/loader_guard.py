@@ -19,32 +19,32 @@ read -r done || for pause in $pauses; do sleep "$pause"; "$@"; done
 
 
 @dataclass(frozen=True)
-class Guard:
+class LoaderGuard:
     """A running guard."""
 
     process: subprocess.Popen[bytes]
     kubeconfig: SecretFile
 
 
-def set_guard(deletion: Sequence[str], kubeconfig: SecretFile, pauses: Sequence[int] = PAUSES_SECONDS) -> Guard:
+def start_guard(deletion: Sequence[str], kubeconfig: SecretFile, pauses: Sequence[int] = PAUSES_SECONDS) -> LoaderGuard:
     """Start a guard, which runs the `deletion` by kubectl if this process ends before `end_guard`.
 
     The guard has its own session: ending the command's process group or closing its terminal does not end the guard.
     `kubeconfig`: a copy for the guard alone, whose descriptor it inherits.
     """
-    words = [*deletion, "--kubeconfig", str(kubeconfig.inherited_path)]
+    command = [*deletion, "--kubeconfig", str(kubeconfig.inherited_path)]
     process = subprocess.Popen(
-        ["sh", "-c", _SCRIPT, "sh", " ".join(map(str, pauses)), *words],
+        ["sh", "-c", _SCRIPT, "sh", " ".join(map(str, pauses)), *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         pass_fds=[kubeconfig.descriptor],
     )
-    return Guard(process, kubeconfig)
+    return LoaderGuard(process, kubeconfig)
 
 
-def dismiss(guard: Guard) -> None:
+def end_guard(guard: LoaderGuard) -> None:
     """End the guard of a loader that was deleted or never created."""
     guard.process.communicate(b"done\n")
     guard.kubeconfig.close()

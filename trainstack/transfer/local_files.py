@@ -16,17 +16,17 @@ from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
 from trainstack.transfer.errors import TransferError
-from trainstack.transfer.progress import Progress
+from trainstack.transfer.progress import TransferProgress
 
 PARTIAL = ".trainstack-partial"
 """The folder of incomplete files in the folder of a transfer. Reserved: files of this name are not sent."""
-PART = re.compile(r"[0-9a-f]{32}-[0-9a-f]{32}(\.[0-9a-f]{8}-[0-9]+)?")
+PART_PATTERN = re.compile(r"[0-9a-f]{32}-[0-9a-f]{32}(\.[0-9a-f]{8}-[0-9]+)?")
 """The name of an incomplete file in that folder. Any other file there is an ordinary file."""
-SMALL = "small"
+SMALL_FILE_NAME = "small"
 """The temporary name of a small file in that folder while it is fetched."""
 
 
-_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_MISSING_ERRORS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """Errors of a link that leads to no file."""
 
 
@@ -44,7 +44,7 @@ class Tree:
 
     files: Mapping[str, Stat]
     folders: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    special_files: tuple[str, ...] = ()
     """Links, pipes and other special files."""
     parts: Mapping[str, int] = field(default_factory=dict)
     """The sizes, in bytes, of incomplete files."""
@@ -55,28 +55,28 @@ class Tree:
 def is_part(name: str) -> bool:
     """Return whether a path on a volume is an incomplete file of an upload."""
     *_, folder, file = ("", *name.split("/"))
-    return folder == PARTIAL and PART.fullmatch(file) is not None
+    return folder == PARTIAL and PART_PATTERN.fullmatch(file) is not None
 
 
 def local_tree(source: Path) -> Tree:
     """List a folder on this machine, or the one file. Raises OSError, and TransferError for a pipe or device."""
     if not source.is_dir():
-        found = stat(source)
+        source_stat = read_stat(source)
         if not source.is_file():
             raise TransferError(
                 f"{source} is neither a file nor a folder (a pipe or device); nothing was sent. Write its content to a "
                 "file and upload that"
             )
-        return Tree(files={source.name: found}, kind="file")
+        return Tree(files={source.name: source_stat}, kind="file")
     files: dict[str, Stat] = {}
     folders: list[str] = []
-    others: list[str] = []
+    special_files: list[str] = []
 
-    def stop(error: OSError) -> None:
+    def raise_error(error: OSError) -> None:
         raise error
 
     # `walk` does not follow links to folders, which may form a cycle; they count as special files.
-    for parent, folder_names, file_names in os.walk(source, onerror=stop):
+    for parent, folder_names, file_names in os.walk(source, onerror=raise_error):
         folder = Path(parent).relative_to(source).as_posix()
         prefix = "" if folder == "." else f"{folder}/"
         for entry in sorted((*folder_names, *file_names)):
@@ -84,25 +84,25 @@ def local_tree(source: Path) -> Tree:
             try:
                 entry_stat = path.stat()
             except OSError as error:
-                if error.errno not in _MISSING:
+                if error.errno not in _MISSING_ERRORS:
                     raise
-                others.append(name)
+                special_files.append(name)
                 continue
             if S_ISREG(entry_stat.st_mode):
-                files[name] = _stat(entry_stat)
+                files[name] = _convert_stat(entry_stat)
             elif S_ISDIR(entry_stat.st_mode) and not path.is_symlink():
                 folders.append(name)
             else:
-                others.append(name)
-    return Tree(files=files, folders=tuple(folders), others=tuple(others))
+                special_files.append(name)
+    return Tree(files=files, folders=tuple(folders), special_files=tuple(special_files))
 
 
-def stat(path: Path) -> Stat:
-    return _stat(path.stat())
+def read_stat(path: Path) -> Stat:
+    return _convert_stat(path.stat())
 
 
-def _stat(found: os.stat_result) -> Stat:
-    return Stat(size=found.st_size, stamp=f"{found.st_ino},{found.st_mtime_ns},{found.st_ctime_ns}")
+def _convert_stat(status: os.stat_result) -> Stat:
+    return Stat(size=status.st_size, stamp=f"{status.st_ino},{status.st_mtime_ns},{status.st_ctime_ns}")
 
 
 def changed_error(path: Path) -> TransferError:
@@ -111,16 +111,16 @@ def changed_error(path: Path) -> TransferError:
     )
 
 
-def local_digests(paths: Mapping[str, Path], progress: Progress) -> dict[str, str]:
+def local_digests(paths: Mapping[str, Path], progress: TransferProgress) -> dict[str, str]:
     """Hash the existing files; return their sha256 by name."""
     sizes = {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
-    found = {}
+    digests = {}
     with progress.bar(f"checking {len(sizes)} local files", sum(sizes.values())) as advance:
         for name, size in sizes.items():
             with paths[name].open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
             advance(size)
-    return found
+    return digests
 
 
 def path_inside(target: Path, name: str) -> Path:
@@ -132,11 +132,11 @@ def path_inside(target: Path, name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Target:
+class LocalTarget:
     """A folder of this machine into which the files of a volume are written."""
 
     folder: Path
-    _made: set[str] = field(default_factory=set)
+    _existing_folders: set[str] = field(default_factory=set)
     """Folders in it that exist, by relative path."""
     _names: dict[tuple[int, int], str] = field(default_factory=dict)
     """The name on the volume of each file that is complete, by device and inode."""
@@ -144,33 +144,33 @@ class Target:
     def size(self, name: str) -> int | None:
         """Return the size of a regular file; None for a missing one and for a link, which a fetched file replaces."""
         with suppress(FileNotFoundError, NotADirectoryError):
-            found = (self.folder / name).lstat()
-            return found.st_size if S_ISREG(found.st_mode) else None
+            status = (self.folder / name).lstat()
+            return status.st_size if S_ISREG(status.st_mode) else None
         return None
 
-    def keep(self, name: str) -> None:
+    def mark_complete(self, name: str) -> None:
         """Record that a file is complete, so that no file of another name replaces it."""
         self._names.setdefault(_file_id(self.folder / name), name)
 
     def rename(self, partial: Path, name: str) -> None:
         """Move a complete file to its final name. Raises TransferError if it would replace a file of another name."""
-        path = self.new_path(name)
+        path = self.prepare_path(name)
         with suppress(FileNotFoundError):
-            before = _file_id(path)
-            other = self._names.get(before, name)
-            if other != name:
-                self._raise_for_same_path(before, [other, name])
+            replaced_id = _file_id(path)
+            existing_name = self._names.get(replaced_id, name)
+            if existing_name != name:
+                self._raise_for_same_path(replaced_id, [existing_name, name])
             else:
-                self._names.pop(before, None)
+                self._names.pop(replaced_id, None)
         self._names[_file_id(partial)] = name
         partial.replace(path)
 
-    def new_path(self, name: str) -> Path:
+    def prepare_path(self, name: str) -> Path:
         """Return the path of a file, and make its folder. Raises TransferError as `path_inside` does."""
         parent, path = posixpath.dirname(name), self.folder / name
-        if parent not in self._made:
+        if parent not in self._existing_folders:
             path_inside(self.folder, parent).mkdir(parents=True, exist_ok=True)
-            self._made.add(parent)
+            self._existing_folders.add(parent)
         if path.is_symlink():
             path_inside(self.folder, name)
         return path
@@ -178,15 +178,15 @@ class Target:
     def total(self, names: Iterable[str]) -> tuple[int, int]:
         """Return the number and bytes of existing files. Raises TransferError if two names lead to the same file."""
         sizes: dict[str, int] = {}
-        same: dict[tuple[int, int], list[str]] = {}
+        names_by_file_id: dict[tuple[int, int], list[str]] = {}
         for name in names:
             size = self.size(name)
             if size is not None:
                 sizes[name] = size
-                same.setdefault(_file_id(self.folder / name), []).append(name)
-        for file_id, shared in same.items():
-            if len(shared) > 1:
-                self._raise_for_same_path(file_id, shared)
+                names_by_file_id.setdefault(_file_id(self.folder / name), []).append(name)
+        for file_id, shared_names in names_by_file_id.items():
+            if len(shared_names) > 1:
+                self._raise_for_same_path(file_id, shared_names)
         return len(sizes), sum(sizes.values())
 
     def _raise_for_same_path(self, file_id: tuple[int, int], names: Sequence[str]) -> None:
@@ -204,15 +204,15 @@ class Target:
 
 
 def _file_id(path: Path) -> tuple[int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino
+    status = path.lstat()
+    return status.st_dev, status.st_ino
 
 
 def partial_folder(target: Path, tree: Tree) -> Path:
     """Return the local folder of incomplete fetched files; its name differs from those of all fetched files."""
     name = PARTIAL
-    taken = {path.partition("/")[0] for path in (*tree.files, *tree.folders)}
-    while name in taken:
+    top_names = {path.partition("/")[0] for path in (*tree.files, *tree.folders)}
+    while name in top_names:
         name += "-"
     return target / name
 
@@ -222,7 +222,7 @@ def discard_parts(partial: Path) -> None:
     if not partial.is_dir() or partial.is_symlink():
         return
     for path in partial.iterdir():
-        if path.name == SMALL or PART.fullmatch(path.name):
+        if path.name == SMALL_FILE_NAME or PART_PATTERN.fullmatch(path.name):
             path.unlink(missing_ok=True)
     with suppress(OSError):
         partial.rmdir()

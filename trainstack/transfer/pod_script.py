@@ -18,14 +18,14 @@ from typing import IO, cast
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.loader import Loader
 
-KILLED = 128
+KILLED_EXIT_CODE = 128
 """The lowest exit code of a script that was stopped from outside; a new attempt may succeed."""
 _BLOCK_BYTES = 1 << 20
 _STDERR_SECONDS = 5
 """How long kubectl may take to report why it stopped reading or writing."""
-_DIGESTS = re.compile(r"^[0-9a-f]{128}  -\n", re.MULTILINE)
+_DIGEST_LINES = re.compile(r"^[0-9a-f]{128}  -\n", re.MULTILINE)
 """Lines that a script prints on stderr in addition to errors."""
-_EXIT = re.compile(r"command terminated with exit code (\d+)")
+_EXIT_MESSAGE = re.compile(r"command terminated with exit code (\d+)")
 """kubectl's last line if the script exited with a status other than 0."""
 _FORBIDDEN = "Error from server (Forbidden)"
 
@@ -64,7 +64,7 @@ def run_script(
             pipesize=_BLOCK_BYTES,
         )
         stdin_stream, stdout = process.stdin or stdin_file, cast("BufferedReader", process.stdout)
-        broken = ""
+        interruption = ""
         try:
             yield PodScript(process=process, stdin=stdin_stream, stdout=stdout, stderr=stderr)
             stdin_stream.close()
@@ -72,7 +72,7 @@ def run_script(
                 pass
         except (tarfile.TarError, BrokenPipeError, BrokenConnectionError) as error:
             # kubectl's own message, which follows within seconds, shows whether a new attempt may succeed.
-            broken = "kubectl stopped reading" if isinstance(error, BrokenPipeError) else str(error)
+            interruption = "kubectl stopped reading" if isinstance(error, BrokenPipeError) else str(error)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_STDERR_SECONDS)
             process.kill()
@@ -85,19 +85,19 @@ def run_script(
                 with suppress(OSError):
                     stream.close()
             process.wait()
-        if process.returncode or broken:
+        if process.returncode or interruption:
             stderr.seek(0)
-            message = _DIGESTS.sub("", stderr.read().decode(errors="replace")).strip()
-            _raise_error(operation, message, broken or f"kubectl exited with {process.returncode}")
+            message = _DIGEST_LINES.sub("", stderr.read().decode(errors="replace")).strip()
+            _raise_error(operation, message, interruption or f"kubectl exited with {process.returncode}")
 
 
-def _raise_error(operation: str, stderr: str, otherwise: str) -> None:
+def _raise_error(operation: str, stderr: str, fallback: str) -> None:
     # The last line is kubectl's own; the lines before it contain file names, and so any text.
-    last = stderr.rpartition("\n")[2]
-    exited = _EXIT.fullmatch(last)
-    if (exited and int(exited[1]) < KILLED) or last.startswith(_FORBIDDEN):
+    last_line = stderr.rpartition("\n")[2]
+    exit_match = _EXIT_MESSAGE.fullmatch(last_line)
+    if (exit_match and int(exit_match[1]) < KILLED_EXIT_CODE) or last_line.startswith(_FORBIDDEN):
         raise TransferError(
             f"the {operation} failed: {stderr}. Complete data is kept; fix the cause and run the same command again to "
             "resume"
         )
-    raise BrokenConnectionError(f"the {operation} was interrupted: {stderr or otherwise}")
+    raise BrokenConnectionError(f"the {operation} was interrupted: {stderr or fallback}")

@@ -8,7 +8,7 @@ Advance = Callable[[int], None]
 """A function that reports this many more bytes or items."""
 
 
-class Progress(Protocol):
+class TransferProgress(Protocol):
     """The receiver of a transfer's reports."""
 
     def info(self, message: str, /) -> None: ...

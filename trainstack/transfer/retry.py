@@ -35,18 +35,18 @@ class TransferResult:
     """Fetched files that an active run wrote to meanwhile; their content is not verified."""
 
 
-def retried(loader: Loader, attempt: Callable[[], T], verified: Callable[[], int]) -> T:
+def run_with_retries(loader: Loader, attempt: Callable[[], T], count_verified: Callable[[], int]) -> T:
     """Run an attempt, and repeat it as long as its connection breaks; `count_verified` measures progress.
 
     Raises TransferError after more than len(PAUSES_SECONDS) attempts in a row without progress.
     """
-    failures, before = 0, 0
+    failures, verified_before = 0, 0
     while True:
         try:
             return attempt()
         except BrokenConnectionError as error:
-            now = verified()
-            failures, before = (failures if now == before else 0) + 1, now
+            verified_now = count_verified()
+            failures, verified_before = (failures if verified_now == verified_before else 0) + 1, verified_now
             if failures > len(PAUSES_SECONDS):
                 raise TransferError(f"{error}. Complete data is kept; run the same command again to resume") from None
             pause = PAUSES_SECONDS[failures - 1]
@@ -63,9 +63,9 @@ class Transfer:
     result: TransferResult = field(default_factory=TransferResult)
     verified: set[tuple[str, Stat]] = field(default_factory=set)
     """Complete and verified files."""
-    needed: set[str] = field(default_factory=set)
+    required_files: set[str] = field(default_factory=set)
     """Files that any attempt had to transfer."""
-    reached: dict[str, int] = field(default_factory=dict)
+    verified_offsets: dict[str, int] = field(default_factory=dict)
     """The highest verified offset of each large file: restarting a file that is being written is not progress."""
     advance: Advance = lambda _: None
     """A function that moves the current progress bar."""
@@ -77,8 +77,10 @@ class Transfer:
         raise NotImplementedError
 
     def run(self) -> TransferResult:
-        return retried(
-            self.loader, self.attempt, lambda: len({name for name, _ in self.verified}) + sum(self.reached.values())
+        return run_with_retries(
+            self.loader,
+            self.attempt,
+            lambda: len({name for name, _ in self.verified}) + sum(self.verified_offsets.values()),
         )
 
     def missing(self, files: Mapping[str, Stat]) -> dict[str, Stat]:
@@ -100,5 +102,5 @@ class Transfer:
         # What a later attempt resumes was sent by this command and is in `sent_bytes` already.
         self.result.resumed_bytes += size if self.first_attempt else 0
 
-    def add_reached(self, name: str, offset: int) -> None:
-        self.reached[name] = max(offset, self.reached.get(name, 0))
+    def record_offset(self, name: str, offset: int) -> None:
+        self.verified_offsets[name] = max(offset, self.verified_offsets.get(name, 0))

@@ -11,18 +11,18 @@ from typing import Any
 
 from trainstack.reports.record import parse_object
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, decode_base64, encode_names
+from trainstack.transfer.frames import END_COMMAND, SHELL_FUNCTIONS, Frames, decode_base64, encode_names
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.pod_script import run_script
-from trainstack.transfer.retry import retried
+from trainstack.transfer.retry import run_with_retries
 
 _MOST_ATTEMPTS = 10**6
 """A higher number of attempts in run.json is invalid."""
 LAST_LINES = 20
 """The number of a log's last lines in a record."""
-_KINDS = ("facts", "metrics", "failure", "log")
-_NUMBER = re.compile(r"[0-9]{1,6}")
-_END_BYTES = 8192
+_CONTENT_KINDS = ("facts", "metrics", "failure", "log")
+_ATTEMPT_NUMBER = re.compile(r"[0-9]{1,6}")
+_LOG_END_BYTES = 8192
 """The end of a log that is searched for its last lines, which may be of any length."""
 _LOG_BYTES = 1 << 20
 """The end of each log from which metrics are read."""
@@ -30,7 +30,7 @@ _LOG_BYTES = 1 << 20
 # Content is base64, which contains no NUL; its frame ends with the program's exit status. What a running trial writes
 # meanwhile may be missing; a file that it renames is read under either name or omitted. Of several attempts, the one
 # that wrote last counts. A non-empty $2 requests logs even if there are metrics.
-_READ = f"""{FUNCTIONS}
+_READ = f"""{SHELL_FUNCTIONS}
 content() {{ printf "3\\0%s\\0" "$1"; base64; printf "\\0%s\\0" $?; }}
 give() {{ if [ -f "$2" ] && ! content "$1" <"$2" && [ -f "$2" ]; then frame unreadable "$2"; fi; }}
 newest() {{
@@ -43,7 +43,7 @@ newest() {{
 logs() {{
   newest "$name"/logs/rank-0.*.log
   if [ -z "$newest" ]; then return; fi
-  if [ -z "$1" ]; then tail -c {_END_BYTES} "$newest" | content log; return; fi
+  if [ -z "$1" ]; then tail -c {_LOG_END_BYTES} "$newest" | content log; return; fi
   for file in "$name"/logs/rank-0.*.log; do
     if [ "$file" != "$newest" ]; then tail -c {_LOG_BYTES} "$file" | content log; fi
   done
@@ -75,12 +75,12 @@ while read_name; do
     logs "$all"
   fi
 done
-{END} "$count"
+{END_COMMAND} "$count"
 """
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class TrialRecord:
     """The files of one trial on the volume."""
 
     finished: bool
@@ -101,12 +101,12 @@ class Record:
     If the trial has metrics and logs were not requested: the end of the newest log, or "" once it is finished."""
 
 
-def _record(state: str, attempts: int, texts: Mapping[str, Sequence[str]]) -> Record:
+def _build_record(state: str, attempts: int, texts: Mapping[str, Sequence[str]]) -> TrialRecord:
     finished, logs = state == "finished", texts.get("log", ())
     facts = _json_object(texts.get("facts", ()))
-    return Record(
+    return TrialRecord(
         finished=finished,
-        attempts=_attempts(facts) if finished else attempts,
+        attempts=_attempt_count(facts) if finished else attempts,
         facts=facts,
         metrics="".join(texts.get("metrics", ())),
         failure=_json_object(texts.get("failure", ())),
@@ -115,7 +115,7 @@ def _record(state: str, attempts: int, texts: Mapping[str, Sequence[str]]) -> Re
     )
 
 
-def _attempts(facts: Mapping[str, Any]) -> int:
+def _attempt_count(facts: Mapping[str, Any]) -> int:
     """Return the number of attempts in run.json; 1 if it is missing or invalid."""
     attempts = facts.get("attempts")
     return attempts if type(attempts) is int and 1 <= attempts <= _MOST_ATTEMPTS else 1
@@ -128,12 +128,14 @@ def last_lines(log: str) -> tuple[str, ...]:
     return tuple([line for line in lines if line][-LAST_LINES:])
 
 
-def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_logs: bool = False) -> dict[str, Record]:
+def read_records(
+    loader: Loader, folder: str, run_ids: Sequence[str], *, with_logs: bool = False
+) -> dict[str, TrialRecord]:
     """Read the runs' existing records in a folder of the volume; return them by run id.
 
     `with_logs` requests the logs of trials that have metrics too. Raises TransferError.
     """
-    records: dict[str, Record] = {}
+    records: dict[str, TrialRecord] = {}
     operation, logs = "reading of records", "logs" if with_logs else ""
 
     def attempt() -> None:
@@ -147,18 +149,18 @@ def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_lo
             # A record is complete when the next one begins or the response ends; a truncated one is read again.
             def complete() -> None:
                 if run_id:
-                    records[run_id] = _record(state, attempts, texts)
+                    records[run_id] = _build_record(state, attempts, texts)
                     advance(1)
 
             for frame in frames:
                 match frame:
-                    case ["finished" | "begun", name, number] if name in missing and _NUMBER.fullmatch(number):
+                    case ["finished" | "begun", name, number] if name in missing and _ATTEMPT_NUMBER.fullmatch(number):
                         complete()
                         state, run_id = frame[:2]
                         attempts, texts = int(number), defaultdict(list)
-                    case [kind, content, "0"] if run_id and kind in _KINDS:
+                    case [kind, content, "0"] if run_id and kind in _CONTENT_KINDS:
                         texts[kind].append(decode_base64(content, operation).decode(errors="replace"))
-                    case [kind, *_] if not run_id or kind not in (*_KINDS, "unreadable"):
+                    case [kind, *_] if not run_id or kind not in (*_CONTENT_KINDS, "unreadable"):
                         raise BrokenConnectionError(f"the {operation} has {kind[:40]!r}, which was not requested")
                     case _:
                         raise TransferError(
@@ -170,7 +172,7 @@ def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_lo
             complete()
 
     with loader.progress.count(f"reading the records of {len(run_ids)} trials", len(run_ids)) as advance:
-        retried(loader, attempt, lambda: len(records))
+        run_with_retries(loader, attempt, lambda: len(records))
     return records
 
 

@@ -17,15 +17,15 @@ from trainstack.transfer.local_files import PARTIAL, Stat, Tree, local_digests, 
 from trainstack.transfer.retry import Transfer, TransferResult
 from trainstack.transfer.volume_files import (
     damaged_error,
-    differing,
-    parent,
+    differing_names,
+    parent_folder,
     raise_for_same_files,
     volume_digests,
     volume_tree,
 )
 
 
-def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -> TransferResult:
+def upload(loader: Loader, source: Path, folder: str, last_file: str | None = None) -> TransferResult:
     """Upload a folder, or one file, to the volume. Links to files are sent as files.
 
     A file is written into `folder` if that ends with `/` or is an existing folder; otherwise it is the file's new path.
@@ -34,7 +34,7 @@ def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -
     Raises TransferError; if the content cannot be uploaded, before anything is sent.
     """
     try:
-        return _Upload(loader=loader, source=source, folder=folder, last=last).run()
+        return _Upload(loader=loader, source=source, folder=folder, last_file=last_file).run()
     except OSError as error:
         raise TransferError(
             f"cannot read {source}: {error}. Fix the cause and run the same command again when nothing writes to it"
@@ -45,7 +45,7 @@ def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -
 class _Upload(Transfer):
     source: Path
     folder: str
-    last: str | None
+    last_file: str | None
     command_id: str = field(default_factory=lambda: secrets.token_hex(4))
     """The prefix of the parts that this command writes."""
     attempts: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -63,22 +63,22 @@ class _Upload(Transfer):
         }
         if same_size:
             digests = volume_digests(self.loader, folder, same_size)
-            local = local_digests({name: paths[name] for name in same_size}, self.loader.progress)
-            self.verified.update((name, same_size[name]) for name in digests if digests[name] == local.get(name))
+            local_sums = local_digests({name: paths[name] for name in same_size}, self.loader.progress)
+            self.verified.update((name, same_size[name]) for name in digests if digests[name] == local_sums.get(name))
         missing = self.missing(files)
-        self.needed.update(missing)
+        self.required_files.update(missing)
         self.result.where = folder
-        self.result.files, self.result.sent = len(files), len(self.needed)
+        self.result.files, self.result.sent = len(files), len(self.required_files)
         folders = [name for name in tree.folders if name not in remote.folders]
-        rest = {name: state for name, state in missing.items() if name != self.last}
-        small = {name: state for name, state in rest.items() if state.size < chunks.BIG}
+        other_files = {name: state for name, state in missing.items() if name != self.last_file}
+        small = {name: state for name, state in other_files.items() if state.size < chunks.BIG_FILE_BYTES}
         self._send_small(folder, small, paths, folders)
-        self._send_big(folder, {name: state for name, state in rest.items() if name not in small}, paths, remote)
+        self._send_big(folder, {name: state for name, state in other_files.items() if name not in small}, paths, remote)
         # A run that waits for the last file must find all others, and none of them overwritten.
-        last = {name: state for name, state in missing.items() if name == self.last}
-        self._raise_for_same_files(folder, [name for name in files if name not in last])
-        self._send_small(folder, last, paths, [])
-        if last:
+        last_files = {name: state for name, state in missing.items() if name == self.last_file}
+        self._raise_for_same_files(folder, [name for name in files if name not in last_files])
+        self._send_small(folder, last_files, paths, [])
+        if last_files:
             self._raise_for_same_files(folder, files)
         return self.result
 
@@ -89,15 +89,15 @@ class _Upload(Transfer):
             return self.folder, remote, tree.files, {name: self.source / name for name in tree.files}
         folder, name = self.folder, self.source.name
         if remote.kind != "folder" and not folder.endswith("/"):
-            folder, name = parent(folder), PurePosixPath(folder).name
+            folder, name = parent_folder(folder), PurePosixPath(folder).name
             remote = volume_tree(self.loader, folder)
         return folder, remote, {name: tree.files[self.source.name]}, {name: self.source}
 
     def _validate(self, tree: Tree, files: Iterable[str], folder: str, remote: Tree) -> None:
         """Raise TransferError if something cannot be sent."""
-        if tree.others:
+        if tree.special_files:
             raise TransferError(
-                f"{len(tree.others)} entries of {self.source} cannot be sent, for example {tree.others[0]!r}; nothing "
+                f"{len(tree.special_files)} entries of {self.source} cannot be sent, for example {tree.special_files[0]!r}; nothing "
                 "was sent. Only files, folders and links to files can be sent; move the other entries or replace them"
             )
         # A file of that name could be taken for a part of another upload.
@@ -128,7 +128,7 @@ class _Upload(Transfer):
 
     def _raise_for_same_files(self, folder: str, names: Collection[str]) -> None:
         """Raise TransferError if a file of this upload has replaced another file of it."""
-        if self.needed and len(names) > 1:
+        if self.required_files and len(names) > 1:
             listed = volume_tree(self.loader, folder).files
             raise_for_same_files(self.loader, folder, names, listed)
 
@@ -138,11 +138,11 @@ class _Upload(Transfer):
         if not files and not folders:
             return
         with self.bar(f"sending {len(files)} files", files):
-            sent = archive.send(self, folder, files, paths, folders)
-        wrong = differing(sent, volume_digests(self.loader, folder, files))
-        self.verified.update((name, files[name]) for name in files if name not in wrong)
-        if wrong:
-            raise damaged_error(wrong, f"volume folder {folder}")
+            sent_digests = archive.send(self, folder, files, paths, folders)
+        damaged_names = differing_names(sent_digests, volume_digests(self.loader, folder, files))
+        self.verified.update((name, files[name]) for name in files if name not in damaged_names)
+        if damaged_names:
+            raise damaged_error(damaged_names, f"volume folder {folder}")
 
     def _send_big(self, folder: str, files: Mapping[str, Stat], paths: Mapping[str, Path], remote: Tree) -> None:
         if not files:

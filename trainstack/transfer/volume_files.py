@@ -8,13 +8,13 @@ from pathlib import PurePosixPath
 from rich.filesize import decimal
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, decode_base64, encode_names
+from trainstack.transfer.frames import END_COMMAND, SHELL_FUNCTIONS, Frames, decode_base64, encode_names
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import PARTIAL, Stat, Tree, is_part
-from trainstack.transfer.pod_script import KILLED, run_script
-from trainstack.transfer.retry import retried
+from trainstack.transfer.pod_script import KILLED_EXIT_CODE, run_script
+from trainstack.transfer.retry import run_with_retries
 
-LOST = "lost+found"
+LOST_AND_FOUND = "lost+found"
 """The folder of fsck at the root of a file system."""
 _SIZE = r"[0-9]{1,19}"
 """The size of one or more files in bytes: an integer of 64 bits."""
@@ -23,72 +23,72 @@ _STAT_LINE = re.compile(rf"(?P<size>{_SIZE}) (?P<stamp>[0-9]+,-?[0-9]+,-?[0-9]+)
 _SUM_LINE = re.compile(r"\\?(?P<digest>[0-9a-f]{64}) ")
 
 # lost+found at the root of some volumes is readable by root only; if it is readable, it is an ordinary folder.
-_PRUNED = f"""set --
-if [ "$top" = . ] && [ -d {LOST} ] && ! {{ [ -r {LOST} ] && [ -x {LOST} ]; }}; then set -- -path ./{LOST} -prune -o; fi
+_PRUNE_LOST_AND_FOUND = f"""set --
+if [ "$top" = . ] && [ -d {LOST_AND_FOUND} ] && ! {{ [ -r {LOST_AND_FOUND} ] && [ -x {LOST_AND_FOUND} ]; }}; then set -- -path ./{LOST_AND_FOUND} -prune -o; fi
 """
 _XARGS = "xargs -0 -r -s 65536"
 """Batches far below the kernel's limit. busybox 1.35's `find -exec sh -c … {} +` exceeds the limit for 2 MiB of names
 in a large environment, and loses the batch without a message or an exit status."""
-_STAT = "%s %i,%Y,%Z"
+_STAT_FORMAT = "%s %i,%Y,%Z"
 # A frame has the lines that `stat` prints for a batch of names, then the names. If `stat` fails, it runs for each name
 # alone. Names start with `./`, so that none is mistaken for an option.
-_FILES = f"""{FUNCTIONS}
-if lines=$(stat -c "{_STAT}" "$@" 2>/dev/null); then frame files "$lines" "$@"; exit; fi
+_FILES_SCRIPT = f"""{SHELL_FUNCTIONS}
+if lines=$(stat -c "{_STAT_FORMAT}" "$@" 2>/dev/null); then frame files "$lines" "$@"; exit; fi
 for file; do
-  if lines=$(stat -c "{_STAT}" "$file" 2>&1); then frame files "$lines" "$file"; else frame fault "$lines"; fi
+  if lines=$(stat -c "{_STAT_FORMAT}" "$file" 2>&1); then frame files "$lines" "$file"; else frame fault "$lines"; fi
 done
 """
-_NAMES = f"""{FUNCTIONS}
+_NAMES_SCRIPT = f"""{SHELL_FUNCTIONS}
 frame "$0" "$@"
 """
 # What the programs print on stderr is a frame too, so that it is not mixed with messages of kubectl.
-_LIST = f"""{FUNCTIONS}
+_LIST_SCRIPT = f"""{SHELL_FUNCTIONS}
 top=$2
-found() {{ find . "$@" -print0 || {{ code=$?; [ $code -lt {KILLED} ] || echo "find ended with $code" >&2; }}; }}
+found() {{ find . "$@" -print0 || {{ code=$?; [ $code -lt {KILLED_EXIT_CODE} ] || echo "find ended with $code" >&2; }}; }}
 batches() {{ {_XARGS} "$@" >&3 || echo "xargs ended with $?" >&2; }}
 if [ -d "$1" ]; then
   cd "$1" || exit
   frame folder
-  {_PRUNED}
+  {_PRUNE_LOST_AND_FOUND}
   exec 3>&1
   faults=$({{
-    found "$@" -type f | batches sh -c '{_FILES}' sh
-    found "$@" -type d | batches sh -c '{_NAMES}' folders
-    found "$@" ! -type f ! -type d | batches sh -c '{_NAMES}' others
+    found "$@" -type f | batches sh -c '{_FILES_SCRIPT}' sh
+    found "$@" -type d | batches sh -c '{_NAMES_SCRIPT}' folders
+    found "$@" ! -type f ! -type d | batches sh -c '{_NAMES_SCRIPT}' others
   }} 2>&1)
   if [ -n "$faults" ]; then frame faults "$faults"; fi
 elif [ -f "$1" ]; then
   cd "${{1%/*}}" || exit
   frame file
-  lines=$(stat -c "{_STAT}" "./${{1##*/}}") || exit
+  lines=$(stat -c "{_STAT_FORMAT}" "./${{1##*/}}") || exit
   frame files "$lines" "./${{1##*/}}"
 fi
-{END}
+{END_COMMAND}
 """
-_GONE = ("No such file or directory", "Stale file handle")
+_DELETED_MESSAGES = ("No such file or directory", "Stale file handle")
 """Ends of the messages about files that were deleted or renamed since they were listed."""
 # Without names and frames: the count verifies the list, so it must not use the same means.
-_COUNT = f"""{FUNCTIONS}
+_COUNT_SCRIPT = f"""{SHELL_FUNCTIONS}
 top=$2
 sum() {{ total=0; while read -r size; do total=$((total + size)); done; echo "$total"; }}
 if [ -d "$1" ]; then
   cd "$1" || exit
-  {_PRUNED}
+  {_PRUNE_LOST_AND_FOUND}
   found() {{ find . "$@" -type f ! -path "*/{PARTIAL}/*" -print0; }}
-  {END} "$(found "$@" | tr -cd "\\0" | wc -c)" "$(found "$@" | {_XARGS} stat -c %s | sum)"
+  {END_COMMAND} "$(found "$@" | tr -cd "\\0" | wc -c)" "$(found "$@" | {_XARGS} stat -c %s | sum)"
 else
-  {END} 1 "$(stat -c %s "$1")"
+  {END_COMMAND} 1 "$(stat -c %s "$1")"
 fi
 """
-_MOST_SHOWN = 100
+_MOST_CHARACTERS = 100
 """The number of characters of a loader's output that a message shows."""
-_BATCH = 50
+_BATCH_SIZE = 50
 """The number of names for one command: ten thousand exceed a command line."""
-_LARGE = 16 << 20
+_LARGE_FILE_BYTES = 16 << 20
 """The minimum size, in bytes, of files that are hashed alone, so that the progress bar advances after each."""
 # Lines of sha256sum are matched to names by position; a file whose name has a line break is passed on stdin instead.
 # A file that was deleted meanwhile or cannot be read has no digest.
-_HASH = f"""{FUNCTIONS}
+_HASH_SCRIPT = f"""{SHELL_FUNCTIONS}
 cd "$1" || exit
 batch=$2 count=0
 sums() {{
@@ -107,27 +107,27 @@ while read_name; do
   if [ $# -ge "$batch" ]; then sums "$@"; set --; fi
 done
 if [ $# -gt 0 ]; then sums "$@"; fi
-{END} "$count"
+{END_COMMAND} "$count"
 """
 
-_STATS = f"""{FUNCTIONS}
+_STATS_SCRIPT = f"""{SHELL_FUNCTIONS}
 cd "$1" || exit
 count=0
 while read_name; do
   count=$((count + 1))
-  if lines=$(stat -c "{_STAT}" "$name" 2>/dev/null); then frame "$lines" "$name"; fi
+  if lines=$(stat -c "{_STAT_FORMAT}" "$name" 2>/dev/null); then frame "$lines" "$name"; fi
 done
-{END} "$count"
+{END_COMMAND} "$count"
 """
 # Base64 contains no NUL, and wraps its lines; the last field is its exit status.
-_CONTENTS = f"""{FUNCTIONS}
+_CONTENTS_SCRIPT = f"""{SHELL_FUNCTIONS}
 cd "$1" || exit
 count=0
 while read_name; do
   count=$((count + 1))
   if [ -f "$name" ]; then printf "3\\0%s\\0" "$name"; base64 <"$name"; printf "\\0%s\\0" $?; fi
 done
-{END} "$count"
+{END_COMMAND} "$count"
 """
 
 
@@ -137,35 +137,35 @@ def volume_tree(loader: Loader, folder: str) -> Tree:
     Raises TransferError if something cannot be listed, and BrokenConnectionError.
     """
     operation = f"list of the volume's files in {folder}"
-    found: dict[str, Stat] = {}
+    stats: dict[str, Stat] = {}
     frames = defaultdict[str, list[str]](list)
-    with run_script(loader, operation, _LIST, folder, _normalized(folder), stdin=b"") as script:
+    with run_script(loader, operation, _LIST_SCRIPT, folder, _normalize_folder(folder), stdin=b"") as script:
         for frame_type, *fields in Frames(script.stdout, operation):
             match frame_type:
                 case "files":
-                    for name, match in _matched(fields, _STAT_LINE):
-                        found[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
+                    for name, match in _match_lines(fields, _STAT_LINE):
+                        stats[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
                 case "folder" | "file" | "folders" | "others" | "fault" | "faults":
                     frames[frame_type] += fields
                 case _:
-                    raise BrokenConnectionError(f"the {operation} contains an unknown frame, {_short(frame_type)}")
+                    raise BrokenConnectionError(f"the {operation} contains an unknown frame, {_shorten(frame_type)}")
     messages = [*frames["fault"], *(line for message in frames["faults"] for line in message.split("\n"))]
-    if faults := [message for message in messages if not message.endswith(_GONE)]:
+    if faults := [message for message in messages if not message.endswith(_DELETED_MESSAGES)]:
         raise TransferError(
             f"cannot list all of {folder} on the volume: {faults[0]}. Fix the cause and run the command again"
         )
     # The user's files and the parts of uploads are in the same folders; only the former are transferred.
-    parts = {name: state.size for name, state in found.items() if is_part(name)}
-    files = {name: state for name, state in found.items() if name not in parts}
-    others = tuple(map(_relative, frames["others"]))
-    folders = [_relative(name) for name in frames["folders"] if name != "."]
+    parts = {name: state.size for name, state in stats.items() if is_part(name)}
+    files = {name: state for name, state in stats.items() if name not in parts}
+    special_files = tuple(map(_relative_name, frames["others"]))
+    folders = [_relative_name(name) for name in frames["folders"] if name != "."]
     # A folder that contains only parts is not one of the user's.
     only_parts = {name for name in folders if PurePosixPath(name).name == PARTIAL}
-    only_parts -= {str(parent) for name in (*files, *others) for parent in PurePosixPath(name).parents}
+    only_parts -= {str(parent) for name in (*files, *special_files) for parent in PurePosixPath(name).parents}
     return Tree(
         files=files,
         folders=tuple(name for name in folders if name not in only_parts),
-        others=others,
+        special_files=special_files,
         parts=parts,
         kind="folder" if "folder" in frames else "file" if "file" in frames else "nothing",
     )
@@ -177,13 +177,13 @@ def volume_total(loader: Loader, folder: str) -> tuple[int, int]:
     The count does not use `volume_tree`, and omits folders named PARTIAL. Raises BrokenConnectionError.
     """
     operation = f"count of the volume's files in {folder}"
-    with run_script(loader, operation, _COUNT, folder, _normalized(folder), stdin=b"") as script:
+    with run_script(loader, operation, _COUNT_SCRIPT, folder, _normalize_folder(folder), stdin=b"") as script:
         frames = Frames(script.stdout, operation)
         frames.next()
     match [field.strip() for field in frames.end]:
         case [count, size] if re.fullmatch(_SIZE, count) and re.fullmatch(_SIZE, size):
             return int(count), int(size)
-    raise BrokenConnectionError(f"the {operation} printed {_short(frames.end)}")
+    raise BrokenConnectionError(f"the {operation} printed {_shorten(frames.end)}")
 
 
 def tree_total(tree: Tree) -> tuple[int, int]:
@@ -197,43 +197,49 @@ def volume_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> di
     digests: dict[str, str] = {}
     if not files:
         return digests
-    large = [name for name, state in files.items() if state.size >= _LARGE]
-    small = [name for name, state in files.items() if state.size < _LARGE]
+    large = [name for name, state in files.items() if state.size >= _LARGE_FILE_BYTES]
+    small = [name for name, state in files.items() if state.size < _LARGE_FILE_BYTES]
     operation = "check of the volume's files"
     total = sum(state.size for state in files.values())
     with loader.progress.bar(f"checking {len(files)} files on the volume", total) as advance:
-        for names, batch_size in ((small, _BATCH), (large, 1)):
+        for names, batch_size in ((small, _BATCH_SIZE), (large, 1)):
             if not names:
                 continue
             stdin = encode_names(f"./{name}" for name in names)
-            with run_script(loader, operation, _HASH, folder, str(batch_size), stdin=stdin) as script:
+            with run_script(loader, operation, _HASH_SCRIPT, folder, str(batch_size), stdin=stdin) as script:
                 frames = Frames(script.stdout, operation)
                 for frame in frames:
-                    for name, match in _matched(frame, _SUM_LINE):
+                    for name, match in _match_lines(frame, _SUM_LINE):
                         if name not in files:
-                            raise BrokenConnectionError(f"the {operation} has {_short(name)}, which was not requested")
+                            raise BrokenConnectionError(
+                                f"the {operation} has {_shorten(name)}, which was not requested"
+                            )
                         digests[name] = match["digest"]
                         advance(files[name].size)
             if frames.end != [str(len(names))]:
-                raise BrokenConnectionError(f"the {operation} ended after {_short(frames.end)} of {len(names)} names")
+                raise BrokenConnectionError(f"the {operation} ended after {_shorten(frames.end)} of {len(names)} names")
     return digests
 
 
 def volume_contents(loader: Loader, folder: str, names: Sequence[str]) -> dict[str, bytes]:
     """Read each file that exists. Raises TransferError if one cannot be read, and BrokenConnectionError."""
     operation, contents = "reading of the volume's files", dict[str, bytes]()
-    with run_script(loader, operation, _CONTENTS, folder, stdin=encode_names(f"./{name}" for name in names)) as script:
+    with run_script(
+        loader, operation, _CONTENTS_SCRIPT, folder, stdin=encode_names(f"./{name}" for name in names)
+    ) as script:
         frames = Frames(script.stdout, operation)
         for frame in frames:
             match frame:
-                case [name, content, "0"] if _relative(name) in names:
-                    contents[_relative(name)] = decode_base64(content, operation)
+                case [name, content, "0"] if _relative_name(name) in names:
+                    contents[_relative_name(name)] = decode_base64(content, operation)
                 case [name, _, status] if status != "0":
-                    raise TransferError(f"{_relative(name)!r} in {folder} on the volume cannot be read (exit {status})")
+                    raise TransferError(
+                        f"{_relative_name(name)!r} in {folder} on the volume cannot be read (exit {status})"
+                    )
                 case _:
-                    raise BrokenConnectionError(f"the {operation} has {_short(frame[0])}, which was not requested")
+                    raise BrokenConnectionError(f"the {operation} has {_shorten(frame[0])}, which was not requested")
         if frames.end != [str(len(names))]:
-            raise BrokenConnectionError(f"the {operation} ended after {_short(frames.end)} of {len(names)} names")
+            raise BrokenConnectionError(f"the {operation} ended after {_shorten(frames.end)} of {len(names)} names")
     return contents
 
 
@@ -246,15 +252,15 @@ def raise_for_same_files(loader: Loader, folder: str, names: Collection[str], li
     hidden = [name for name in names if name not in listed]
     if not hidden:
         return
-    found = {_inode(listed[name]): name for name in names if name in listed}
-    states = _stats(loader, folder, hidden)
+    names_by_inode = {_inode(listed[name]): name for name in names if name in listed}
+    states = _read_stats(loader, folder, hidden)
     for name in hidden:
         if name not in states:
             raise TransferError(f"{name!r} in {folder} on the volume was deleted or renamed during the upload")
-        other = found.setdefault(_inode(states[name]), name)
-        if other != name:
+        first_name = names_by_inode.setdefault(_inode(states[name]), name)
+        if first_name != name:
             raise TransferError(
-                f"{other!r} and {name!r} are one file in {folder} on the volume, because its file system ignores the "
+                f"{first_name!r} and {name!r} are one file in {folder} on the volume, because its file system ignores the "
                 "difference of their names, or because of a link there; one of them was lost. Rename one of them and "
                 "run the command again"
             )
@@ -264,17 +270,19 @@ def _inode(state: Stat) -> str:
     return state.stamp.partition(",")[0]
 
 
-def _stats(loader: Loader, folder: str, names: Collection[str]) -> dict[str, Stat]:
+def _read_stats(loader: Loader, folder: str, names: Collection[str]) -> dict[str, Stat]:
     """Return the state of existing files, also of those behind a link on the volume."""
-    operation, found = "check of the volume's files", dict[str, Stat]()
-    with run_script(loader, operation, _STATS, folder, stdin=encode_names(f"./{name}" for name in names)) as script:
+    operation, stats = "check of the volume's files", dict[str, Stat]()
+    with run_script(
+        loader, operation, _STATS_SCRIPT, folder, stdin=encode_names(f"./{name}" for name in names)
+    ) as script:
         frames = Frames(script.stdout, operation)
         for frame in frames:
-            for name, match in _matched(frame, _STAT_LINE):
-                found[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
+            for name, match in _match_lines(frame, _STAT_LINE):
+                stats[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
         if frames.end != [str(len(names))]:
-            raise BrokenConnectionError(f"the {operation} ended after {_short(frames.end)} of {len(names)} names")
-    return found
+            raise BrokenConnectionError(f"the {operation} ended after {_shorten(frames.end)} of {len(names)} names")
+    return stats
 
 
 def raise_for_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> None:
@@ -296,34 +304,36 @@ def list_files(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
 
     def attempt() -> dict[str, dict[str, str | int]]:
         tree = volume_tree(loader, path)
-        if tree.others:
-            loader.progress.warn(f"  {others_warning(tree, 'listed')}")
+        if tree.special_files:
+            loader.progress.warn(f"  {special_files_warning(tree, 'listed')}")
         if tree.parts:
             example = f"{path.rstrip('/')}/{next(iter(tree.parts)).rpartition('/')[0]}"
             loader.progress.warn(
                 f"  {decimal(sum(tree.parts.values()))} of incomplete uploads exist, for example in {example}; the "
                 "same uploads resume from them. To discard them, delete that folder in a pod that mounts the volume"
             )
-        folder = parent(path) if tree.kind == "file" else path
+        folder = parent_folder(path) if tree.kind == "file" else path
         digests = volume_digests(loader, folder, tree.files)
         if missing := [name for name in tree.files if name not in digests]:
-            now = volume_tree(loader, path).files
-            raise_for_unreadable(loader, folder, {name: now[name] for name in missing if name in now})
+            current_files = volume_tree(loader, path).files
+            raise_for_unreadable(
+                loader, folder, {name: current_files[name] for name in missing if name in current_files}
+            )
         return {name: {"sha256": digest, "size": tree.files[name].size} for name, digest in digests.items()}
 
-    return retried(loader, attempt, lambda: 0)
+    return run_with_retries(loader, attempt, lambda: 0)
 
 
-def others_warning(tree: Tree, verb: str) -> str:
+def special_files_warning(tree: Tree, verb: str) -> str:
     """Return the warning that links and special files are not fetched or listed (`verb`)."""
-    return f"{len(tree.others)} links or special files are not {verb}, for example {tree.others[0]!r}"
+    return f"{len(tree.special_files)} links or special files are not {verb}, for example {tree.special_files[0]!r}"
 
 
-def parent(path: str) -> str:
+def parent_folder(path: str) -> str:
     return str(PurePosixPath(path.strip("/") or ".").parent)
 
 
-def differing(expected: Mapping[str, str], digests: Mapping[str, str]) -> list[str]:
+def differing_names(expected: Mapping[str, str], digests: Mapping[str, str]) -> list[str]:
     return [name for name in expected if digests.get(name) != expected[name]]
 
 
@@ -331,30 +341,30 @@ def damaged_error(names: Sequence[str], where: str) -> BrokenConnectionError:
     return BrokenConnectionError(f"{len(names)} files in {where} were damaged in transit, for example {names[0]!r}")
 
 
-def _normalized(folder: str) -> str:
+def _normalize_folder(folder: str) -> str:
     """Return the folder in the form that the scripts compare; `.` is the root of the volume."""
     return str(PurePosixPath(folder.strip("/") or "."))
 
 
-def _relative(name: str) -> str:
+def _relative_name(name: str) -> str:
     return name.removeprefix("./")
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     """Return a data loader's output for a message; the output may be of any length."""
     text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
-def _matched(frame: Sequence[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
+def _match_lines(frame: Sequence[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield each name of a frame with the match of its line; the lines precede the names."""
     lines, names = frame[0].split("\n") if frame else [], frame[1:]
     if len(lines) != len(names):
         raise BrokenConnectionError(
-            f"received {len(lines)} lines for {len(names)} files of the volume, for example {_short(names[:1])}"
+            f"received {len(lines)} lines for {len(names)} files of the volume, for example {_shorten(names[:1])}"
         )
     for name, line in zip(names, lines, strict=True):
         match = pattern.match(line)
         if match is None:
-            raise BrokenConnectionError(f"the data loader printed {_short(line)} for {_short(name)}")
-        yield _relative(name), match
+            raise BrokenConnectionError(f"the data loader printed {_shorten(line)} for {_shorten(name)}")
+        yield _relative_name(name), match

@@ -9,7 +9,7 @@ from trainstack.settings.model import Settings
 from trainstack.transfer.errors import TransferError
 
 _ONE_NODE, _ONE_POD = "ReadWriteOnce", "ReadWriteOncePod"
-_NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+_ACTIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def nodes_of_volume(settings: Settings, namespace: str, volume: str) -> list[str]:
@@ -20,26 +20,38 @@ def nodes_of_volume(settings: Settings, namespace: str, volume: str) -> list[str
     context = settings.cluster.context
     claim_path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{volume}"
     claim = read([claim_path], context)[claim_path]
-    declared = (found for found in settings.storage.volumes if (found.namespace, found.name) == (namespace, volume))
+    declared_volumes = (
+        volume_settings
+        for volume_settings in settings.storage.volumes
+        if (volume_settings.namespace, volume_settings.name) == (namespace, volume)
+    )
     # Without the right to read the claim, only the settings have its access modes.
-    modes = {*(claim.body["spec"]["accessModes"] if claim.found else next((one.access_modes for one in declared), ()))}
+    modes = {
+        *(
+            claim.body["spec"]["accessModes"]
+            if claim.is_success
+            else next((declared_volume.access_modes for declared_volume in declared_volumes), ())
+        )
+    }
     if not modes or modes - {_ONE_NODE, _ONE_POD}:
         return []
-    pods_path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector={quote(_NOT_ENDED)}"
-    pods = [pod for pod in read([pods_path], context)[pods_path].body.get("items") or () if _mounts(pod, volume)]
+    pods_path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector={quote(_ACTIVE_PODS)}"
+    pods = [pod for pod in read([pods_path], context)[pods_path].body.get("items") or () if _mounts_claim(pod, volume)]
     # A pod that is being deleted is no obstacle: the loader stays pending until it is gone.
-    if modes == {_ONE_POD} and (holding := [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]):
+    if modes == {_ONE_POD} and (mounting_pods := [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]):
         raise TransferError(
-            f"pod {namespace}/{holding[0]['metadata']['name']} mounts volume {volume}, which only one pod can mount "
+            f"pod {namespace}/{mounting_pods[0]['metadata']['name']} mounts volume {volume}, which only one pod can mount "
             f"({_ONE_POD})",
             "wait until the pod has ended, or give the volume ReadWriteOnce",
         )
     return sorted({pod["spec"]["nodeName"] for pod in pods})
 
 
-def _mounts(pod: Mapping[str, Any], volume: str) -> bool:
+def _mounts_claim(pod: Mapping[str, Any], volume: str) -> bool:
     """Return whether a pod that runs on a node mounts the claim."""
     claims = [
-        one["persistentVolumeClaim"] for one in pod["spec"].get("volumes") or () if "persistentVolumeClaim" in one
+        pod_volume["persistentVolumeClaim"]
+        for pod_volume in pod["spec"].get("volumes") or ()
+        if "persistentVolumeClaim" in pod_volume
     ]
     return "nodeName" in pod["spec"] and volume in {claim["claimName"] for claim in claims}

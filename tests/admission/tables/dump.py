@@ -20,8 +20,8 @@ from trainstack.kueue.differences import PINNED
 from trainstack.toolchain import digests, gotool
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.errors import ToolchainError
-from trainstack.toolchain.groups import BY_NAME, LINK_FLAGS, Group, sources
-from trainstack.toolchain.locking import locked
+from trainstack.toolchain.groups import GROUPS_BY_NAME, LINK_FLAGS, ProgramGroup, source_files
+from trainstack.toolchain.locking import hold_lock
 from trainstack.toolchain.places import cache_root
 
 KUEUE = "sigs.k8s.io/kueue"
@@ -149,16 +149,16 @@ def dumps(minor: str = PINNED.minor, console: Console | None = None) -> Mapping[
     console = console or Console(stderr=True, markup=False, emoji=False)
     builder = Builder(gotool.ensure(console))
     folder = cache_root() / "tables" / _key(minor, builder.go.version)
-    with locked(cache_root() / "locks" / f"tables-{minor}", console):
+    with hold_lock(cache_root() / "locks" / f"tables-{minor}", console):
         if not folder.is_dir():
             _make(minor, builder, folder)
     digests.verify(folder)
     return {package: folder / f"{package.rsplit('/', 1)[-1]}.jsonl" for package in TESTS}
 
 
-def _group(minor: str) -> Group:
+def _group(minor: str) -> ProgramGroup:
     """Return the group whose lock has the release, and all modules that its tests need."""
-    return BY_NAME["cluster" if minor == PINNED.minor else f"judge-{minor}"]
+    return GROUPS_BY_NAME["cluster" if minor == PINNED.minor else f"judge-{minor}"]
 
 
 def _key(minor: str, go_version: str) -> str:
@@ -175,7 +175,7 @@ def _key(minor: str, go_version: str) -> str:
 
 
 def _locks(minor: str) -> Iterator[tuple[str, bytes]]:
-    yield from ((name, text) for name, text in sources(_group(minor)).items() if name in ("go.mod", "go.sum"))
+    yield from ((name, text) for name, text in source_files(_group(minor)).items() if name in ("go.mod", "go.sum"))
 
 
 def _added(minor: str) -> Iterator[tuple[str, bytes]]:
@@ -215,7 +215,7 @@ def _make(minor: str, builder: Builder, target: Path) -> None:
             except ToolchainError:
                 if attempt == _ATTEMPTS - 1:
                     raise
-    digests.record(out)
+    digests.record_digests(out)
     out.rename(target)
     shutil.rmtree(staging)
 

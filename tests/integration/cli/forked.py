@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from trainstack.cli.app import COMMANDS, main
 from trainstack.local_cluster import cluster as local_cluster
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.toolchain import tools
 from trainstack.toolchain.errors import ToolchainError
 
@@ -28,7 +28,7 @@ def absent(*_: object, **__: object) -> None:
 
 def stopped(*_: object, **__: object) -> None:
     """Fail as where the local cluster cannot run."""
-    raise ClusterError("the local cluster cannot be made here")
+    raise LocalClusterError("the local cluster cannot be made here")
 
 
 def redirect(descriptor: int, place: str, pipe: tuple[int, int]) -> None:

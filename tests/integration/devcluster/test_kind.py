@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from tests.integration.devcluster import engine_fake
 from trainstack.cli.app import app
 from trainstack.local_cluster import drivers
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.kind import cluster, engine, objects
-from trainstack.local_cluster.kind.engine import PROVIDER, rootless_problems
+from trainstack.local_cluster.kind.engine import PROVIDER_VARIABLE, rootless_problems
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.spec import ClusterSpec
 
@@ -93,10 +93,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     result.install("podman", "kind")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("FAKE_STATE", str(tmp_path / "state.json"))
-    monkeypatch.delenv(PROVIDER, raising=False)
+    monkeypatch.delenv(PROVIDER_VARIABLE, raising=False)
     monkeypatch.setattr(subprocess, "run", run_in_process)
     monkeypatch.setattr(objects, "reconcile", lambda *_: "")
-    monkeypatch.setattr(objects, "problem", lambda *_: "")
+    monkeypatch.setattr(objects, "readiness_problem", lambda *_: "")
     return result
 
 
@@ -121,7 +121,7 @@ def make_hang(machine: Machine, monkeypatch: pytest.MonkeyPatch, name: str, case
 
 
 def refused(machine: Machine, **options: Any) -> str:
-    with pytest.raises(ClusterError) as error:
+    with pytest.raises(LocalClusterError) as error:
         drivers.up(machine.state, driver="kind", **options)
     return str(error.value)
 
@@ -196,7 +196,7 @@ def test_without_kind_nothing_is_wiped(machine: Machine) -> None:
     """kind may be off PATH by now; the containers are kept, and the error has the remedy."""
     drivers.up(machine.state, driver="kind")
     machine.install("podman")
-    with pytest.raises(ClusterError, match="kind is not on PATH; install kind"):
+    with pytest.raises(LocalClusterError, match="kind is not on PATH; install kind"):
         drivers.down(machine.state, keep_data=False)
     assert len(machine.read()["containers"]) == 2
     drivers.down(machine.state)
@@ -228,7 +228,7 @@ def test_a_node_that_was_created_again_by_hand_is_not_touched(machine: Machine) 
     before = machine.read()["containers"]
     assert "is not the one that this folder created" in refused(machine)
     for keep_data in (True, False):
-        with pytest.raises(ClusterError, match="is not the one that this folder created"):
+        with pytest.raises(LocalClusterError, match="is not the one that this folder created"):
             drivers.down(machine.state, keep_data=keep_data)
     assert "was deleted" in drivers.status(machine.state).problem
     assert machine.read()["containers"] == before
@@ -278,7 +278,7 @@ def test_a_failed_download_leaves_a_folder_of_kind(machine: Machine) -> None:
     """`up` of root would create a native cluster in another one, and `down --wipe` refuse it."""
     machine.write(pull="Error: initializing source docker://registry:2.8.3: dial tcp: no route to host")
     assert "no route to host" in refused(machine)
-    assert drivers.default(machine.state) == "kind"
+    assert drivers.default_driver(machine.state) == "kind"
     assert "its creation failed" in drivers.status(machine.state).problem
     drivers.down(machine.state, keep_data=False)
     assert not machine.state.exists()
@@ -336,8 +336,10 @@ def test_an_engine_that_hangs_is_skipped(machine: Machine, monkeypatch: pytest.M
     assert json.loads((machine.state / "driver.json").read_text())["engine"] == "podman"
     (machine.folder / "bin" / "podman").unlink()
     (machine.folder / "bin" / "podman").symlink_to("/bin/false")
-    with pytest.raises(ClusterError, match=rf"No container engine can run kind:\n  - `docker {case[:4]}.*timed out"):
-        engine.find()
+    with pytest.raises(
+        LocalClusterError, match=rf"No container engine can run kind:\n  - `docker {case[:4]}.*timed out"
+    ):
+        engine.find_engine()
 
 
 @pytest.mark.parametrize("case", ["version", "get*"])
@@ -351,7 +353,7 @@ def test_a_deletion_may_take_minutes(machine: Machine, monkeypatch: pytest.Monke
     """The node's pods end slowly on a busy machine."""
     drivers.up(machine.state, driver="kind")
     limits = make_hang(machine, monkeypatch, "kind", "delete*")
-    with pytest.raises(ClusterError, match=r"`kind delete cluster .*timed out"):
+    with pytest.raises(LocalClusterError, match=r"`kind delete cluster .*timed out"):
         drivers.down(machine.state, keep_data=False)
     assert limits == [300]
     assert machine.state.exists()
@@ -407,7 +409,7 @@ def test_foreign_files_keep_the_folder(machine: Machine) -> None:
     """Nothing is deleted."""
     drivers.up(machine.state, driver="kind")
     (machine.state / "thesis.tex").touch()
-    with pytest.raises(ClusterError, match=r"contains thesis\.tex"):
+    with pytest.raises(LocalClusterError, match=r"contains thesis\.tex"):
         drivers.down(machine.state, keep_data=False)
     assert len(machine.read()["containers"]) == 2
 
@@ -433,5 +435,5 @@ def test_logs(machine: Machine) -> None:
     drivers.up(machine.state, driver="kind")
     assert cluster.logs(machine.state, "registry", follow=True) == ["podman", "logs", "--follow", machine.registry]
     assert "--unit=kubelet" in cluster.logs(machine.state, "kubelet", follow=False)
-    with pytest.raises(ClusterError, match="components with a log: containerd, kubelet, node, registry"):
+    with pytest.raises(LocalClusterError, match="components with a log: containerd, kubelet, node, registry"):
         cluster.logs(machine.state, "etcd", follow=False)

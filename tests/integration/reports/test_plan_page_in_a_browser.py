@@ -39,16 +39,22 @@ def page() -> str:
     """Return a plan with a short and a very long name; runs wait, are uncertain, have no end or never start."""
     long = "finetune-of-a-large-model-on-all-of-the-data-that-there-is"
     lanes = (
-        Lane(name="short", label="8 GPU", since=-HOUR, pieces=(make_piece(-HOUR, HOUR, colors=(0, 1)),)),
+        Lane(name="short", label="8 GPU", waits_from=-HOUR, segments=(make_piece(-HOUR, HOUR, colors=(0, 1)),)),
         Lane(
             name=long,
             label=f"0.571 GPU \u00b7 {CELLS[-1]} \u00b7 unbounded",
-            since=0.0,
-            pieces=(make_piece(HOUR, None),),
+            waits_from=0.0,
+            segments=(make_piece(HOUR, None),),
         ),
-        Lane(name="late", label="\u2264 2h", since=0.0, pieces=(make_piece(2 * HOUR, 4 * HOUR, uncertain=True),)),
         Lane(
-            name="never", label="never fits: " + "a pod needs more than there is " * 4, since=0.0, pieces=(), ends=False
+            name="late", label="\u2264 2h", waits_from=0.0, segments=(make_piece(2 * HOUR, 4 * HOUR, uncertain=True),)
+        ),
+        Lane(
+            name="never",
+            label="never fits: " + "a pod needs more than there is " * 4,
+            waits_from=0.0,
+            segments=(),
+            has_end=False,
         ),
     )
     rows = [(lane.name, *CELLS) for lane in lanes]

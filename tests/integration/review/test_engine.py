@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.review.samples import DATA, make_claim, make_job, recorded, review, steps_json
 from trainstack.review import engine
-from trainstack.review.engine import KUBECONFIG_TEXT, report
-from trainstack.review.report import read
+from trainstack.review.engine import KUBECONFIG_TEXT, build_report
+from trainstack.review.report import read_report
 
 ENV = """
 import os, sys
@@ -107,7 +107,7 @@ def test_a_preview_that_cannot_run_fails_with_a_report(checkout: Path, monkeypat
         "raise SystemExit('run `make tools`')", encoding="utf-8"
     )
     result = review("preview", "--base", checkout, "--head", checkout, "--reports", checkout / "reports")
-    written = read(checkout / "reports", "dev")
+    written = read_report(checkout / "reports", "dev")
     assert written is not None
     assert (result.exit_code, written.error) == (4, "run `make tools`")
 
@@ -119,14 +119,14 @@ def test_a_refused_change_fails_with_a_report(checkout: Path, monkeypatch: pytes
     refusing = PULUMI.replace("queues.", "refused.") + "    pass\nif words[0] == 'preview':\n    sys.exit(255)\n"
     (checkout / "bin" / "pulumi").write_text(refusing.format(python=sys.executable, data=DATA), encoding="utf-8")
     result = review("preview", "--base", checkout, "--head", checkout, "--reports", checkout / "reports")
-    written = read(checkout / "reports", "dev")
+    written = read_report(checkout / "reports", "dev")
     assert written is not None
     assert (result.exit_code, "this change would delete it" in written.error) == (4, True)
 
 
 def test_the_engines_output_becomes_counts_facts_and_notes() -> None:
     """The input is a real preview; messages other than warnings are left out."""
-    preview_report = report("dev", None, *recorded("queues"), set())
+    preview_report = build_report("dev", None, *recorded("queues"), set())
     assert preview_report.counts.model_dump() == {
         "create": 3,
         "update": 0,
@@ -149,7 +149,7 @@ def test_the_engines_output_becomes_counts_facts_and_notes() -> None:
 
 def test_a_refusal_is_a_result_with_its_reasons() -> None:
     """The report has nothing else: a partial diff could be mistaken for the whole."""
-    result = report("dev", None, *recorded("refused"), set())
+    result = build_report("dev", None, *recorded("refused"), set())
     assert "has been running for 36 s and this change would delete it" in result.error
     assert (result.diff, result.facts, result.counts.changes) == ("", (), 0)
 
@@ -158,9 +158,9 @@ def test_an_engine_without_output_is_still_an_error() -> None:
     """The reason is its stderr, where its JSON has none."""
     text, objects = recorded("refused")
     objects.stdout, objects.stderr = "", "error: incorrect passphrase"
-    assert report("dev", None, text, objects, set()).error == "error: incorrect passphrase"
+    assert build_report("dev", None, text, objects, set()).error == "error: incorrect passphrase"
     objects.stderr = ""
-    assert report("dev", None, text, objects, set()).error == "the engine gave no reason"
+    assert build_report("dev", None, text, objects, set()).error == "the engine gave no reason"
 
 
 def test_runs_that_the_change_may_stop_are_read_from_the_configuration() -> None:
@@ -170,9 +170,9 @@ def test_runs_that_the_change_may_stop_are_read_from_the_configuration() -> None
     config = {"trainstack:workloads": json.dumps({"stop": ["train-1"]})}
     text, objects = recorded("queues")
     objects.stdout = steps_json(step, config=config)
-    assert [fact.meaning for fact in report("dev", None, text, objects, set()).facts] == ["run-stopped"]
+    assert [fact.meaning for fact in build_report("dev", None, text, objects, set()).facts] == ["run-stopped"]
     objects.stdout = steps_json(step, config={"trainstack:workloads": "[secret]"})
-    assert [fact.meaning for fact in report("dev", None, text, objects, set()).facts] == ["run-removed"]
+    assert [fact.meaning for fact in build_report("dev", None, text, objects, set()).facts] == ["run-removed"]
 
 
 def test_imports_are_listed_and_counted() -> None:
@@ -183,7 +183,7 @@ def test_imports_are_listed_and_counted() -> None:
     others = [{"op": op, "newState": claim} for op in ("read", "same", "import-replacement-of-tomorrow")]
     text, objects = recorded("queues")
     objects.stdout = steps_json(*imported, *others, changeSummary={"import": 1, "import-replacement": 1, "read": 1})
-    result = report("dev", None, text, objects, set())
+    result = build_report("dev", None, text, objects, set())
     assert [(fact.meaning, fact.names) for fact in result.facts] == [
         ("object-imported", ("Job", "research/train-1-2")),
         ("object-imported", ("PersistentVolumeClaim", "research/data")),
@@ -194,7 +194,7 @@ def test_imports_are_listed_and_counted() -> None:
 @pytest.mark.parametrize("printed", ["", "{", "[]", "panic: {}"])
 def test_a_preview_whose_objects_cannot_be_read_is_no_preview(printed: str) -> None:
     """It would otherwise read as a preview without changes."""
-    result = report(
+    result = build_report(
         "dev", 7, subprocess.CompletedProcess([], 0, "+ a", ""), subprocess.CompletedProcess([], 0, printed, ""), set()
     )
     assert result.error == "`pulumi preview --json` printed no JSON object, so the changes are unknown"

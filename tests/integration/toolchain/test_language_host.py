@@ -46,7 +46,7 @@ def test_error_shows_the_programs_own_frames_only(tmp_path: Path, errors: list[s
     """The frames of the host do not help the author of the program."""
     main = tmp_path / "__main__.py"
     main.write_text("def fail():\n    raise ValueError('no such thing')\n\n\nfail()\n")
-    response = program_run._failure(failure_of(tmp_path), str(tmp_path))
+    response = program_run._report_failure(failure_of(tmp_path), str(tmp_path))
     assert response.bail
     assert not response.error
     (message,) = errors
@@ -60,7 +60,7 @@ def test_error_shows_the_programs_own_frames_only(tmp_path: Path, errors: list[s
 def test_error_in_the_programs_syntax_is_shown_completely(tmp_path: Path, errors: list[str]) -> None:
     """The program has no frame yet."""
     (tmp_path / "__main__.py").write_text("def :\n")
-    program_run._failure(failure_of(tmp_path), str(tmp_path))
+    program_run._report_failure(failure_of(tmp_path), str(tmp_path))
     assert "SyntaxError" in errors[0]
     assert "__main__.py" in errors[0]
 
@@ -68,13 +68,13 @@ def test_error_in_the_programs_syntax_is_shown_completely(tmp_path: Path, errors
 def test_run_error_is_shown_without_a_traceback(tmp_path: Path, errors: list[str]) -> None:
     """Its text has the remedy; the place in our code does not matter."""
     (tmp_path / "__main__.py").write_text("import pulumi\nraise pulumi.RunError('queue is unknown')\n")
-    assert program_run._failure(failure_of(tmp_path), str(tmp_path)).bail
+    assert program_run._report_failure(failure_of(tmp_path), str(tmp_path)).bail
     assert errors == ["queue is unknown"]
 
 
 def test_missing_program_is_named(tmp_path: Path, errors: list[str]) -> None:
     """The error is that of the official host."""
-    program_run._failure(failure_of(tmp_path), str(tmp_path))
+    program_run._report_failure(failure_of(tmp_path), str(tmp_path))
     assert errors == [f"unable to find main python program `__main__.py` in `{tmp_path}`"]
 
 
@@ -89,7 +89,7 @@ def test_missing_program_is_named(tmp_path: Path, errors: list[str]) -> None:
 )
 def test_exit_code_of_the_program_decides(code: object, error: str) -> None:
     """`sys.exit` has its usual meaning."""
-    response = program_run._failure(SystemExit(code), ".")
+    response = program_run._report_failure(SystemExit(code), ".")
     assert (response.error, response.bail) == (error, False)
 
 
@@ -100,7 +100,7 @@ def test_end_of_the_engine_is_no_error_of_the_program(errors: list[str]) -> None
         def code(self) -> grpc.StatusCode:
             return grpc.StatusCode.UNAVAILABLE
 
-    response = program_run._failure(Unavailable(), ".")
+    response = program_run._report_failure(Unavailable(), ".")
     assert (response.error, response.bail, errors) == ("", False, [])
 
 

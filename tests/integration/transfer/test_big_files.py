@@ -29,8 +29,8 @@ DAMAGE = "import os; all(os.write(1, data.replace(b'x', b'y')) for data in iter(
 
 @pytest.fixture(autouse=True)
 def _small_is_big(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "BIG", CHUNK)
-    monkeypatch.setattr(parts, "CHUNK", CHUNK)
+    monkeypatch.setattr(parts, "BIG_FILE_BYTES", CHUNK)
+    monkeypatch.setattr(parts, "CHUNK_BYTES", CHUNK)
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ from tests.unit.transfer.volume import LOADER, make_volume, write
 from trainstack.cli.transfers import TerminalProgress
 from trainstack.transfer import folder_lock
 from trainstack.transfer.fetch import fetch
-from trainstack.transfer.folder_lock import locked
+from trainstack.transfer.folder_lock import lock_folder
 
 HOLD = (
     "import sys; from pathlib import Path; from trainstack.cli.transfers import TerminalProgress\n"
-    "from trainstack.transfer.folder_lock import locked\n"
-    "with locked(Path(sys.argv[1]), TerminalProgress()):\n"
+    "from trainstack.transfer.folder_lock import lock_folder\n"
+    "with lock_folder(Path(sys.argv[1]), TerminalProgress()):\n"
 )
 HOLD += "    print('held', flush=True); sys.stdin.read()"
 
@@ -79,7 +79,7 @@ def test_a_killed_command_holds_nothing(tmp_path: Path) -> None:
         taken: list[bool] = []
 
         def take() -> None:
-            with locked(tmp_path, TerminalProgress()) as waited:
+            with lock_folder(tmp_path, TerminalProgress()) as waited:
                 taken.append(waited)
 
         thread = threading.Thread(target=take)
@@ -88,5 +88,5 @@ def test_a_killed_command_holds_nothing(tmp_path: Path) -> None:
         thread.join(60)
     assert len(taken) == 1
     assert list(tmp_path.iterdir()) == []
-    with locked(tmp_path, TerminalProgress()) as waited:
+    with lock_folder(tmp_path, TerminalProgress()) as waited:
         assert not waited

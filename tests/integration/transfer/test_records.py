@@ -35,8 +35,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def volume(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeVolume:
     """Provide a volume with the record of a run, whose model is a big file and whose metrics are a small one."""
-    monkeypatch.setattr(chunks, "BIG", 4000)
-    monkeypatch.setattr(chunks, "CHUNK", 2000)
+    monkeypatch.setattr(chunks, "BIG_FILE_BYTES", 4000)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 2000)
     volume = make_volume(tmp_path, monkeypatch)
     shutil.copytree(finished, volume.root / RUN_ID, symlinks=True)
     return volume

@@ -16,8 +16,8 @@ SIZES = {"small": "1", "big": "1" * 5000}
 @pytest.fixture
 def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeVolume:
     """Provide a volume; files of 4,000 bytes are big."""
-    monkeypatch.setattr(chunks, "BIG", 4000)
-    monkeypatch.setattr(chunks, "CHUNK", 2000)
+    monkeypatch.setattr(chunks, "BIG_FILE_BYTES", 4000)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 2000)
     return make_volume(tmp_path, monkeypatch)
 
 
@@ -106,7 +106,7 @@ def test_no_uploaded_file_replaces_another_of_the_upload(
     (volume.root / "data" / "best").mkdir(parents=True)
     (volume.root / "data" / "last").symlink_to("best")
     with transfer_fails():
-        upload(LOADER, source, "data", last="manifest.json")
+        upload(LOADER, source, "data", last_file="manifest.json")
     assert "'best/model' and 'last/model' are one file in data on the volume" in capsys.readouterr().err
     assert not (volume.root / "data" / "manifest.json").exists()
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
 from trainstack.transfer.errors import TransferError
 from trainstack.transfer.fetch import fetch
-from trainstack.transfer.local_files import PARTIAL, Target
+from trainstack.transfer.local_files import PARTIAL, LocalTarget
 from trainstack.transfer.pod_script import run_script
 from trainstack.transfer.upload import upload
 from trainstack.transfer.volume_files import list_files
@@ -383,7 +383,7 @@ def test_a_full_disk_is_no_damage_in_transit(tmp_path: Path, volume: FakeVolume)
 def test_a_path_outside_of_the_target_is_refused(tmp_path: Path, name: str) -> None:
     """The archive may name such a path, or the target of a hard link."""
     with pytest.raises(TransferError, match="is outside"):
-        Target(tmp_path / "target").new_path(name)
+        LocalTarget(tmp_path / "target").prepare_path(name)
 
 
 def test_nothing_lands_outside_the_target(

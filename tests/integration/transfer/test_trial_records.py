@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
 from trainstack.transfer import trial_records as sweep_records
-from trainstack.transfer.trial_records import LAST_LINES, Record, read_records
+from trainstack.transfer.trial_records import LAST_LINES, TrialRecord, read_records
 
 METRICS = '{"epoch": 1, "val_accuracy": 0.5}\n{"epoch": 2, "val_accuracy": 0.75}\n'
 
@@ -45,7 +45,7 @@ def test_a_finished_record_has_its_definition_and_metrics(volume: FakeVolume) ->
     make_finished(volume, "digits-3", metrics="no newline at the end")
     records = read_records(LOADER, "runs", ["digits-1", "digits-2", "digits-3", "digits-4"])
     assert [*records] == ["digits-1", "digits-2", "digits-3"]
-    assert records["digits-1"] == Record(
+    assert records["digits-1"] == TrialRecord(
         finished=True,
         attempts=2,
         facts={"run_id": "digits-1", "state": "succeeded", "attempts": 2, "finished": "2026-11-21T12:00:00Z"},

@@ -6,19 +6,19 @@ import sys
 from pathlib import Path
 
 from tests.unit.sweeps.search.spaces import MIXED, make
-from trainstack.settings.search_space.hyperparams import text_of
+from trainstack.settings.search_space.hyperparams import format_sets
 from trainstack.sweeps.search.expand import expand
 
 ROOT = Path(__file__).resolve().parents[3]
 
 HASHED = """
 import ast, sys
-from trainstack.settings.search_space.hyperparams import text_of
+from trainstack.settings.search_space.hyperparams import format_sets
 from trainstack.settings.search_space.space import Space
 from trainstack.sweeps.search.expand import expand
 for document in ast.literal_eval(sys.stdin.read()):
     space = Space.model_validate(document, by_alias=True, by_name=False)
-    print(text_of("mixed", space, expand(space)))
+    print(format_sets("mixed", space, expand(space)))
 """
 
 
@@ -35,4 +35,4 @@ def test_the_file_does_not_depend_on_the_process() -> None:
         text=True,
         check=True,
     ).stdout
-    assert written == "".join(text_of("mixed", space, expand(space)) + "\n" for space in mixed_spaces)
+    assert written == "".join(format_sets("mixed", space, expand(space)) + "\n" for space in mixed_spaces)

@@ -13,9 +13,9 @@ from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import make_launch
 from trainstack.local_cluster.images.catalog import GIT
 from trainstack.runs.identity import run_id
-from trainstack.runs.images.references import target
+from trainstack.runs.images.references import mirror_reference
 from trainstack.runs.manifests.build import manifest
-from trainstack.runs.manifests.git_init_container import DEADLINE_SECONDS, script
+from trainstack.runs.manifests.git_init_container import DEADLINE_SECONDS, checkout_script
 from trainstack.settings.model import Cluster
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.workloads import Resources, Workload
@@ -58,7 +58,7 @@ def test_a_job_with_code() -> None:
                 "name": "checkout",
                 "image": "alpine/git:1",
                 "imagePullPolicy": "IfNotPresent",
-                "command": ["sh", "-c", script(), "checkout", SSH, COMMIT, "deploy-key"],
+                "command": ["sh", "-c", checkout_script(), "checkout", SSH, COMMIT, "deploy-key"],
                 "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
@@ -157,7 +157,7 @@ def test_the_id_of_a_run_with_code_does_not_change() -> None:
 
 def test_the_local_cluster_serves_the_default_image() -> None:
     """It serves it under the name that the pods use."""
-    assert target(GIT) == target(Cluster().git_image)
+    assert mirror_reference(GIT) == mirror_reference(Cluster().git_image)
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Sandbox:
 
     def run(self, url: str, revision: str, seconds: int = DEADLINE_SECONDS) -> subprocess.CompletedProcess[str]:
         """Run the script like the container, with local repositories; `seconds` is its deadline."""
-        text = script()
+        text = checkout_script()
         for original, replacement in (
             ("/checkout", str(self.root / "checkout")),
             ("/credentials", str(self.root / "credentials")),
@@ -332,5 +332,5 @@ def test_commits_of_sha256_are_checked_out(sandbox: Sandbox, tmp_path: Path) -> 
 
 def test_the_script_contains_nothing_that_kubernetes_would_expand() -> None:
     """Only `$$` would be: `$(NAME)` is expanded only if the container has the variable, and it has none."""
-    assert "$$" not in script()
+    assert "$$" not in checkout_script()
     assert "env" not in pod_spec(make_bare())["initContainers"][0]

@@ -13,7 +13,7 @@ from tests.unit.make import make_run
 from tests.unit.runs.launches import make_launch
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.manifests.variable_expansion import environment, program
+from trainstack.runs.manifests.variable_expansion import container_program, container_variables
 from trainstack.runs.wrapper.run import unknown_variables
 
 SHOW = "import json, sys; print('shown', json.dumps(sys.argv[1:]))"
@@ -124,9 +124,9 @@ def test_a_program_as_long_as_linux_accepts_starts_and_is_recorded(tmp_path: Pat
         command=("sh", "-c", script), args=("x" * 131_071, *("y" * 100_000,) * 4), env={"DATA": "z" * 131_066}
     )
     ((container, *_),) = (pods.spec["containers"] for pods in launched_pods(manifest(workload, "dev", make_launch())))
-    ours = {name: value or "" for name, value in environment(container).items() if name != "TRAINSTACK_POD"}
+    ours = {name: value or "" for name, value in container_variables(container).items() if name != "TRAINSTACK_POD"}
     identity = {"TRAINSTACK_RUN_ID": RUN_ID, "TRAINSTACK_RECORD": str(tmp_path)}
-    code, output = run(tmp_path, program(container)[3:], **{**ours, **identity})
+    code, output = run(tmp_path, container_program(container)[3:], **{**ours, **identity})
     assert code == 0, output[-500:]
     definition = read_json(tmp_path / RUN_ID / "run.json")["definition"]
     assert [*definition["command"], *definition["args"]] == [*workload.command, *workload.args]

@@ -11,7 +11,7 @@ from bench.cases import changes, first_log, many, operators
 from bench.environments import as_config, environment
 from bench.programs.make_runs import launch
 from tests.copies import copy_into
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import LAUNCH, QUEUE, RUN
 from trainstack.preflight.preflight import examine
@@ -25,7 +25,7 @@ def kinds(folder: Path, settings: dict[str, Any]) -> Counter[str]:
     copy_into(folder, "defaults.yaml", "workloads")
     (folder / "Pulumi.bench.yaml").write_text(yaml.safe_dump(as_config(settings)))
     loaded = load_with_places(folder, "bench")
-    declared = Declared(loaded.settings, Inputs())
+    declared = StackObjects(loaded.settings, Inputs())
     findings = examine(declared, folder, loaded.places).findings
     assert [str(finding) for finding in findings if finding.severity == "error"] == []
     return Counter(body["kind"] for body in declared.manifests())
@@ -50,7 +50,7 @@ def test_the_sizes_of_the_large_environment() -> None:
 def test_a_mark_makes_another_run(tmp_path: Path) -> None:
     """The Job of another tool has its own name, without the labels by which Trainstack finds it."""
     assert kinds(tmp_path, first_log.settings("one"))["Job"] == 1
-    declared = Declared(load_with_places(tmp_path, "bench").settings, Inputs())
+    declared = StackObjects(load_with_places(tmp_path, "bench").settings, Inputs())
     (first,) = (body for body in declared.manifests() if body["kind"] == "Job")
     copy = first_log.job(first, "two")
     assert copy["metadata"]["name"] == "changed-two"

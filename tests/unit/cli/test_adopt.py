@@ -55,7 +55,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(monkeypatch: pytest.MonkeyPatch, found: NamespaceObjects | None, *words: str) -> Result:
     """Run the command on a cluster that holds these objects."""
-    monkeypatch.setattr(adopt, "read_existing", lambda *_, **__: found)
+    monkeypatch.setattr(adopt, "read_namespace_objects", lambda *_, **__: found)
     return CliRunner().invoke(app, ["adopt", "vision", *words], env={"COLUMNS": "200"})
 
 
@@ -122,7 +122,7 @@ def test_a_tenant_reads_its_namespace_alone(
         requested.append(cluster_wide)
         return NamespaceObjects(namespace=namespace, claims=(make_claim("data"),), foreign_claims=None)
 
-    monkeypatch.setattr(adopt, "read_existing", read)
+    monkeypatch.setattr(adopt, "read_namespace_objects", read)
     result = CliRunner().invoke(app, ["adopt", "vision", "-s", "lab"], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     assert "adopted: PersistentVolumeClaim vision/data" in result.output

@@ -9,8 +9,8 @@ from tests.unit.preflight.cluster_cases import make_live
 from trainstack.cli import check_cluster as command
 from trainstack.cli.check_cluster import add_cluster_findings, build_manifests
 from trainstack.cli.session import Session
-from trainstack.declared.declared import Declared
-from trainstack.preflight.finding import Checked, Finding
+from trainstack.declared.declared import StackObjects
+from trainstack.preflight.finding import CheckResult, Finding
 from trainstack.preflight.preflight import examine
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rules.images import pins_missing
@@ -33,8 +33,10 @@ def test_an_unknown_context_is_an_error_at_its_line(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     text = "config:\n  trainstack:cluster:\n    context: lba\n"
     (tmp_path / "Pulumi.test.yaml").write_text(text, encoding="utf-8")
-    known = Finding.of(pins_missing.rule, Violation("environment.pinned", "x", "y"))
-    checked = add_cluster_findings(Checked([known], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
+    known = Finding.from_violation(pins_missing.rule, Violation("environment.pinned", "x", "y"))
+    checked = add_cluster_findings(
+        CheckResult([known], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test")
+    )
     assert checked.findings[0] == known
     (finding,) = checked.findings[1:]
     assert (finding.id, finding.severity, finding.path) == ("cluster-unreachable", "error", "cluster.context")
@@ -50,7 +52,7 @@ def test_a_bug_where_manifests_are_built_is_not_taken_for_none(tmp_path: Path, m
     def broken(*_: object) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(Declared, "from_files", broken)
+    monkeypatch.setattr(StackObjects, "from_files", broken)
     with pytest.raises(ValueError, match="a bug"):
         build_manifests(tmp_path, load_with_places(tmp_path, "test").settings)
 
@@ -83,8 +85,8 @@ def test_what_cannot_be_built_is_a_finding(
     monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
     monkeypatch.setattr(command, "unread_images", lambda *_: ())
     if broken:
-        monkeypatch.setattr(Declared, "from_files", refuse)
-    checked = add_cluster_findings(Checked([], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
+        monkeypatch.setattr(StackObjects, "from_files", refuse)
+    checked = add_cluster_findings(CheckResult([], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
     findings = [finding for finding in checked.findings if finding.id == "manifests-unbuilt"]
     assert [(finding.severity, finding.path) for finding in findings] == expected
     assert all("Pulumi.test.yaml" in str(finding.where) for finding in findings if finding.path == "operators")
@@ -100,7 +102,7 @@ def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
     monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
     monkeypatch.setattr(command, "unread_images", lambda *_: ())
     loaded = load_with_places(tmp_path, "test")
-    in_files = examine(Declared(loaded.settings), tmp_path, loaded.places)
+    in_files = examine(StackObjects(loaded.settings), tmp_path, loaded.places)
     checked = add_cluster_findings(in_files, Session(tmp_path, "test"), loaded)
     assert [(finding.id, finding.remedy) for finding in checked.findings] == [
         ("storage-class-unknown", "declare it under storage.classes")

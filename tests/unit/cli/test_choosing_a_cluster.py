@@ -37,9 +37,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.chdir(root)
     monkeypatch.setattr(cluster_in_use, "_announced", set())
-    kubeconfig.forget()
+    kubeconfig.clear_cache()
     yield root
-    kubeconfig.forget()
+    kubeconfig.clear_cache()
 
 
 def write(root: Path, cluster: str) -> Session:
@@ -55,7 +55,7 @@ def test_the_default_is_kubectls(root: Path) -> None:
     assert not session.is_local
     assert "KUBECONFIG" not in os.environ
     make_file(session.kubeconfig, "mine", mine="https://mine")
-    assert kubeconfig.chosen(None)["current-context"] == "mine"
+    assert kubeconfig.select_context(None)["current-context"] == "mine"
 
 
 def test_the_local_cluster_is_the_default_of_environments_that_use_it(root: Path) -> None:
@@ -83,8 +83,8 @@ def test_kubeconfig_takes_precedence(root: Path, monkeypatch: pytest.MonkeyPatch
     session = write(root, cluster)
     assert os.environ["KUBECONFIG"] == str(session.kubeconfig) == f"{one}{os.pathsep}{two}"
     assert not session.is_local
-    assert kubeconfig.described(None) == f"context b, https://b ({one}{os.pathsep}{two})"
-    assert kubeconfig.described("a") == f"context a, https://a ({one}{os.pathsep}{two})"
+    assert kubeconfig.describe_context(None) == f"context b, https://b ({one}{os.pathsep}{two})"
+    assert kubeconfig.describe_context("a") == f"context a, https://a ({one}{os.pathsep}{two})"
 
 
 def test_a_missing_kubeconfig_has_the_remedy_of_its_environment(root: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_cluster_is_announced_once(
     monkeypatch.setenv("KUBECONFIG", str(root / "config"))
     announce_cluster(make_settings())
     make_file(root / "config", "lab", lab="https://lab.example.org")
-    kubeconfig.forget()
+    kubeconfig.clear_cache()
     for _ in range(2):
         announce_cluster(make_settings())
     announce_cluster(make_settings(cluster=Cluster(context="unknown")))

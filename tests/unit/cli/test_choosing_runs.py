@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from trainstack.cli.run_selection import select_launches
-from trainstack.runs.launches import LiveLaunch, OfSweep
+from trainstack.runs.launches import LiveLaunch, SweepOfLaunch
 
 
 def make_launch(run_id: str, name: str | None = None, number: int | None = None) -> LiveLaunch:
@@ -20,7 +20,7 @@ def make_launch(run_id: str, name: str | None = None, number: int | None = None)
     """
     launch, sweep = (
         f"{run_id}-abcdef",
-        None if number is None else OfSweep(name="search", set_id="0f3c9a1b2d", number=number, file=None),
+        None if number is None else SweepOfLaunch(name="search", set_id="0f3c9a1b2d", number=number, file=None),
     )
     return LiveLaunch(run_id, name or launch, "Job", "team", "running", datetime.now(UTC), launch, sweep)
 

@@ -22,13 +22,13 @@ from trainstack.cli.commands import events, logs, status, wait
 from trainstack.cli.output.console import FILE_WIDTH, duration, quiet_interrupt, show
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, PermanentError, RightsError
-from trainstack.live.logs import Source
+from trainstack.live.logs import LogSource
 from trainstack.runs.launches import LiveLaunch, Phase
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.logs.log_lines import LogLine
-from trainstack.runs.logs.training_progress import Progress, progress
+from trainstack.runs.logs.training_progress import TrainingProgress, estimate_progress
 from trainstack.runs.manifests.kind import Replicas
-from trainstack.runs.status.attempts import Attempt
+from trainstack.runs.status.attempts import PodAttempt
 from trainstack.runs.status.pods import PodView
 from trainstack.runs.status.run_view import ClaimUse, Condition, RunView
 
@@ -50,7 +50,9 @@ def make_pod(role: str, index: int, **changes: Any) -> PodView:
     return PodView(f"a-{role}-{index}", "uid", role, index, **{**base, **changes})
 
 
-PROGRESS = Progress(epoch=5, epochs=12, step=20, steps=45, epoch_fraction=20 / 45, fraction=0.42, seconds_left=200)
+PROGRESS = TrainingProgress(
+    epoch=5, epochs=12, step=20, steps=45, epoch_fraction=20 / 45, fraction=0.42, seconds_left=200
+)
 VIEWS = [
     make_view(
         "digits-0f3c9a1b2d",
@@ -160,7 +162,7 @@ def test_the_details_hold_everything() -> None:
 def test_a_run_of_unknown_length_shows_its_place_in_the_epoch(line: str, share: str, position: str) -> None:
     """PyTorch's examples print the rows of the data set but no number of epochs, so the share of the run is unknown."""
     lines = [LogLine(0, text) for text in line.split("\n")]
-    view = make_view("digits-0f3c9a1b2d", "running", "PyTorchJob", progress=progress(lines, None, NOW))
+    view = make_view("digits-0f3c9a1b2d", "running", "PyTorchJob", progress=estimate_progress(lines, None, NOW))
     row = rendered(status.table_of_runs([view], NOW)).splitlines()[1]
     assert row.split() == ["digits-0f3c9a1b2d", "PyTorchJob", "running", "research", *share.split(), "10s"]
     assert position in rendered(status.details_of_run(view, NOW))
@@ -375,7 +377,7 @@ def test_a_pod_that_is_restarted_always_is_awaited_until_it_has_succeeded_once(
 
 def test_the_details_of_a_pod_that_is_always_restarted_have_its_last_end() -> None:
     """The details also state that the Pod has no end."""
-    attempt = Attempt(0, "Completed", NOW)
+    attempt = PodAttempt(0, "Completed", NOW)
     text = rendered(
         status.details_of_run(
             make_endless(completed=True, pods=(make_pod("pod", 0, restarts=2, last_attempt=attempt),)), NOW
@@ -393,11 +395,11 @@ def test_the_details_of_a_pod_that_is_always_restarted_have_its_last_end() -> No
 def test_the_log_of_the_previous_attempt_is_shown(endless: bool, restarts: int, exit_code: int, repeated: bool) -> None:
     """It is shown where the present attempt only repeats the training."""
     view = make_endless(
-        completed=True, pods=(make_pod("pod", 0, restarts=restarts, last_attempt=Attempt(exit_code, "", None)),)
+        completed=True, pods=(make_pod("pod", 0, restarts=restarts, last_attempt=PodAttempt(exit_code, "", None)),)
     )
     view = replace(view, launch=replace(view.launch, endless=endless))
     assert logs._sources_of_repeated_training([view]) == (
-        {Source("research", "a-pod-0", "uid", "pytorch")} if repeated else set()
+        {LogSource("research", "a-pod-0", "uid", "pytorch")} if repeated else set()
     )
 
 
@@ -425,7 +427,7 @@ def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> Non
     printer = logs._Printer()
     selection = logs._Selection(role="worker", index=1, tail=None, since=None)
     sources = logs._sources([view], selection, printer)
-    assert sources == [Source("research", "a-worker-1", "uid", name) for name in ("init", "pytorch")]
+    assert sources == [LogSource("research", "a-worker-1", "uid", name) for name in ("init", "pytorch")]
     for source in sources:
         printer.print(source, LogLine(0, "[bold]epoch 1/2[/bold]"))
     assert capsys.readouterr().out.splitlines() == [

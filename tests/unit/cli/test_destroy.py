@@ -18,7 +18,7 @@ from trainstack.errors import ExitCode
 from trainstack.lifecycle.teardown.context import Body, LiveStack
 from trainstack.live import teardown as reads
 from trainstack.runs.launches import LiveLaunch
-from trainstack.settings.loading.load import Loaded
+from trainstack.settings.loading.load import LoadedEnvironment
 from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Permission, teardown_permission
 
 LABELS = {"trainstack.dev/stack": "test"}
@@ -87,7 +87,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
             launches=launches,
             lists=environment.lists,
             protected=tuple(options["protected"]),
-            state_identities=frozenset(options["known"]),
+            state_identities=frozenset(options["state_objects"]),
             **sets,
         )
 
@@ -102,12 +102,12 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
         return environment.code
 
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://team")
-    monkeypatch.setattr(Session, "loaded", Loaded(settings, {}))
+    monkeypatch.setattr(Session, "loaded", LoadedEnvironment(settings, {}))
     monkeypatch.setattr(destroy, "reach", lambda _: None)
     monkeypatch.setattr(destroy, "deployment", lambda _: {"resources": environment.state})
     monkeypatch.setattr(reads, "read_live_stack", read_live_stack)
     monkeypatch.setattr(reads, "read_users", read_users)
-    monkeypatch.setattr(destroy, "read_own", lambda _: tuple(environment.after))
+    monkeypatch.setattr(destroy, "read_stack_objects", lambda _: tuple(environment.after))
     monkeypatch.setattr(destroy, "pulumi", engine)
     monkeypatch.setattr(destroy, "_DEADLINE_SECONDS", 0)
     monkeypatch.setattr(destroy, "ensure_same_cluster", lambda *_: None)

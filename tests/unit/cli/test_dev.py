@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from trainstack.cli.app import app
 from trainstack.cli.commands import dev
 from trainstack.local_cluster import drivers
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.kind import cluster as kind
 from trainstack.toolchain import debian, lock, machine
 
@@ -25,12 +25,12 @@ def test_packages_are_installed_on_a_suitable_machine_only(monkeypatch: pytest.M
     """A machine that lacks something else is reported with exit code 1, and remains unchanged."""
     installed: list[object] = []
     monkeypatch.setattr(debian, "ensure", installed.append)
-    monkeypatch.setattr(drivers, "default", lambda _: "native")
-    monkeypatch.setattr(machine, "missing", lambda: [machine.Finding("not root", "run it as root")])
+    monkeypatch.setattr(drivers, "default_driver", lambda _: "native")
+    monkeypatch.setattr(machine, "find_problems", lambda: [machine.MachineProblem("not root", "run it as root")])
     result = run("machine", "--install")
     assert (result.exit_code, installed) == (4, [])
     assert result.stdout.startswith("not root: run it as root; another cluster works")
-    monkeypatch.setattr(machine, "missing", list)
+    monkeypatch.setattr(machine, "find_problems", list)
     assert (run("machine").exit_code, installed) == (0, [])
     assert (run("machine", "--install").exit_code, len(installed)) == (0, 1)
 
@@ -50,7 +50,7 @@ def test_a_machine_whose_cluster_is_one_of_kind(tmp_path: Path, monkeypatch: pyt
     assert (run("machine", "--install").exit_code, installed, checked) == (0, [], [state])
 
     def stopped(_: Path) -> None:
-        raise ClusterError("podman does not respond", "start it")
+        raise LocalClusterError("podman does not respond", "start it")
 
     monkeypatch.setattr(kind, "check_machine", stopped)
     result = run("machine", "--install")

@@ -20,7 +20,7 @@ from trainstack.cli import same_cluster
 from trainstack.cli.app import app
 from trainstack.cli.commands import doctor as command
 from trainstack.cli.engine import StateRefusedError
-from trainstack.guards.cluster_identity import MEMORY, Cluster, memory_name
+from trainstack.guards.cluster_identity import FACTS_RESOURCE_TYPE, ClusterIdentity, facts_resource_name
 from trainstack.lifecycle.recovery.locks import StateLock
 from trainstack.lifecycle.recovery.objects import LiveObject, LiveObjects
 from trainstack.lifecycle.recovery.state_files import read_deployment, read_state_files, state_folder
@@ -166,9 +166,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
     monkeypatch.setattr(command, "export", lambda _: None)
-    monkeypatch.setattr(command, "read_marked", lambda *_: LiveObjects({}))
+    monkeypatch.setattr(command, "read_labeled_objects", lambda *_: LiveObjects({}))
     monkeypatch.setattr(command, "read_loaders", lambda *_: [])
-    monkeypatch.setattr(same_cluster, "read_cluster", lambda _: Cluster({"kube-system": "1"}, "lab", "https://lab"))
+    monkeypatch.setattr(
+        same_cluster, "read_cluster_identity", lambda _: ClusterIdentity({"kube-system": "1"}, "lab", "https://lab")
+    )
     return make_folder(tmp_path)
 
 
@@ -217,7 +219,7 @@ def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     live = LiveObject("1", {STACK: "lab"}, state=OWN)
     monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": {"resources": [make_identity(OWN)]}}))
     live_objects = LiveObjects({("Namespace", None, "lab"): live, ("Secret", "lab", "old"): live}, frozenset({"Role"}))
-    monkeypatch.setattr(command, "read_marked", lambda *_: live_objects)
+    monkeypatch.setattr(command, "read_labeled_objects", lambda *_: live_objects)
     code, out = run("--json")
     output = json.loads(out)
     assert (code, [problem["id"] for problem in output["problems"]]) == (
@@ -270,7 +272,7 @@ def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: 
     def unreachable(*_: object) -> LiveObjects:
         raise ClusterError("cannot reach it; is it up?")
 
-    monkeypatch.setattr(command, "read_marked", unreachable)
+    monkeypatch.setattr(command, "read_labeled_objects", unreachable)
     code, out = run("--json")
     assert (code, [problem["id"] for problem in json.loads(out)["problems"]]) == (5, ["cluster-unreachable"])
 
@@ -281,8 +283,8 @@ def test_the_state_is_not_compared_with_another_cluster(
 ) -> None:
     """Every object would be missing there, and the repair of that would remove them from the state."""
     memory = {
-        "urn": f"urn:pulumi:lab::trainstack::{MEMORY}::{memory_name('owner')}",
-        "type": MEMORY,
+        "urn": f"urn:pulumi:lab::trainstack::{FACTS_RESOURCE_TYPE}::{facts_resource_name('owner')}",
+        "type": FACTS_RESOURCE_TYPE,
         "outputs": {"output": {"kube-system": identity}},
     }
     claim = {
@@ -323,7 +325,7 @@ def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: 
     monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": {"resources": [make_identity(OWN)]}}))
     live = LiveObject("1", {STACK: "lab"}, state=OWN)
     live_objects = LiveObjects({("Deployment", "kueue-system", "kueue-controller-manager"): live})
-    monkeypatch.setattr(command, "read_marked", lambda *_: live_objects)
+    monkeypatch.setattr(command, "read_labeled_objects", lambda *_: live_objects)
     code, out = run("--json")
     output = json.loads(out)
     assert (code, output["problems"], output["commands"]) == (0, [], [])
@@ -337,7 +339,7 @@ def test_a_state_that_the_engine_refuses_is_the_only_finding(folder: Path, monke
     job = {"urn": "urn:pulumi:lab::p::kubernetes:batch/v1:Job::a", "type": "kubernetes:batch/v1:Job", "custom": True}
     broken = {"resources": [{**job, "dependencies": ["urn:pulumi:lab::p::kubernetes:core/v1:ConfigMap::b"]}]}
     monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": broken}))
-    monkeypatch.delattr(command, "read_marked")
+    monkeypatch.delattr(command, "read_labeled_objects")
     code, out = run("--json")
     output = json.loads(out)
     assert (code, [problem["id"] for problem in output["problems"]]) == (4, ["state-refused"])

@@ -14,7 +14,7 @@ from trainstack.cli.session import Session
 from trainstack.errors import ExitCode, RefusedError, TrainstackError
 from trainstack.live import private_kubeconfig
 from trainstack.live.client import ClusterError
-from trainstack.settings.loading.load import Placement
+from trainstack.settings.loading.load import EnvironmentPlacement
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, read_exit_code, report_exit_code
 from trainstack.toolchain import tools
 from trainstack.toolchain.engine import Engine
@@ -26,10 +26,10 @@ ROOT = Path(__file__).resolve().parents[3]
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """Create a checkout whose engine is the script that `write_engine` writes."""
     program = tmp_path / "pulumi"
-    monkeypatch.setattr(tools, "engine", lambda _root, embedded: Engine(program, {}, own=embedded))
+    monkeypatch.setattr(tools, "engine", lambda _root, embedded: Engine(program, {}, built_here=embedded))
     monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})
     monkeypatch.setattr(Session, "settings", make_settings())
-    monkeypatch.setattr(Session, "placement", Placement(embedded=True, local=False))
+    monkeypatch.setattr(Session, "placement", EnvironmentPlacement(embedded=True, local=False))
     return Session(tmp_path, "dev")
 
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from trainstack.cli.app import app
-from trainstack.preflight.registry import BY_ID, EVERY
+from trainstack.preflight.registry import ALL_RULES, RULES_BY_ID
 
 
 def explain(*words: str) -> Result:
@@ -20,32 +20,32 @@ def test_a_rule_is_explained_with_example_and_remedy() -> None:
     assert result.exit_code == 0
     name, meaning, facts, *_, yaml, remedy = result.stdout.split("\n\n")
     assert name == "queue-unknown"
-    assert " ".join(meaning.split()).startswith(BY_ID["queue-unknown"].summary)
+    assert " ".join(meaning.split()).startswith(RULES_BY_ID["queue-unknown"].summary)
     assert facts.startswith("Severity: error")
     assert yaml == "  trainstack:workloads:\n    runs:\n      - {name: digits, queue: reserch}"
-    assert " ".join(remedy.split()) == f"Remedy: {BY_ID['queue-unknown'].remedy}"
+    assert " ".join(remedy.split()) == f"Remedy: {RULES_BY_ID['queue-unknown'].remedy}"
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
 def test_links_become_files() -> None:
     """A terminal follows no links."""
     assert "0009 (docs/decisions/0009-admission-verdict.md)" in " ".join(explain("never-fits").stdout.split())
-    assert not any("](" in explain(rule.id).stdout for rule in EVERY)
+    assert not any("](" in explain(rule.id).stdout for rule in ALL_RULES)
 
 
 def test_without_a_rule_all_are_listed() -> None:
     """The list has one line for each rule, in the order of the page."""
     lines = explain().stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["RULE", *BY_ID]
-    assert lines[1].rstrip().split(maxsplit=2)[1:] == ["error", BY_ID["settings"].summary]
+    assert [line.split()[0] for line in lines] == ["RULE", *RULES_BY_ID]
+    assert lines[1].rstrip().split(maxsplit=2)[1:] == ["error", RULES_BY_ID["settings"].summary]
 
 
 def test_programs_get_json() -> None:
     """The JSON has the same fields for one rule and for all."""
     one, rules = (json.loads(explain(*words, "--json").stdout) for words in (("never-fits",), ()))
-    assert [rule["id"] for rule in rules] == [*BY_ID]
+    assert [rule["id"] for rule in rules] == [*RULES_BY_ID]
     assert one == next(rule for rule in rules if rule["id"] == "never-fits")
-    assert one["remedy"] == BY_ID["never-fits"].remedy
+    assert one["remedy"] == RULES_BY_ID["never-fits"].remedy
     assert one["silenceable"]
     assert one["change"].startswith("trainstack:workloads:\n  runs:\n")
 

@@ -18,7 +18,7 @@ from trainstack.cli.commands import compare as command
 from trainstack.cli.session import Session
 from trainstack.live.client import Answer, ClusterError
 from trainstack.reports.comparison import compare as compare_runs
-from trainstack.reports.overlap import Placement
+from trainstack.reports.overlap import RunPlacement
 from trainstack.reports.runs import Definition
 from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.launches import utc_now as now
@@ -276,8 +276,8 @@ def test_pods_show_where_and_when_a_run_ran(monkeypatch: pytest.MonkeyPatch) -> 
     ]
     moments = [datetime.fromisoformat(moment) for moment in (NOON, END)]
     assert figures._placements(pods, NOW) == (
-        Placement("one", moments[0], moments[1]),
-        Placement("local", moments[0], NOW),
+        RunPlacement("one", moments[0], moments[1]),
+        RunPlacement("local", moments[0], NOW),
     )
 
 

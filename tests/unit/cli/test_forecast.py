@@ -12,7 +12,7 @@ from tests.unit.kueue.make import make_admitted
 from trainstack.cli.app import app
 from trainstack.cli.commands import forecast as command
 from trainstack.cli.output import console
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import QueueState
@@ -227,7 +227,7 @@ def test_a_forecast_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.Mo
         read.append(1)
 
         def held(settings: Settings) -> LiveWorkloads:
-            model = stack_model(Declared(settings))
+            model = stack_model(StackObjects(settings))
             other = make_admitted("other", "lab", "a100", reserved_at=940.0, cpu=8)
             return LiveWorkloads(
                 snapshot=QueueState(model=model, admitted=(other,)), now=1000.0, deadlines={"ns/other": 100.0}
@@ -255,7 +255,7 @@ def test_a_tenants_priority_must_be_a_class_of_the_cluster(
     tenant += "    runs: [{name: first, from: base, priority: urgent}]\n"
     (root / "Pulumi.lab.yaml").write_text(tenant)
     (root / "Pulumi.owner.yaml").write_text(ENVIRONMENT)
-    model = replace(stack_model(Declared(load(root, "owner"))), priorities=classes)
+    model = replace(stack_model(StackObjects(load(root, "owner"))), priorities=classes)
     held = LiveWorkloads(snapshot=QueueState(model=model, admitted=()), now=1000.0)
     monkeypatch.setattr(command, "live_workloads_reader", lambda _: lambda _: held)
     result = forecast("--cluster", "--json")

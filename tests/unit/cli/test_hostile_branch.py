@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 
 from tests.special_files import make_socket, make_sparse_file
 from trainstack.cli.app import app
-from trainstack.reports.durations import measured_runs
+from trainstack.reports.durations import read_measured_runs
 from trainstack.reports.errors import ReportError
-from trainstack.reports.runs import from_record
+from trainstack.reports.runs import run_from_record
 
 SECRET = "hunter2-is-the-password"
 PLATFORM = """\
@@ -164,9 +164,9 @@ def test_a_record_in_the_branch_is_of_regular_files(root: Path, name: str, what:
     if name.count("/") != 1 or not name.startswith("0"):
         (record / "run.json").write_text("{}")
     put(root, f"results/hello-0123456789/{name}", STRANGE[what])
-    assert measured_runs(root / "results") == []
+    assert read_measured_runs(root / "results") == []
     with contextlib.suppress(ReportError, OSError):
-        from_record(record, record.name)
+        run_from_record(record, record.name)
 
 
 @pytest.mark.parametrize("place", ["reports", "reports/lab.json", "reports/lab.diff"])

@@ -190,7 +190,7 @@ def test_the_texts_of_errors_are_clean(monkeypatch: pytest.MonkeyPatch, error: E
     def broken(_: object) -> None:
         raise error
 
-    monkeypatch.setattr(sweep_expand, "sweeps", broken)
+    monkeypatch.setattr(sweep_expand, "list_sweeps", broken)
     result = CliRunner().invoke(app, ["sweep", "expand"])
     assert not controls(result.output)
 

@@ -20,7 +20,7 @@ from trainstack.cli.app import app
 from trainstack.cli.commands import image as command
 from trainstack.cli.output import console
 from trainstack.cli.session import Session
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import read_inputs
 from trainstack.errors import ExitCode
 from trainstack.live.registry import Registries
@@ -295,7 +295,7 @@ def test_up_stops_before_a_run_whose_image_is_missing(
     assert f"the registry does not have {HELLO}; run `trainstack image push hello -s lab`" in stderr
     assert "trainstack image push built -s lab" in stderr
     assert "theirs" not in stderr
-    planned = Declared(session.settings, read_inputs(session.settings, root, commit="")).runs
+    planned = StackObjects(session.settings, read_inputs(session.settings, root, commit="")).runs
     launched += [SimpleNamespace(run_id=planned[0].launch.run_id, trials=())]
     # This is the form in the ledger of a batch of trials.
     launched += [SimpleNamespace(run_id="batch", trials=[run.launch.run_id for run in planned[1:]])]
@@ -375,7 +375,7 @@ def test_up_stops_before_a_run_whose_registry_has_no_address(
     assert "error [registry-unreachable] " in stderr
     assert f": workloads.runs[hello].image.name: {HELLO}: host r.example.org has no address (unknown)" in stderr
     assert ": cluster.registry: r.example.org/" in stderr
-    planned = Declared(session.settings, read_inputs(session.settings, root, commit="")).runs
+    planned = StackObjects(session.settings, read_inputs(session.settings, root, commit="")).runs
     launched.extend(SimpleNamespace(run_id=run.launch.run_id, trials=()) for run in planned)
     unserved_images.ensure_images_pushed(session)
     assert "registry-unreachable" not in capsys.readouterr().err

@@ -24,8 +24,8 @@ from trainstack.onboarding.new_project.files import (
 from trainstack.onboarding.new_project.origin import Origin
 from trainstack.onboarding.new_project.request import PROFILES, ProjectRequest
 from trainstack.onboarding.new_project.services import SERVICES
-from trainstack.settings.loading.load import load, placement
-from trainstack.settings.loading.source import read
+from trainstack.settings.loading.load import load, read_placement
+from trainstack.settings.loading.source import read_map
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = {*OWNED_FILES, "Pulumi.dev.yaml", "workloads/hello/workload.yaml"}
@@ -119,7 +119,7 @@ def test_a_stack_whose_state_is_not_embedded_is_created_by_its_user(folder: Path
     result = trainstack("init", "--profile", "owner", "--cluster", cluster)
     steps = [line.strip() for line in result.stderr.splitlines() if line.startswith("  ")]
     creation = ["pulumi login (unless you are logged in)", "pulumi stack init dev"]
-    embedded = placement(folder, "dev").embedded
+    embedded = read_placement(folder, "dev").embedded
     assert embedded == (cluster == "kind")
     assert steps[-1] == "trainstack up -s dev"
     assert steps[-3:-1] == creation if not embedded else not set(creation) & set(steps)
@@ -217,7 +217,7 @@ def test_a_name_that_yaml_reads_as_something_else(folder: Path, word: str) -> No
         (folder / path).write_text(text)
     (run,) = load(folder, word).workloads.runs
     assert (run.namespace, run.queue) == (word, word)
-    assert read(folder, "Pulumi.yaml", []).name == word
+    assert read_map(folder, "Pulumi.yaml", []).name == word
     assert yaml.safe_load(texts["Pulumi.yaml"])["name"] == word
 
 

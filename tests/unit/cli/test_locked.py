@@ -31,7 +31,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
 
 def make_engine(program: Path) -> Engine:
     """Make the engine this program."""
-    return Engine(program, {}, own=True)
+    return Engine(program, {}, built_here=True)
 
 
 @pytest.mark.parametrize("advice", [ADVICE, OF_A_SERVICE])

@@ -29,7 +29,7 @@ def read_views(monkeypatch: pytest.MonkeyPatch, bodies: list[dict[str, Any]]) ->
         queried.extend(bodies)
         return [bare_view(body) for body in bodies]
 
-    monkeypatch.setattr(run_views, "view_runs", close)
+    monkeypatch.setattr(run_views, "read_launch_views", close)
     return run_views._view_bodies(make_session(), bodies), queried
 
 

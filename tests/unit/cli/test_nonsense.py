@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from trainstack.cli.app import app
 from trainstack.local_cluster import cluster as local_cluster
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.printable import clean
 from trainstack.toolchain import tools
 from trainstack.toolchain.errors import ToolchainError
@@ -111,7 +111,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise ToolchainError("the tools are not built")
 
     def stopped(*_: object, **__: object) -> None:
-        raise ClusterError("the local cluster cannot be made here")
+        raise LocalClusterError("the local cluster cannot be made here")
 
     for name in ("ensure", "engine", "program"):
         monkeypatch.setattr(tools, name, absent)

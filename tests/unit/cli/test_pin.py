@@ -87,7 +87,7 @@ def test_pins_are_written_for_every_image_that_has_no_digest(root: Path, served:
     assert lines == [f"busybox:1.35: {digest('b')}", f"example.org/hello:1: {digest('1')}"]
     settings = load(root, "lab")
     assert settings.pins == served.images
-    assert settings.pinned("example.org/hello:1") == f"example.org/hello:1@{digest('1')}"
+    assert settings.pinned_reference("example.org/hello:1") == f"example.org/hello:1@{digest('1')}"
     assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 0
 
 

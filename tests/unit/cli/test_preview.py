@@ -17,8 +17,8 @@ from trainstack.cli.output.preview_format import preview_errors, preview_lines
 from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
 from trainstack.local_cluster import cluster
-from trainstack.local_cluster.errors import ClusterError as LocalClusterError
-from trainstack.settings.loading.load import Loaded
+from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.settings.loading.load import LoadedEnvironment
 
 DATA = Path(__file__).resolve().parents[1] / "review" / "data"
 
@@ -196,7 +196,7 @@ class Engine:
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     """Provide an environment with a state, its cluster and its tools, and no terminal."""
     engine = Engine()
-    monkeypatch.setattr(Session, "loaded", Loaded(make_settings(), {}))
+    monkeypatch.setattr(Session, "loaded", LoadedEnvironment(make_settings(), {}))
     monkeypatch.setattr(Session, "is_local", False)
     for module in (preview, up):
         monkeypatch.setattr(module, "ensure_backend", engine.note("ensure_backend"))

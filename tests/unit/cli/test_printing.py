@@ -62,9 +62,9 @@ def test_no_console_interprets_data() -> None:
 
 def test_a_fault_of_a_file_has_no_empty_path() -> None:
     """The form is `file: message; remedy`, with control characters of terminals escaped."""
-    fault = Finding.of(SETTINGS, Violation("", "is not there", "write it"), Place("Pulumi.x.yaml"))
+    fault = Finding.from_violation(SETTINGS, Violation("", "is not there", "write it"), Place("Pulumi.x.yaml"))
     assert str(fault) == "error [settings] Pulumi.x.yaml: is not there; write it"
-    nowhere = Finding.of(SETTINGS, Violation("queues", "b\x1b[2J", "", "warning"))
+    nowhere = Finding.from_violation(SETTINGS, Violation("queues", "b\x1b[2J", "", "warning"))
     assert str(nowhere) == "warning [settings] queues: b\\x1b[2J"
 
 
@@ -75,7 +75,7 @@ def test_expected_errors_have_a_message_and_bugs_a_traceback(monkeypatch: pytest
     def broken(_: object) -> None:
         raise error
 
-    monkeypatch.setattr("trainstack.cli.commands.sweep_expand.sweeps", broken)
+    monkeypatch.setattr("trainstack.cli.commands.sweep_expand.list_sweeps", broken)
     result = CliRunner().invoke(app, ["sweep", "expand"])
     expected = {WorkloadError: "error: edited\n", FileError: "error: /a: is a FIFO\n"}.get(type(error))
     if expected is None:

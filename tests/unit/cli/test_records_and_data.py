@@ -24,7 +24,12 @@ from trainstack.objects.labels import LAUNCH, SWEEP, WORKLOAD
 from trainstack.objects.labels import RUN as RUN_LABEL
 from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.queues import MULTI_KUEUE, ClusterKubeConfig, MultiKueueCluster, MultiKueueConfig
+from trainstack.settings.sections.queues import (
+    MULTI_KUEUE_CONTROLLER,
+    ClusterKubeConfig,
+    MultiKueueCluster,
+    MultiKueueConfig,
+)
 from trainstack.transfer.errors import DamagedRecordError
 from trainstack.transfer.loader import Loader
 
@@ -203,7 +208,7 @@ def test_a_trial_is_read_in_the_cluster_of_its_batch(
     dispatch_to(opened, "west", "east")
     batch = make_live("digits-bbbbbbbbbb", "2026-11-03T00:00:00Z")
     batch["metadata"]["labels"][SWEEP] = "digits"
-    batch["spec"]["managedBy"] = MULTI_KUEUE
+    batch["spec"]["managedBy"] = MULTI_KUEUE_CONTROLLER
     read: list[str] = []
 
     def worker(settings: Settings, cluster: str) -> Settings:
@@ -211,7 +216,9 @@ def test_a_trial_is_read_in_the_cluster_of_its_batch(
         return settings
 
     monkeypatch.setattr(run_records, "read_bodies", lambda _: [batch])
-    monkeypatch.setattr(run_records, "clusters_of", lambda bodies, _: {"digits-bbbbbbbbbb": "east"} if bodies else {})
+    monkeypatch.setattr(
+        run_records, "read_clusters_by_run", lambda bodies, _: {"digits-bbbbbbbbbb": "east"} if bodies else {}
+    )
     monkeypatch.setattr(run_records, "settings_of_worker", worker)
     write(volume.root / "runs" / run_id, {"_SUCCESS": "{}"})
     files.fetch(run_id, "dev")
@@ -308,7 +315,7 @@ def prepared(session: Callable[..., Session], tmp_path: Path, committed: str, pr
 
 def serve_active_run(monkeypatch: pytest.MonkeyPatch, workload: str) -> None:
     """Let one run be active, of this workload."""
-    launch = SimpleNamespace(run_id=f"{workload}-{RUN}", active=True)
+    launch = SimpleNamespace(run_id=f"{workload}-{RUN}", is_active=True)
     monkeypatch.setattr(up, "launch_bodies", lambda *_: [launch])
     monkeypatch.setattr(up, "live_launch", lambda body: body)
 

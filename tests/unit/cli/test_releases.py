@@ -17,7 +17,7 @@ from trainstack.cli.commands import up
 from trainstack.cli.session import Session
 from trainstack.live import releases
 from trainstack.live.client import ClusterError
-from trainstack.platform.operators.release import DownloadError, RefusedDownloadError, WrongBytesError
+from trainstack.platform.operators.release import ChecksumMismatchError, DownloadError, RefusedDownloadError
 from trainstack.toolchain import tools
 from trainstack.toolchain.places import CHECKOUT
 
@@ -62,8 +62,8 @@ def findings() -> list[dict[str, Any]]:
 def cached(content: bytes) -> str:
     """Cache a release as if downloaded; return its digest."""
     digest = hashlib.sha256(content).hexdigest()
-    releases.folder().mkdir(parents=True)
-    (releases.folder() / f"{digest}.yaml").write_bytes(content)
+    releases.download_folder().mkdir(parents=True)
+    (releases.download_folder() / f"{digest}.yaml").write_bytes(content)
     return digest
 
 
@@ -100,7 +100,7 @@ def test_check_without_a_network_is_unknown(project: Path) -> None:
     ("error", "expected"),
     [
         (RefusedDownloadError("m", "r", path="operators.jobset.manifest.url"), "manifest-missing"),
-        (WrongBytesError("m", "r", path="operators.jobset.manifest.sha256"), "manifest-mismatch"),
+        (ChecksumMismatchError("m", "r", path="operators.jobset.manifest.sha256"), "manifest-mismatch"),
     ],
 )
 def test_check_of_an_address_that_has_to_change_is_an_error(

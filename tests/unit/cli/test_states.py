@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from trainstack.cli import engine
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
-from trainstack.settings.values.published_passphrase import PUBLISHED
+from trainstack.settings.values.published_passphrase import PUBLISHED_PASSPHRASE
 from trainstack.toolchain import backend, official, tools
-from trainstack.toolchain.engine import Engine, prepare
+from trainstack.toolchain.engine import Engine, prepare_engine
 from trainstack.toolchain.errors import ToolchainError
 
 PULUMI = """#!{python} -IS
@@ -52,10 +52,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PULUMI_CREDENTIALS_PATH", str(tmp_path / "logins"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(official, "pulumi", official.Search)
+    monkeypatch.setattr(official, "pulumi", official.PathSearch)
 
     def make_engine(checkout: Path, *, embedded: bool) -> Engine:
-        return prepare(checkout, program, own=True, embedded=embedded, caller=os.environ)
+        return prepare_engine(checkout, program, built_here=True, embedded=embedded, caller=os.environ)
 
     monkeypatch.setattr(tools, "engine", make_engine)
     monkeypatch.chdir(root)
@@ -207,7 +207,9 @@ def test_a_preview_of_another_stack_creates_none(root: Path) -> None:
 def test_the_users_selected_stack_stays_selected(root: Path, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
     """`stack init` would select the new stack, which later commands then take as chosen."""
     program = tools.engine(root, embedded=True).pulumi
-    monkeypatch.setattr(tools, "engine", lambda checkout, **options: prepare(checkout, program, own=own, **options))
+    monkeypatch.setattr(
+        tools, "engine", lambda checkout, **options: prepare_engine(checkout, program, built_here=own, **options)
+    )
     engine.ensure_stack(write(root, "embedded"))
     (words,) = [words for words, _, _ in calls(root) if words[:2] == ["stack", "init"]]
     assert "--no-select" in words
@@ -239,7 +241,7 @@ def test_the_shell_of_an_environment_that_is_not_embedded(root: Path, monkeypatc
     exported, unset = env()
     assert unset == {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE"}
     assert "PULUMI_BACKEND_URL" not in exported
-    assert backend.selected(root) is None
+    assert backend.selected_url(root) is None
 
 
 def test_the_shell_of_an_embedded_environment(root: Path) -> None:
@@ -249,7 +251,7 @@ def test_the_shell_of_an_embedded_environment(root: Path) -> None:
     assert calls(root) == []
     assert env()[0] == exported
     assert (root / ".trainstack" / "backend" / "lab.stack").exists()
-    assert Path(exported["PULUMI_CONFIG_PASSPHRASE_FILE"]).read_text().strip() == PUBLISHED
+    assert Path(exported["PULUMI_CONFIG_PASSPHRASE_FILE"]).read_text().strip() == PUBLISHED_PASSPHRASE
 
 
 def test_the_engine_never_gets_the_published_passphrase_for_another_state(
@@ -261,11 +263,11 @@ def test_the_engine_never_gets_the_published_passphrase_for_another_state(
     write(root, "embedded")
     for name, value in env()[0].items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", PUBLISHED)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", PUBLISHED_PASSPHRASE)
     (root.parent / "log").unlink()
     engine.ensure_stack(write(root, "pulumi"))
     ((_, _, variables),) = calls(root)
-    assert PUBLISHED not in variables.values()
+    assert PUBLISHED_PASSPHRASE not in variables.values()
     assert variables.keys().isdisjoint({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})
 
 

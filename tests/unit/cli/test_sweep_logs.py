@@ -110,7 +110,7 @@ def make_printing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **objective: 
     project.may_patch = True
     monkeypatch.setattr(sweep_read, "read_sweep", lambda *_: project.objects())
     monkeypatch.setattr(sweep_logs, "read_trial_logs", project.read)
-    monkeypatch.setattr(sweep_logs, "kubectl", project.kubectl)
+    monkeypatch.setattr(sweep_logs, "run_kubectl", project.kubectl)
     return project
 
 

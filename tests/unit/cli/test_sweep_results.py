@@ -33,7 +33,7 @@ from trainstack.settings.model import Settings
 from trainstack.sweeps.launches import PlannedSweep
 from trainstack.sweeps.search.results import from_json
 from trainstack.sweeps.status import LiveTrial, SweepObjects
-from trainstack.transfer.trial_records import Record
+from trainstack.transfer.trial_records import TrialRecord
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)
@@ -94,7 +94,7 @@ class Project:
 
     def launch(self, number: int, *, deleted: bool = False, suspend: bool = False, **status: Any) -> None:
         """Add a launch of a trial; its object has this status, or is deleted."""
-        ledger = self.planned.job(self.run_ids[number - 1])
+        ledger = self.planned.job_ledger(self.run_ids[number - 1])
         self.ledgers.append(ledger)
         if not deleted:
             self.launches.append(alive(ledger, uid=str(number), suspend=suspend, **status))
@@ -445,11 +445,11 @@ def test_a_cluster_that_does_not_answer_is_reported(project: Project, monkeypatc
         assert "error: the cluster is away" in result.stderr
 
 
-RECORD = Record(finished=False, attempts=2, facts={}, metrics="", failure={}, last_lines=("the end",))
-CASES: list[tuple[str, LiveTrial | None, Record | None, str, str]] = [
+RECORD = TrialRecord(finished=False, attempts=2, facts={}, metrics="", failure={}, last_lines=("the end",))
+CASES: list[tuple[str, LiveTrial | None, TrialRecord | None, str, str]] = [
     ("nothing knows it", None, None, "waiting", ""),
     ("a record alone", None, RECORD, "waiting", "it has an unfinished record and no object in the cluster"),
-    ("finished", LiveTrial(state="running"), Record(**{**vars(RECORD), "finished": True}), "succeeded", ""),
+    ("finished", LiveTrial(state="running"), TrialRecord(**{**vars(RECORD), "finished": True}), "succeeded", ""),
     ("failed", LiveTrial(state="failed", reason="deadline"), RECORD, "failed", "deadline"),
     (
         "failed, of which nothing is left",
@@ -462,7 +462,7 @@ CASES: list[tuple[str, LiveTrial | None, Record | None, str, str]] = [
     (
         "withdrawn while it ran",
         LiveTrial(state="gone"),
-        Record(**{**vars(RECORD), "failure": {"exit_code": 143, "withdrawn": True}}),
+        TrialRecord(**{**vars(RECORD), "failure": {"exit_code": 143, "withdrawn": True}}),
         "stopped",
         "its set was removed, and `stop` named it",
     ),
@@ -476,7 +476,7 @@ CASES: list[tuple[str, LiveTrial | None, Record | None, str, str]] = [
     ("live", "record", "state", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 def test_the_state_follows_from_record_and_cluster(
-    live: LiveTrial | None, record: Record | None, state: str, reason: str
+    live: LiveTrial | None, record: TrialRecord | None, state: str, reason: str
 ) -> None:
     """A finished record takes precedence."""
     planned = make_indexed()

@@ -9,7 +9,7 @@ from tests.registrations.recorder import Echo, RecordingMonitor, Registration, e
 from tests.unit.environments import HERE, OWN
 from trainstack.components.cluster import mark_with_state, prove_cluster, remember_cluster
 from trainstack.components.objects import Object
-from trainstack.guards.cluster_identity import CA, Cluster
+from trainstack.guards.cluster_identity import CA, ClusterIdentity
 from trainstack.objects.labels import FIELD_MANAGER, STATE
 from trainstack.runs.recorded import StateResource
 from trainstack.stacks.engine_state import own_state
@@ -32,7 +32,7 @@ def refuse(message: str) -> NoReturn:
     raise pulumi.RunError(message)
 
 
-def declare(monitor: RecordingMonitor, cluster: Cluster = HERE) -> None:
+def declare(monitor: RecordingMonitor, cluster: ClusterIdentity = HERE) -> None:
     """Run a program with one object and the definitions of one release."""
 
     def program() -> None:
@@ -89,7 +89,7 @@ def test_the_namespace_that_is_read_is_not_held_by_the_state(monitor: RecordingM
     """The engine gets its type, name and outputs, and not that it is external."""
     declare(monitor)
     state = [StateResource(found.type, "", found.name, found.inputs) for found in monitor.recorded]
-    assert own_state(state).held == {("ConfigMap", "lab", "x")}
+    assert own_state(state).object_identities == {("ConfigMap", "lab", "x")}
 
 
 def test_on_another_cluster_no_object_is_registered(elsewhere: RecordingMonitor) -> None:
@@ -102,7 +102,7 @@ def test_on_another_cluster_no_object_is_registered(elsewhere: RecordingMonitor)
 
 def test_a_tenant_without_a_readable_namespace(elsewhere: RecordingMonitor) -> None:
     """Nothing is compared, and nothing is read."""
-    declare(elsewhere, Cluster({CA: "digest"}, "lab", "https://lab:6443"))
+    declare(elsewhere, ClusterIdentity({CA: "digest"}, "lab", "https://lab:6443"))
     assert "cluster-identity" not in records(elsewhere)
     assert "lab/x" in records(elsewhere)
     assert "kueue-definitions" in records(elsewhere)

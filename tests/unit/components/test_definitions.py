@@ -17,7 +17,7 @@ from tests.unit.live_objects import make_condition, write_kubeconfig
 from trainstack.components import definitions
 from trainstack.components.definitions import Definitions, PreparationSteps
 from trainstack.components.teardown import attach_hooks
-from trainstack.guards.definitions import RESOURCE, Release
+from trainstack.guards.definitions import RESOURCE_TYPE, Release
 from trainstack.live.client import ClusterError
 from trainstack.objects.labels import REVISION, field_manager
 
@@ -37,7 +37,7 @@ def make_release(*names: str) -> Release:
         }
         for name in names
     )
-    return Release(version="v0.15.2", state=STATE, manifests=manifests)
+    return Release(version="v0.15.2", state_identity=STATE, manifests=manifests)
 
 
 def test_a_release_is_one_value_in_the_state() -> None:
@@ -50,8 +50,8 @@ def test_a_release_is_one_value_in_the_state() -> None:
         pulumi.ComponentResource("test:Operator", "after", {}, pulumi.ResourceOptions(depends_on=[component]))
 
     found = {f"{entry.type} {entry.name}": entry for entry in record(program, "dev")}
-    stash = found[f"{RESOURCE} kueue-definitions"]
-    assert stash.inputs == {"input": release.recorded}
+    stash = found[f"{RESOURCE_TYPE} kueue-definitions"]
+    assert stash.inputs == {"input": release.stored_value}
     assert stash.parent == "definitions"
     assert stash.options["retainOnDelete"] is True
     assert stash.hooks == {

@@ -6,7 +6,7 @@ from tests.unit.components.declare import declare
 from tests.unit.make import make_volume
 from trainstack.components.namespaces import Namespaces
 from trainstack.components.tenants import Tenants
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.storage import Storage
@@ -21,7 +21,7 @@ def test_a_namespace_with_a_retained_volume_is_retained() -> None:
         volume = make_volume(namespace="research", retain=True)
         environment, storage = Environment(namespaces=names), Storage(volumes=(volume,))
         settings = Settings(stack="dev", environment=environment, storage=storage)
-        return Namespaces("namespaces", Declared(settings).namespaces, opts)
+        return Namespaces("namespaces", StackObjects(settings).namespaces, opts)
 
     found = declare(component, with_teardown=True)
     assert found["Namespaces namespaces"].type == "trainstack:platform:Namespaces"

@@ -13,8 +13,8 @@ from tests.unit.make import make_kueue, make_manifest, make_training_operator
 from trainstack.components import operators
 from trainstack.components.definitions import Definitions
 from trainstack.components.operators import Operator, Operators, install_operators
-from trainstack.declared.declared import Declared
-from trainstack.declared.operators import operator as component_of
+from trainstack.declared.declared import StackObjects
+from trainstack.declared.operators import operator_component as component_of
 from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError
 from trainstack.platform.operators.install import OperatorManifests
@@ -53,7 +53,7 @@ def operator(
 
     def component(opts: pulumi.ResourceOptions) -> Operator:
         install = make_training_operator(manifest=make_manifest(version="v1.9.3"))
-        declared = Declared(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
+        declared = StackObjects(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
         declared.installs = {"training-operator": component_of(manifests, retained)}
         declared_operator = Operator("training-operator", declared, opts)
         if last is not None:
@@ -110,7 +110,7 @@ def install_both(*frameworks: str, events: list[str] | None = None) -> dict[str,
         settings = OperatorsSettings(
             kueue=make_kueue(frameworks=frameworks), training_operator=make_training_operator()
         )
-        declared = Declared(Settings(stack="dev", operators=settings))
+        declared = StackObjects(Settings(stack="dev", operators=settings))
         declared.installs = {"kueue": component_of(KUEUE), "training-operator": component_of(MANIFESTS)}
         installed = install_operators(declared, opts, ())
         after = pulumi.ResourceOptions(depends_on=[operator.available for operator in installed.values()])
@@ -174,7 +174,7 @@ def test_a_preview_dry_runs_the_definitions_unless_the_program_creates_the_clust
 ) -> None:
     """Other programs may use the component before their cluster exists."""
     install = make_training_operator(manifest=make_manifest(version="v1.9.3"))
-    environment = Declared(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
+    environment = StackObjects(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
     environment.operators = {"training-operator": MANIFESTS}
     preparations: list[Any] = []
     forgotten: list[bool] = []
@@ -189,7 +189,7 @@ def test_a_preview_dry_runs_the_definitions_unless_the_program_creates_the_clust
             preparations.append(options["preparations"])
             super().__init__(*args, **options)
 
-    monkeypatch.setattr(kubeconfig, "forget", lambda: forgotten.append(True))
+    monkeypatch.setattr(kubeconfig, "clear_cache", lambda: forgotten.append(True))
     monkeypatch.setattr(operators, "fetch", lambda installs, _: (installs, ()))
     monkeypatch.setattr(operators, "release_path", lambda *_: None)
     monkeypatch.setattr(operators, "read_release", lambda *_: ())

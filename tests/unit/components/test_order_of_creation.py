@@ -9,20 +9,21 @@ import pytest
 from tests.unit.environments import COMMITTED, decide
 from tests.unit.recorded import CRD, DEFINITION, environment, recorded
 from trainstack.components.objects import type_and_name
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.settings.model import Settings
 
 
 def rendered(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
     """Return type and name of every object that `render` prints, in its order."""
-    return [type_and_name(manifest) for manifest in Declared(settings, inputs).manifests()]
+    return [type_and_name(manifest) for manifest in StackObjects(settings, inputs).manifests()]
 
 
 def guarded(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
     """Return type and name of every object that the guards check before the first write, in their order."""
     return [
-        type_and_name(manifest) for manifest in Declared(settings, inputs).manifests(decide(settings, inputs).groups)
+        type_and_name(manifest)
+        for manifest in StackObjects(settings, inputs).manifests(decide(settings, inputs).groups)
     ]
 
 
@@ -42,7 +43,7 @@ def test_the_program_declares_in_the_order_of_render(name: str) -> None:
 @pytest.mark.parametrize("stack", [*COMMITTED, "whole"])
 def test_the_stream_can_be_applied_in_its_order(stack: str) -> None:
     """`kubectl apply -f -` finds the namespace of each object, and the definition of its kind."""
-    objects = Declared(*environment(stack)).manifests()
+    objects = StackObjects(*environment(stack)).manifests()
     place = {(manifest["kind"], manifest["metadata"].get("name", "")): index for index, manifest in enumerate(objects)}
     for index, manifest in enumerate(objects):
         assert place.get(("Namespace", manifest["metadata"].get("namespace")), -1) < index

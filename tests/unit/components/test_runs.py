@@ -13,7 +13,7 @@ from trainstack.components.launches import LaunchOptions
 from trainstack.components.runs import Runs
 from trainstack.components.secrets import Secrets
 from trainstack.components.sweeps import Sweep
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.launches import LaunchGroup
 from trainstack.objects.labels import LAUNCH
 from trainstack.runs.ledgers import Ledger
@@ -53,7 +53,7 @@ def make_group(*launches: Mapping[str, Any], **changes: Any) -> LaunchGroup:
 
 def claimed(group: LaunchGroup, **options: Any) -> LaunchOptions:
     """Return the options of the training stack: each launch is claimed."""
-    ledgers = group.config_maps
+    ledgers = group.ledger_config_maps
     claims = {
         launch.launch_name: LaunchClaim(launch=launch.launch, ledger=ledgers[launch.launch_name], ledger_version=None)
         for launch in group.launches
@@ -145,7 +145,7 @@ def test_a_secret_is_encrypted_in_the_state() -> None:
 
     def component(opts: pulumi.ResourceOptions) -> Secrets:
         values = pulumi.Output.secret(section)
-        declared = Declared(Settings(stack="dev", secrets=SecretsSettings(secrets=(make_secret(),))))
+        declared = StackObjects(Settings(stack="dev", secrets=SecretsSettings(secrets=(make_secret(),))))
         return Secrets("secrets", declared, values, opts)
 
     found = declare(component)

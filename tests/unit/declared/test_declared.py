@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from tests.unit.make import make_distributed, make_run, make_settings
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment
@@ -16,14 +16,14 @@ NO_OPERATORS = Operators()
 
 def order(settings: Settings, inputs: Inputs) -> list[str]:
     """Return kind and name of each object, in order."""
-    return [f"{body['kind']} {body['metadata']['name']}" for body in Declared(settings, inputs).manifests()]
+    return [f"{body['kind']} {body['metadata']['name']}" for body in StackObjects(settings, inputs).manifests()]
 
 
 def test_objects_are_in_the_order_of_their_creation() -> None:
     """Referenced objects are first; the wrapper is before the run, and the ledger after it."""
     settings = make_settings(make_run(), operators=NO_OPERATORS)
     inputs = Inputs(wrapper="print()", commit="abc")
-    (run,) = Declared(settings, inputs).runs
+    (run,) = StackObjects(settings, inputs).runs
     wrapper = hashlib.sha256(b"print()").hexdigest()[:8]
     assert order(settings, inputs) == [
         "Namespace research",
@@ -59,7 +59,7 @@ def test_the_same_input_gives_the_same_manifests_and_is_not_changed() -> None:
     settings = make_settings(make_run(), make_distributed(name="far"), operators=NO_OPERATORS)
     before = settings.model_dump()
     inputs = Inputs(wrapper="print()", commit="abc")
-    assert Declared(settings, inputs).manifests() == Declared(settings, inputs).manifests()
+    assert StackObjects(settings, inputs).manifests() == StackObjects(settings, inputs).manifests()
     assert settings.model_dump() == before
 
 

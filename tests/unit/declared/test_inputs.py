@@ -9,7 +9,7 @@ import pytest
 
 from tests.special_files import make_sparse_file
 from tests.unit.make import make_manifest, make_run, make_settings, make_training_operator
-from trainstack.declared.inputs import WRAPPER, InputsError, ReleasesError, read_inputs, release_path
+from trainstack.declared.inputs import WRAPPER_PATH, InputsError, ReleasesError, read_inputs, release_path
 from trainstack.files.regular import FileError
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.settings.sections.operators import Kueue, Operators
@@ -68,7 +68,7 @@ def test_an_image_is_built_from_a_folder_of_the_project(tmp_path: Path, build: s
 
 def test_the_wrapper_is_not_a_file_outside_of_the_project(tmp_path: Path) -> None:
     """The wrapper's text becomes an object of the cluster."""
-    wrapper = tmp_path / "project" / WRAPPER
+    wrapper = tmp_path / "project" / WRAPPER_PATH
     wrapper.parent.mkdir(parents=True)
     wrapper.symlink_to("/etc/hostname")
     with pytest.raises(FileError, match="leads out of the project"):

@@ -87,8 +87,8 @@ def test_if_the_second_is_not_renamed_the_first_is_restored(tmp_path: Path, monk
     apply = replacement.Replacement.apply
 
     def fail_for_the_last(self: replacement.Replacement) -> None:
-        if self.place.name == "last.yaml":
-            raise OSError(28, "No space left on device", str(self.place))
+        if self.path.name == "last.yaml":
+            raise OSError(28, "No space left on device", str(self.path))
         apply(self)
 
     monkeypatch.setattr(replacement.Replacement, "apply", fail_for_the_last)
@@ -123,7 +123,7 @@ def test_the_second_of_two_edits_sees_the_first(tmp_path: Path) -> None:
     def append(line: str) -> None:
         with edit_project(root) as edit:
             entered.set()
-            text = edit.text("Pulumi.lab.yaml") or ""
+            text = edit.read("Pulumi.lab.yaml") or ""
             time.sleep(0.1)
             edit.write({"Pulumi.lab.yaml": f"{text}# {line}\n"})
             order.append(line)
@@ -152,7 +152,7 @@ def test_a_change_by_another_program_is_not_lost(tmp_path: Path, change: str) ->
     root = make_project(tmp_path)
     name = "Pulumi.team.yaml" if change == "creation" else "Pulumi.lab.yaml"
     with edit_project(root) as edit:
-        edit.text(name)
+        edit.read(name)
         (root / name).unlink() if change == "removal" else (root / name).write_text("config: {}  # mine\n")
         with pytest.raises(TrainstackError, match=f"nothing was changed: {name}: was changed by another program"):
             edit.write({"other.yaml": "", name: "config: {}\n"})
@@ -170,7 +170,7 @@ def test_without_locks_the_comparison_alone_protects(tmp_path: Path, monkeypatch
     monkeypatch.setattr(project, "try_lock", refuse)
     root = make_project(tmp_path)
     with edit_project(root) as first, edit_project(root) as second:
-        assert first.text("Pulumi.lab.yaml") == second.text("Pulumi.lab.yaml") == FORMER
+        assert first.read("Pulumi.lab.yaml") == second.read("Pulumi.lab.yaml") == FORMER
         first.write({"Pulumi.lab.yaml": "config: {}\n"})
         with pytest.raises(TrainstackError, match="run the command again"):
             second.write({"Pulumi.lab.yaml": "config:\n"})

@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.forecast.make import make_plan, make_task
 from tests.unit.kueue.make import make_model, make_pods, make_queue
-from trainstack.forecast.costs import flavor_usages, gpu_hours, gpus_of, in_units, run_cost
+from trainstack.forecast.costs import display_amount, flavor_usages, gpu_hours, run_cost, run_gpus
 from trainstack.kueue.model import Flavor, Model, Preemption
-from trainstack.preflight.gpu_resources import PRODUCT
+from trainstack.preflight.gpu_resources import GPU_PRODUCT_LABEL
 from trainstack.settings.sections.forecast import Plan, Prices
 
 GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-2g.10gb"
@@ -25,7 +25,7 @@ def make_gpus() -> Model:
     whole = make_queue("q", {"whole": {"cpu": 64, "memory": "64Gi", GPU: 8, SLICE: 8}})
     sliced = make_queue("r", {"sliced": {"cpu": 64, GPU: 7}}, preemption=Preemption("LowerPriority"))
     model = make_model(whole, sliced)
-    product = {PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}
+    product = {GPU_PRODUCT_LABEL: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}
     return replace(model, flavors={"whole": Flavor("whole"), "sliced": Flavor("sliced", product)})
 
 
@@ -33,7 +33,7 @@ def test_gpu_hours_count_slices_by_their_share() -> None:
     """The share is that of the product of the flavor's nodes or of the selected nodes, or of the resource's name."""
     model = make_gpus()
     mixed = replace(make_pods(count=2), requests={SLICE: 4})
-    selects = replace(make_pods(count=2, gpu=2), selector={PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"})
+    selects = replace(make_pods(count=2, gpu=2), selector={GPU_PRODUCT_LABEL: "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"})
     schedule = make_plan(
         make_task("whole", 1800, pods=make_pods(count=2, gpu=2)),
         make_task("sliced", 3600, queue="r", pods=make_pods(gpu=3)),
@@ -42,7 +42,7 @@ def test_gpu_hours_count_slices_by_their_share() -> None:
         make_task("free", 1800, queue="", pods=make_pods(count=2, gpu=1)),
         model=model,
     )
-    assert [gpus_of(timeline, model) for timeline in schedule.timelines] == pytest.approx([4, 3 / 7, 8 / 7, 12 / 7, 2])
+    assert [run_gpus(timeline, model) for timeline in schedule.timelines] == pytest.approx([4, 3 / 7, 8 / 7, 12 / 7, 2])
     assert [gpu_hours(timeline, model) for timeline in schedule.timelines] == pytest.approx([2, 3 / 7, 8 / 7, 6 / 7, 1])
 
 
@@ -61,7 +61,7 @@ def test_repeated_work_counts_twice_and_runs_without_an_end_are_unbounded() -> N
     assert [gpu_hours(timeline, model) for timeline in (low, urgent, before)] == pytest.approx([1.5, 1, 0], abs=1e-4)
     assert (gpu_hours(endless, model), gpu_hours(never, model)) == (None, None)
     assert (run_cost(endless, PLAN), run_cost(never, PLAN)) == (None, None)
-    assert gpus_of(never, model) == 9
+    assert run_gpus(never, model) == 9
 
 
 def test_cost_is_by_flavor_and_resource() -> None:
@@ -99,4 +99,4 @@ def test_the_use_over_time_is_the_sum_of_the_runs() -> None:
 
 def test_units() -> None:
     """The units are cores, GiB and pieces."""
-    assert [in_units(*amount) for amount in (("cpu", 1500), ("memory", 2**31), (GPU, 3))] == [1.5, 2.0, 3.0]
+    assert [display_amount(*amount) for amount in (("cpu", 1500), ("memory", 2**31), (GPU, 3))] == [1.5, 2.0, 3.0]

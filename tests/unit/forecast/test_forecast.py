@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.kueue.make import make_admitted
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.errors import TrainstackError
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.live_workloads import LiveWorkloads
@@ -104,7 +104,7 @@ def make_held(settings: Settings) -> LiveWorkloads:
     """Return a cluster of the environment on which another run uses half of the cpu."""
     other = make_admitted("other", "research", reserved_at=990.0)
     other = replace(other, workload=replace(other.workload, namespace="research", queue="research"))
-    snapshot = QueueState(model=replace(stack_model(Declared(settings)), is_declared=False), admitted=(other,))
+    snapshot = QueueState(model=replace(stack_model(StackObjects(settings)), is_declared=False), admitted=(other,))
     return LiveWorkloads(snapshot=snapshot, now=1000.0, deadlines={"research/other": 40.0}, ended={"research/done"})
 
 

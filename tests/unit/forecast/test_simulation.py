@@ -19,7 +19,7 @@ def test_runs_wait_for_quota_and_get_it_when_others_end() -> None:
     )
     assert times(schedule) == {"first": (0, 30), "large": (30, 50), "small": (0, 5), "last": (5, 15)}
     assert [round(timeline.wait or 0) for timeline in schedule.timelines] == [0, 30, 0, 5]
-    assert (round(schedule.makespan), schedule.open_timelines) == (50, ())
+    assert (round(schedule.makespan), schedule.endless_timelines) == (50, ())
 
 
 def test_waiting_runs_are_ordered_by_priority_first() -> None:
@@ -68,7 +68,7 @@ def test_a_run_without_an_end_never_releases_its_quota() -> None:
     schedule = make_plan(make_task("endless", None, cpu=2), make_task("large", 5, cpu=4), make_task("small", 5))
     assert times(schedule) == {"endless": (0, None), "large": (None, None), "small": (0, 5)}
     assert round(schedule.makespan) == 5
-    assert [timeline.task.workload.name for timeline in schedule.open_timelines] == ["endless", "large"]
+    assert [timeline.task.workload.name for timeline in schedule.endless_timelines] == ["endless", "large"]
 
 
 def test_a_run_without_a_queue_starts_at_once() -> None:

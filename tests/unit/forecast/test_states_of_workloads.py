@@ -9,7 +9,7 @@ import pytest
 from tests.unit.forecast.make import make_plan, make_task, times
 from tests.unit.kueue.make import make_admitted, make_model, make_queue, make_workload
 from tests.unit.make import make_run, make_settings
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.forecast.forecast import forecast
 from trainstack.forecast.live_workloads import LiveWorkloads, add_live_workloads
 from trainstack.forecast.report import build_report
@@ -49,7 +49,7 @@ def test_an_evicted_workload_releases_its_quota_and_waits_again() -> None:
 def notes_of(model: Model) -> list[str]:
     """Return the notes on a plan with this model of the cluster, after a conversion to JSON."""
     settings = make_settings(make_run(expected_duration_seconds=5))
-    own = stack_model(Declared(settings))
+    own = stack_model(StackObjects(settings))
     changed = replace(
         own,
         cluster_queues={**(own.cluster_queues or {}), **(model.cluster_queues or {})},

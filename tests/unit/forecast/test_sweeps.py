@@ -9,7 +9,7 @@ import pytest
 from tests.unit.kueue.make import make_admitted, make_workload
 from tests.unit.make import make_run, make_settings, make_sweeps
 from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.forecast.forecast import forecast
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import ForecastRow, build_report
@@ -17,7 +17,7 @@ from trainstack.forecast.sweeps import IndexedJob, LiveTrials, indexed_duration,
 from trainstack.forecast.tasks import UNBOUNDED, Duration
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import QueueState
-from trainstack.runs.launches import LiveLaunch, OfSweep, Phase
+from trainstack.runs.launches import LiveLaunch, Phase, SweepOfLaunch
 from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.sweeps.launches import PlannedSweep
@@ -94,8 +94,8 @@ def test_durations_of_earlier_trials_and_dependencies_of_a_sweep_count() -> None
 def make_launch(planned: PlannedSweep, number: int, phase: Phase, launch: str = "") -> LiveLaunch:
     """Return the live object of one trial."""
     (run_id,) = [run_id for run_id, trial in planned.trials.items() if trial.number == number]
-    sweep = OfSweep(name="search", set_id=f"set-{number}", number=number, file=None)
-    name = launch or planned.job(run_id).launch_name
+    sweep = SweepOfLaunch(name="search", set_id=f"set-{number}", number=number, file=None)
+    name = launch or planned.job_ledger(run_id).launch_name
     return LiveLaunch(run_id, f"object-{number}", "Job", "research", phase, datetime.now(UTC), name, sweep)
 
 
@@ -108,7 +108,7 @@ def test_trials_are_found_by_their_objects_and_ledgers() -> None:
         make_launch(planned, 2, "failed"),
         make_launch(planned, 3, "failed", launch="of-old"),
     ]
-    ledgers = [planned.job(run_id) for run_id in (ids[0], ids[1], ids[3])]
+    ledgers = [planned.job_ledger(run_id) for run_id in (ids[0], ids[1], ids[3])]
     workloads = {("Job", "research", "object-1"): "research/job-1", ("Job", "research", "x"): "research/other"}
     assert match_trials(planned, live, ledgers, workloads) == LiveTrials(
         runs={"research/job-1": "research/search 1"}, ended={"research/search 2", "research/search 4"}
@@ -128,7 +128,7 @@ def make_batch(planned: PlannedSweep, phase: Phase) -> tuple[LiveLaunch, Ledger]
         sweep="search",
         trials=(ids[0], "", ids[2]),
     )
-    sweep = OfSweep(name="search", set_id="", number=None, file=None)
+    sweep = SweepOfLaunch(name="search", set_id="", number=None, file=None)
     return LiveLaunch("search-b", "batch", "Job", "research", phase, datetime.now(UTC), "search-b-1", sweep), ledger
 
 
@@ -151,7 +151,7 @@ def make_live(settings: Settings, known: LiveTrials) -> LiveWorkloads:
     batch = make_admitted("job-b", "research", reserved_at=95.0)
     batch = replace(batch, workload=replace(batch.workload, namespace="research", queue="research"))
     alone = replace(make_workload(name="job-1", queue="research", created=90.0, priority=1000), namespace="research")
-    model = replace(stack_model(Declared(settings)), is_declared=False)
+    model = replace(stack_model(StackObjects(settings)), is_declared=False)
     return LiveWorkloads(snapshot=QueueState(model=model, admitted=(batch,), pending=(alone,)), now=100.0).with_trials(
         known
     )

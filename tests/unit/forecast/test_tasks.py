@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.make import make_run, make_settings
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.forecast.tasks import Duration, build_task, run_duration
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.workloads import run_workloads
@@ -37,8 +37,8 @@ def test_a_task_has_the_settings_of_its_run() -> None:
         make_run(name="second", depends_on=("first",), expected_duration_seconds=5),
         make_run(name="first", managed=False),
     )
-    model = stack_model(Declared(settings))
-    workloads = {workload.key: workload for workload in run_workloads(Declared(settings), model)}
+    model = stack_model(StackObjects(settings))
+    workloads = {workload.key: workload for workload in run_workloads(StackObjects(settings), model)}
     runs = {run.name: run for run in settings.workloads.runs}
     second = build_task(runs["second"], workloads["research/second"])
     first = build_task(runs["first"], workloads["research/first"], 7.0)

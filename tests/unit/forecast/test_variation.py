@@ -12,7 +12,7 @@ from trainstack.forecast.report import ForecastReport, build_report
 from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.tasks import Task
-from trainstack.forecast.variation import is_open, vary_schedule
+from trainstack.forecast.variation import is_order_sensitive, vary_schedule
 from trainstack.settings.sections.workloads import Resources
 
 ANOMALY = (
@@ -103,6 +103,6 @@ def test_many_runs_are_not_varied() -> None:
 
 def test_a_time_is_open_beyond_the_durations_own_spread() -> None:
     """The spread is a tenth, and a second for the scheduler's cycles."""
-    assert not is_open(100, (90, 110))
-    assert is_open(100, (88, 110))
-    assert is_open(100, (95, 112))
+    assert not is_order_sensitive(100, (90, 110))
+    assert is_order_sensitive(100, (88, 110))
+    assert is_order_sensitive(100, (95, 112))

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_kueue, make_manifest, make_training_operator
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.guards.definitions import (
-    COMPONENT,
-    RESOURCE,
+    COMPONENT_TYPE,
+    RESOURCE_TYPE,
     Release,
-    drifted,
-    identities,
-    moved,
-    planned,
+    definition_identities,
+    drift_notes,
+    moved_definition_notes,
+    plan_releases,
     recorded_manifests,
-    revisions,
-    to_take_over,
+    revisions_of_resource,
+    takeover_patch,
 )
 from trainstack.guards.states import OwnState
 from trainstack.objects.labels import REVISION, STATE, field_manager
@@ -44,10 +44,10 @@ def make_definition(name: str = NAME, **spec: Any) -> dict[str, Any]:
     }
 
 
-def make_declared(*definitions: dict[str, Any]) -> Declared:
+def make_declared(*definitions: dict[str, Any]) -> StackObjects:
     """Return an environment whose Kueue has these definitions; the training operator's release has none."""
     installs = Operators(kueue=make_kueue(), training_operator=make_training_operator(manifest=make_manifest()))
-    declared = Declared(Settings(stack="dev", operators=installs))
+    declared = StackObjects(Settings(stack="dev", operators=installs))
     empty = OperatorManifests(crds=(), setup=(), deployments=(), extensions=())
     declared.operators = {"kueue": replace(empty, crds=definitions), "training-operator": empty}
     return declared
@@ -59,7 +59,7 @@ def make_plan(
     stored: Mapping[str, str] | None = None,
     state: str = OWN,
 ) -> dict[str, Release]:
-    return planned(make_declared(*(definitions or (make_definition(),))), live or {}, stored or {}, state)
+    return plan_releases(make_declared(*(definitions or (make_definition(),))), live or {}, stored or {}, state)
 
 
 def fields_of(value: Any) -> dict[str, Any]:
@@ -91,7 +91,9 @@ def make_live(release: Release, *, state: str = OWN) -> dict[Identity, Metadata]
 def stored(releases: Mapping[str, Release]) -> Mapping[str, str]:
     """Return the revisions in the state after an `up` with this plan."""
     return {
-        name: revision for release in releases.values() for name, revision in release.recorded["definitions"].items()
+        name: revision
+        for release in releases.values()
+        for name, revision in release.stored_value["definitions"].items()
     }
 
 
@@ -102,7 +104,7 @@ def test_the_state_has_a_digest_of_each_definition() -> None:
     (manifest,) = releases["kueue"].manifests
     revision = manifest["metadata"]["annotations"][REVISION]
     assert len(revision) == 16
-    assert releases["kueue"].recorded == {"version": "v0.15.2", "state": OWN, "definitions": {NAME: revision}}
+    assert releases["kueue"].stored_value == {"version": "v0.15.2", "state": OWN, "definitions": {NAME: revision}}
     assert manifest["metadata"]["annotations"][STATE] == OWN
     assert manifest["metadata"]["annotations"]["release"] == "x"
     assert releases["kueue"].manager == field_manager(OWN)
@@ -116,7 +118,7 @@ def test_an_applied_definition_is_unchanged_in_the_next_change() -> None:
     live[WHO]["managedFields"].append(update)
     after = make_plan(live=live, stored=stored(before))
     assert after == before
-    assert drifted(after, live, stored(before)) == ()
+    assert drift_notes(after, live, stored(before)) == ()
 
 
 def remove_field(fields: dict[str, Any], *path: str) -> None:
@@ -145,7 +147,7 @@ def test_a_changed_field_is_applied_again(path: tuple[str, ...]) -> None:
     remove_field(live[WHO]["managedFields"][1]["fieldsV1"], *path)
     after = make_plan(live=live, stored=stored(before))
     assert stored(after) == {NAME: f"{stored(before)[NAME]}-1"}
-    assert drifted(after, live, stored(before)) == (
+    assert drift_notes(after, live, stored(before)) == (
         f"CustomResourceDefinition {NAME} was changed outside of this stack; `up` applies it again",
     )
     repaired = make_live(after["kueue"])
@@ -167,7 +169,7 @@ def test_a_deleted_definition_is_applied_again_each_time() -> None:
     for stored_revision, expected in ((revision, f"{revision}-1"), (f"{revision}-1", f"{revision}-2")):
         releases = make_plan(stored={NAME: stored_revision})
         assert stored(releases) == {NAME: expected}
-        assert drifted(releases, {}, {NAME: stored_revision}) == (
+        assert drift_notes(releases, {}, {NAME: stored_revision}) == (
             f"CustomResourceDefinition {NAME} was deleted outside of this stack; `up` applies it again",
         )
 
@@ -188,7 +190,7 @@ def test_another_release_is_another_revision_and_no_drift() -> None:
     assert {*stored(after)} == {NAME}
     assert "-" not in stored(after)[NAME]
     assert stored(after)[NAME] != stored(before)[NAME]
-    assert drifted(after, live, stored(before)) == ()
+    assert drift_notes(after, live, stored(before)) == ()
 
 
 def test_an_interrupted_change_is_completed() -> None:
@@ -206,7 +208,7 @@ def test_a_definition_that_another_state_applied_is_applied_again() -> None:
     """`takeOver` allows it; until then the other state owns the fields."""
     other = make_plan(state=OTHER)
     live = make_live(other["kueue"], state=OTHER)
-    assert make_plan(live=live)["kueue"].recorded["state"] == OWN
+    assert make_plan(live=live)["kueue"].stored_value["state"] == OWN
     assert stored(make_plan(live=live, stored=stored(other))) == {NAME: f"{stored(other)[NAME]}-1"}
 
 
@@ -216,34 +218,34 @@ def test_a_program_without_our_state_has_a_field_manager_too() -> None:
     assert release.manager == "trainstack"
     assert {*release.manifests[0]["metadata"]["annotations"]} == {"release", REVISION}
     live = make_live(release, state="")
-    assert stored(make_plan(live=live, state="")) == release.recorded["definitions"]
+    assert stored(make_plan(live=live, state="")) == release.stored_value["definitions"]
 
 
 def test_a_program_that_cannot_read_its_state_salts_its_revisions() -> None:
     """Each revision differs from the stored one, except for definitions that match the declared ones."""
     declared = make_declared(make_definition())
-    before = planned(declared, {}, {}, salt="1a")
+    before = plan_releases(declared, {}, {}, salt="1a")
     live = make_live(before["kueue"], state="")
-    assert planned(declared, live, {}, salt="2b") == before
-    assert stored(planned(declared, {}, {}, salt="2b")) == {NAME: stored(before)[NAME].replace("-1a", "-2b")}
+    assert plan_releases(declared, live, {}, salt="2b") == before
+    assert stored(plan_releases(declared, {}, {}, salt="2b")) == {NAME: stored(before)[NAME].replace("-1a", "-2b")}
 
 
 def test_a_note_names_each_definition_that_an_earlier_release_stored_as_a_resource() -> None:
     """The engine reports a deletion for each of them."""
-    (note,) = moved(OwnState(OWN, moved=frozenset({NAME})))
+    (note,) = moved_definition_notes(OwnState(OWN, moved_definitions=frozenset({NAME})))
     assert note.startswith(f"CustomResourceDefinition {NAME}: ")
     assert note.endswith("nothing is deleted in the cluster")
-    assert moved(OwnState(OWN, frozenset({WHO}), {NAME: "x"})) == ()
+    assert moved_definition_notes(OwnState(OWN, frozenset({WHO}), {NAME: "x"})) == ()
 
 
 def test_the_state_is_read_by_type_and_parent() -> None:
     """A state has other values of the same type."""
-    recorded = make_plan()["kueue"].recorded
-    resource = StateResource(RESOURCE, COMPONENT, "kueue-definitions", {"input": recorded, "output": "x"})
-    assert revisions(resource) == recorded["definitions"]
-    assert revisions(replace(resource, parent_type="")) == {}
-    assert revisions(replace(resource, outputs={})) == {}
-    assert identities(recorded["definitions"]) == {WHO}
+    recorded = make_plan()["kueue"].stored_value
+    resource = StateResource(RESOURCE_TYPE, COMPONENT_TYPE, "kueue-definitions", {"input": recorded, "output": "x"})
+    assert revisions_of_resource(resource) == recorded["definitions"]
+    assert revisions_of_resource(replace(resource, parent_type="")) == {}
+    assert revisions_of_resource(replace(resource, outputs={})) == {}
+    assert definition_identities(recorded["definitions"]) == {WHO}
     (manifest,) = recorded_manifests({"input": recorded})
     assert manifest["metadata"] == {"name": NAME, "annotations": {STATE: OWN}}
 
@@ -260,9 +262,9 @@ def test_updates_of_the_provider_become_applied_fields() -> None:
     generated = make_entry("pulumi-kubernetes-3f", "Apply", "0", spec={"group": 1})
     foreign = make_entry("kueue", "Update", "3", spec={"conversion": 1})
     status = {**make_entry(own, "Update", "4"), "subresource": "status"}
-    assert to_take_over({"managedFields": [applied, foreign, status]}, own) == {}
-    assert to_take_over({}, own) == {}
-    change = to_take_over({"managedFields": [generated, applied, updated, foreign, status]}, own)
+    assert takeover_patch({"managedFields": [applied, foreign, status]}, own) == {}
+    assert takeover_patch({}, own) == {}
+    change = takeover_patch({"managedFields": [generated, applied, updated, foreign, status]}, own)
     assert {*change} == {"managedFields"}
     assert change["managedFields"] == [
         foreign,
@@ -284,9 +286,9 @@ def test_a_restored_revision_is_no_conflict() -> None:
     own, fields = field_manager(OWN), {"metadata": {"annotations": {REVISION: 1}}}
     applied, restored = make_entry(own, "Apply", "1", **fields), make_entry("velero-server", "Update", "2", **fields)
     other = make_entry(field_manager(OTHER), "Apply", "2", **fields)
-    assert to_take_over({"managedFields": [applied, other]}, own) == {}
-    assert to_take_over({"managedFields": [restored]}, own) == {"annotations": {REVISION: None}}
-    assert to_take_over({"managedFields": [applied, restored]}, own) == {"annotations": {REVISION: None}}
+    assert takeover_patch({"managedFields": [applied, other]}, own) == {}
+    assert takeover_patch({"managedFields": [restored]}, own) == {"annotations": {REVISION: None}}
+    assert takeover_patch({"managedFields": [applied, restored]}, own) == {"annotations": {REVISION: None}}
 
 
 def test_a_suffix_that_another_client_has_written_is_replaced() -> None:

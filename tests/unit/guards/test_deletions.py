@@ -19,7 +19,7 @@ def refusal(who: Identity = CLAIM, *, stack: str | None = "lab", state: str | No
     labels = {} if stack is None else {"trainstack.dev/stack": stack}
     annotations = {} if state is None else {"trainstack.dev/state": state}
     metadata = {"labels": labels, "annotations": annotations}
-    return owner_refusal(who, metadata, urn=URN, stack="lab", state=OWN, **options)
+    return owner_refusal(who, metadata, urn=URN, stack="lab", state_identity=OWN, **options)
 
 
 def test_the_stacks_own_object_is_deleted() -> None:
@@ -65,4 +65,6 @@ def test_an_object_without_its_marks_is_not_deleted(who: Identity, marks: dict[s
 
 def test_metadata_without_labels_has_no_owner() -> None:
     """The API server leaves out empty maps."""
-    assert "its label trainstack.dev/stack was removed" in owner_refusal(CLAIM, {}, urn=URN, stack="lab", state=OWN)
+    assert "its label trainstack.dev/stack was removed" in owner_refusal(
+        CLAIM, {}, urn=URN, stack="lab", state_identity=OWN
+    )

@@ -7,7 +7,12 @@ import pytest
 
 from tests.unit.live_objects import make_launch_body
 from tests.unit.make import make_settings
-from trainstack.guards.field_managers import held, inherited, of_other_states, overwritten
+from trainstack.guards.field_managers import (
+    describe_differences,
+    foreign_fields,
+    has_fields_of_other_states,
+    managed_fields_after_transfer,
+)
 from trainstack.live.client import Answer
 from trainstack.objects.labels import field_manager
 from trainstack.objects.ownership import identity
@@ -67,16 +72,16 @@ def test_a_value_of_another_manager_is_reported_with_the_declared_one(
     fields: dict[str, Any], change: dict[str, Any], message: str
 ) -> None:
     """The field is in a map, in a list with keys, in an atomic list, or in a list without keys."""
-    found = held(DECLARED, make_metadata(fields))
-    assert overwritten(DECLARED, change, found) == (f"ClusterQueue research: {message} declared",)
+    found = foreign_fields(DECLARED, make_metadata(fields))
+    assert describe_differences(DECLARED, change, found) == (f"ClusterQueue research: {message} declared",)
 
 
 @pytest.mark.parametrize("live", [{"stopPolicy": "None"}, {"stopPolicy": None}, {}])
 def test_an_equal_or_missing_value_is_not_reported(live: dict[str, Any]) -> None:
     """The owner of the field does not matter then."""
-    found = held(DECLARED, make_metadata({"f:spec": {"f:stopPolicy": {}}}))
+    found = foreign_fields(DECLARED, make_metadata({"f:spec": {"f:stopPolicy": {}}}))
     assert len(found) == 1
-    assert overwritten(DECLARED, {"spec": live}, found) == ()
+    assert describe_differences(DECLARED, {"spec": live}, found) == ()
 
 
 @pytest.mark.parametrize(
@@ -86,34 +91,34 @@ def test_an_equal_or_missing_value_is_not_reported(live: dict[str, Any]) -> None
 def test_other_spellings_and_defaults_of_the_api_server_are_equal_values(declared: object, live: object) -> None:
     """Quantities are compared by amount; atomic values may have additional defaults."""
     manifest = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "spec": declared}
-    found = held(manifest, make_metadata({"f:spec": {}}))
+    found = foreign_fields(manifest, make_metadata({"f:spec": {}}))
     assert len(found) == 1
-    assert overwritten(manifest, {"spec": live}, found) == ()
+    assert describe_differences(manifest, {"spec": live}, found) == ()
 
 
 def test_own_and_undeclared_fields_are_not_contested() -> None:
     """A status, the presence of a map, and members of a set, which have no other value, are not contested either."""
     fields: dict[str, Any] = {"f:spec": {"f:stopPolicy": {}}}
     for manager in ("trainstack", "pulumi-kubernetes"):
-        assert held(DECLARED, make_metadata(fields, manager)) == ()
-    assert held(DECLARED, make_metadata(fields, subresource="status")) == ()
-    assert held(DECLARED, make_metadata(fields, subresource="scale")) != ()
-    assert held(DECLARED, make_metadata({"f:status": {"f:x": {}}, "f:spec": {"f:more": {}}})) == ()
-    assert held(DECLARED, make_metadata({"f:metadata": {"f:labels": {".": {}}}})) == ()
-    assert held(DECLARED, make_metadata({"f:spec": {"f:modes": {'v:"x"': {}}}})) == ()
-    assert held(DECLARED, {}) == ()
+        assert foreign_fields(DECLARED, make_metadata(fields, manager)) == ()
+    assert foreign_fields(DECLARED, make_metadata(fields, subresource="status")) == ()
+    assert foreign_fields(DECLARED, make_metadata(fields, subresource="scale")) != ()
+    assert foreign_fields(DECLARED, make_metadata({"f:status": {"f:x": {}}, "f:spec": {"f:more": {}}})) == ()
+    assert foreign_fields(DECLARED, make_metadata({"f:metadata": {"f:labels": {".": {}}}})) == ()
+    assert foreign_fields(DECLARED, make_metadata({"f:spec": {"f:modes": {'v:"x"': {}}}})) == ()
+    assert foreign_fields(DECLARED, {}) == ()
 
 
 def test_a_launch_is_never_edited_and_so_never_contested() -> None:
     """Kueue and the operators write fields of a launch."""
-    assert held(make_launch_body("PyTorchJob"), make_metadata({"f:spec": {"f:runPolicy": {}}})) == ()
+    assert foreign_fields(make_launch_body("PyTorchJob"), make_metadata({"f:spec": {"f:runPolicy": {}}})) == ()
 
 
 def test_no_value_of_a_secret_is_reported() -> None:
     """The message only states that the value differs."""
     secret = {"kind": "Secret", "metadata": {"name": "key", "namespace": "research"}, "data": {"key": "b3Vycw=="}}
-    found = held(secret, make_metadata({"f:data": {"f:key": {}}}))
-    (message,) = overwritten(secret, {"data": {"key": "dGhlaXJz"}}, found)
+    found = foreign_fields(secret, make_metadata({"f:data": {"f:key": {}}}))
+    (message,) = describe_differences(secret, {"data": {"key": "dGhlaXJz"}}, found)
     assert message.startswith("Secret research/key: data.key is a secret value, set by 'kubectl-edit'")
     assert "b3Vycw" not in message
     assert "dGhlaXJz" not in message
@@ -164,12 +169,12 @@ def make_entry(manager: str, time: str = "2026-01-01T00:00:00Z", operation: str 
 )
 def test_the_fields_of_another_state_are_known_by_its_field_manager(managers: list[str], *, expected: bool) -> None:
     """Every state has its own field manager; those of other tools do not count."""
-    assert of_other_states({"managedFields": [make_entry(manager) for manager in managers]}, OWN) == expected
+    assert has_fields_of_other_states({"managedFields": [make_entry(manager) for manager in managers]}, OWN) == expected
 
 
 def test_an_object_without_managed_fields_has_none_of_another_state() -> None:
     """The API server may omit them."""
-    assert not of_other_states({}, OWN)
+    assert not has_fields_of_other_states({}, OWN)
 
 
 def test_the_latest_set_that_another_state_applied_is_inherited() -> None:
@@ -178,19 +183,19 @@ def test_the_latest_set_that_another_state_applied_is_inherited() -> None:
     latest = make_entry(OTHER, "2026-03-01T00:00:00Z")
     claim = make_entry(OTHER, "2026-04-01T00:00:00Z", "Update")
     fields = [make_entry(EARLIER), edit, latest, claim]
-    assert inherited(fields, OWN) == [edit, {**latest, "manager": OWN}]
+    assert managed_fields_after_transfer(fields, OWN) == [edit, {**latest, "manager": OWN}]
 
 
 def test_the_last_set_is_never_dropped() -> None:
     """Without any set the API server would assign the fields to its own manager, and no client could take them over."""
     claim = make_entry(OTHER, operation="Update")
-    assert inherited([claim], OWN) == [{**claim, "manager": OWN}]
-    assert inherited([make_entry(EARLIER, operation="Update"), {**claim, "time": "2026-02-01T00:00:00Z"}], OWN) == [
-        {**claim, "time": "2026-02-01T00:00:00Z", "manager": OWN}
-    ]
+    assert managed_fields_after_transfer([claim], OWN) == [{**claim, "manager": OWN}]
+    assert managed_fields_after_transfer(
+        [make_entry(EARLIER, operation="Update"), {**claim, "time": "2026-02-01T00:00:00Z"}], OWN
+    ) == [{**claim, "time": "2026-02-01T00:00:00Z", "manager": OWN}]
 
 
 def test_a_set_that_the_state_applied_is_kept() -> None:
     """A manager cannot have two applied sets."""
     own = make_entry(OWN)
-    assert inherited([make_entry(OTHER, "2026-03-01T00:00:00Z"), own], OWN) == [own]
+    assert managed_fields_after_transfer([make_entry(OTHER, "2026-03-01T00:00:00Z"), own], OWN) == [own]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.make import make_run, make_settings
-from trainstack.guards.platform_queues import unknown_queues
+from trainstack.guards.platform_queues import unknown_queue_errors
 from trainstack.settings.sections.environment import Environment
 
 PLATFORM = "organization/trainstack/platform"
@@ -23,7 +23,7 @@ def test_a_queue_that_the_platform_does_not_have_is_refused(queues: list[str], e
     settings = make_settings(
         make_run(), make_run(name="free", queue=None), environment=Environment(layers=("training",), platform=PLATFORM)
     )
-    assert unknown_queues(settings, queues) == tuple(
+    assert unknown_queue_errors(settings, queues) == tuple(
         f"workloads.runs[train].queue: platform stack {PLATFORM} has no local queue research/research; {remedy} "
         "(or ask the platform's owner to declare it)"
         for remedy in expected

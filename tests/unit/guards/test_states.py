@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from trainstack.guards.states import NO_ID, OwnState, Verdict, judge, of_others, renamed, taken_away
+from trainstack.guards.states import (
+    NO_STATE_IDENTITY,
+    OwnState,
+    TakeoverDecision,
+    decide_takeover,
+    foreign_deletion_refusal,
+    objects_of_other_states,
+    stack_rename_refusal,
+)
 from trainstack.objects.labels import STACK, STATE
 from trainstack.objects.ownership import Identity
 
@@ -20,9 +28,11 @@ def make_metadata(state: str | None, stack: str = "lab", **more: Any) -> dict[st
     return {"labels": {STACK: stack}, "annotations": {} if state is None else {STATE: state}, **more}
 
 
-def make_verdict(others: dict[str, tuple[Identity, ...]], **changes: Any) -> Verdict:
+def make_verdict(others: dict[str, tuple[Identity, ...]], **changes: Any) -> TakeoverDecision:
     """Return the verdict on a change."""
-    return judge(others, OWN, "lab", **{"take_over": (), "adopted": (), "retained": (), **changes})
+    return decide_takeover(
+        others, OWN, "lab", **{"take_over": (), "adopted_objects": (), "retained_objects": (), **changes}
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,8 +41,8 @@ def make_verdict(others: dict[str, tuple[Identity, ...]], **changes: Any) -> Ver
         (make_metadata(A), None),
         (make_metadata(B), B),
         # Of an earlier release; this state has the queue, and not the Job.
-        (make_metadata(None), NO_ID),
-        ({"labels": {STACK: "lab"}, "annotations": None}, NO_ID),
+        (make_metadata(None), NO_STATE_IDENTITY),
+        ({"labels": {STACK: "lab"}, "annotations": None}, NO_STATE_IDENTITY),
         # Of another stack: another check refuses it.
         (make_metadata(B, stack="other"), None),
         ({"labels": None}, None),
@@ -41,15 +51,15 @@ def make_verdict(others: dict[str, tuple[Identity, ...]], **changes: Any) -> Ver
 )
 def test_the_owner_of_an_object(metadata: dict[str, Any], owner: str | None) -> None:
     """Its annotation has the owner; without one the state that has the object is the owner."""
-    assert of_others({JOB: metadata}, OWN, "lab") == ({} if owner is None else {owner: (JOB,)})
-    expected = {} if owner in (None, NO_ID) else {owner: (QUEUE,)}
-    assert of_others({QUEUE: metadata}, OWN, "lab") == expected
+    assert objects_of_other_states({JOB: metadata}, OWN, "lab") == ({} if owner is None else {owner: (JOB,)})
+    expected = {} if owner in (None, NO_STATE_IDENTITY) else {owner: (QUEUE,)}
+    assert objects_of_other_states({QUEUE: metadata}, OWN, "lab") == expected
 
 
 def test_the_refusal_names_objects_states_and_remedies() -> None:
     """The refusal has all states, and the first objects of many."""
     many = tuple(("ConfigMap", "lab", f"ledger-{number}") for number in range(7))
-    text = make_verdict({B: (CLAIM, JOB), NO_ID: many}).refusal
+    text = make_verdict({B: (CLAIM, JOB), NO_STATE_IDENTITY: many}).refusal
     assert f"this one ({A})" in text
     assert f"state {B} owns PersistentVolumeClaim lab/data, Job lab/fit" in text
     assert "a state without an identity (none) owns ConfigMap lab/ledger-0" in text
@@ -63,36 +73,36 @@ def test_take_over_and_adopt_allow_the_change() -> None:
     verdict = make_verdict({B: (JOB,)}, take_over=(B,))
     assert (verdict.refusal, len(verdict.notes)) == ("", 1)
     assert verdict.notes[0].startswith(f"Job lab/fit: taken over from state {B}")
-    assert make_verdict({B: (QUEUE,)}, adopted=(QUEUE,)) == Verdict()
-    assert make_verdict({B: (QUEUE, JOB)}, adopted=(QUEUE,)).refusal
+    assert make_verdict({B: (QUEUE,)}, adopted_objects=(QUEUE,)) == TakeoverDecision()
+    assert make_verdict({B: (QUEUE, JOB)}, adopted_objects=(QUEUE,)).refusal
     (note,) = make_verdict({}, take_over=(B,)).notes
     assert note.endswith(f"belongs to state {B}: remove the entry")
 
 
 def test_objects_that_a_destroy_left_are_taken_over() -> None:
     """The condition is that no object shows that the other state is in use."""
-    verdict = make_verdict({B: (CLAIM,)}, retained=(CLAIM,))
+    verdict = make_verdict({B: (CLAIM,)}, retained_objects=(CLAIM,))
     assert (verdict.refusal, len(verdict.notes)) == ("", 1)
-    assert make_verdict({B: (CLAIM, JOB)}, retained=(CLAIM,)).refusal
+    assert make_verdict({B: (CLAIM, JOB)}, retained_objects=(CLAIM,)).refusal
 
 
 def test_a_destroy_deletes_no_object_that_another_state_took_over() -> None:
     """It deletes only objects that are in this state."""
-    assert taken_away({B: (JOB,)}, OWN, "lab") == ""
-    assert f"state {B} owns LocalQueue lab/open" in taken_away({B: (QUEUE, JOB)}, OWN, "lab")
-    assert taken_away({B: (QUEUE,)}, OWN, "lab", (B,)) == ""
+    assert foreign_deletion_refusal({B: (JOB,)}, OWN, "lab") == ""
+    assert f"state {B} owns LocalQueue lab/open" in foreign_deletion_refusal({B: (QUEUE, JOB)}, OWN, "lab")
+    assert foreign_deletion_refusal({B: (QUEUE,)}, OWN, "lab", (B,)) == ""
 
 
 def test_a_renamed_stack_is_refused_with_the_way_back() -> None:
     """The state has objects of another stack, and so has the cluster until their labels are changed."""
     own = OwnState(A, frozenset({JOB, QUEUE}), stack="lab")
     live = {JOB: make_metadata(A), QUEUE: make_metadata(A, stack="new")}
-    text = renamed(live, own, "new")
+    text = stack_rename_refusal(live, own, "new")
     assert text.startswith(
         "stack 'lab' was renamed to 'new', but its objects have the label trainstack.dev/stack=lab: Job"
     )
     assert "pulumi stack rename lab -s new" in text
     assert "trainstack doctor -s new" in text
-    assert renamed(live, own, "lab") == ""
-    assert renamed({QUEUE: live[QUEUE]}, own, "new") == ""
-    assert renamed(live, OwnState(A, own.held), "new") == ""
+    assert stack_rename_refusal(live, own, "lab") == ""
+    assert stack_rename_refusal({QUEUE: live[QUEUE]}, own, "new") == ""
+    assert stack_rename_refusal(live, OwnState(A, own.object_identities), "new") == ""

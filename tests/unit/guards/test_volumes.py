@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_settings, make_storage, make_volume
-from trainstack.guards.volumes import Danger, dangers, judge, mounting
+from trainstack.guards.volumes import VolumeDanger, decide_discards, find_dangers, find_mounting_pods
 from trainstack.settings.errors import Place
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.storage import PersistentVolume, Volume
@@ -30,13 +30,13 @@ def make_claim(volume: Volume | None = None, *, retain: str | None = "false", **
     return {"metadata": metadata, "spec": {**declared, **spec}}
 
 
-def find(*claims: Mapping[str, Any], volumes: tuple[Volume, ...] = (), **environment: Any) -> tuple[Danger, ...]:
+def find(*claims: Mapping[str, Any], volumes: tuple[Volume, ...] = (), **environment: Any) -> tuple[VolumeDanger, ...]:
     """Return the dangers of an environment with these volumes for these claims."""
     settings = make_settings(
         storage=make_storage(volumes=volumes),
         environment=Environment(**{"layers": ("platform", "training"), **environment}),
     )
-    return dangers(settings, claims, (), PLACES.get)
+    return find_dangers(settings, claims, (), PLACES.get)
 
 
 def test_a_claim_that_matches_its_declaration_is_in_no_danger() -> None:
@@ -55,7 +55,7 @@ def test_a_claim_that_is_no_longer_declared_is_in_danger(layers: tuple[str, ...]
     """Its entry was removed, or the layer that has it."""
     volumes = () if "training" in layers else (make_volume(),)
     (danger,) = find(make_claim(), volumes=volumes, layers=layers)
-    assert danger == Danger(
+    assert danger == VolumeDanger(
         CLAIM,
         "Pulumi.dev.yaml:3: storage.volumes: PersistentVolumeClaim research/training is no longer declared, and this "
         "change would delete it with its data (volume pv-1)",
@@ -81,7 +81,7 @@ def test_an_edit_that_replaces_a_claim_is_a_danger(spec: dict[str, Any], differe
     """The message has the place and both values. A retained or protected claim is never replaced."""
     (danger,) = find(make_claim(**spec), volumes=(make_volume(retain=False),))
     message = f"storage.volumes[training].{difference.format(CLAIM)} declared: the field is immutable"
-    assert danger == Danger(CLAIM, f"{message}, and this change would replace the claim with an empty one", "")
+    assert danger == VolumeDanger(CLAIM, f"{message}, and this change would replace the claim with an empty one", "")
     (retained,) = find(make_claim(retain=None, **spec), volumes=(make_volume(retain=False),))
     assert "set `retain: false`, run `up`, then add the claim to storage.discard" in retained.remedy
     (protected,) = find(make_claim(**spec), volumes=(make_volume(protect=True),))
@@ -110,9 +110,9 @@ def test_a_change_of_a_host_path_is_a_danger() -> None:
     )
     settings = make_settings(storage=make_storage(persistent_volumes=(volume,)))
     live: dict[str, Any] = {"metadata": {"name": "one"}, "spec": {"hostPath": {"path": "/b", "type": "Directory"}}}
-    assert dangers(settings, (), (live,), PLACES.get) == ()
+    assert find_dangers(settings, (), (live,), PLACES.get) == ()
     live["spec"]["hostPath"] = {"path": "/a", "type": "Directory"}
-    (danger,) = dangers(settings, (), (live,), PLACES.get)
+    (danger,) = find_dangers(settings, (), (live,), PLACES.get)
     assert danger.effect.startswith(
         "storage.persistentVolumes[one].hostPath: PersistentVolume one has hostPath /a, and /b is declared"
     )
@@ -121,17 +121,20 @@ def test_a_change_of_a_host_path_is_a_danger() -> None:
 
 def test_data_is_deleted_only_if_discard_names_it_and_no_pod_uses_it() -> None:
     """A refusal has the remedy and the pods that mount the claim; a note reports an unused entry."""
-    danger = Danger(CLAIM, "it would go", "")
+    danger = VolumeDanger(CLAIM, "it would go", "")
     remedy = "undo the edit, or allow the loss of its data: trainstack:storage: discard: [research/training]"
-    assert judge([danger], (), {}) == ((f"it would go; {remedy}",), ())
-    assert judge([danger], (CLAIM,), {}) == ((), ("it would go; storage.discard allows it",))
-    refusals, notes = judge([danger], (CLAIM,), {CLAIM: ("pod research/a",)})
+    assert decide_discards([danger], (), {}) == ((f"it would go; {remedy}",), ())
+    assert decide_discards([danger], (CLAIM,), {}) == ((), ("it would go; storage.discard allows it",))
+    refusals, notes = decide_discards([danger], (CLAIM,), {CLAIM: ("pod research/a",)})
     assert notes == ()
     (refusal,) = refusals
     assert refusal.startswith("it would go. It is mounted by pod research/a, so it is not discarded: wait until")
-    assert judge([Danger(CLAIM, "it would go", "keep it")], (CLAIM,), {}) == (("it would go; keep it",), ())
+    assert decide_discards([VolumeDanger(CLAIM, "it would go", "keep it")], (CLAIM,), {}) == (
+        ("it would go; keep it",),
+        (),
+    )
     note = "discard names research/other, which this change neither deletes nor replaces: remove the entry"
-    assert judge([], ("research/other",), {}) == ((), (note,))
+    assert decide_discards([], ("research/other",), {}) == ((), (note,))
 
 
 def test_pods_mount_claims_until_they_have_ended() -> None:
@@ -143,4 +146,7 @@ def test_pods_mount_claims_until_they_have_ended() -> None:
         return {"metadata": {"namespace": "research", "name": name}, "spec": spec, "status": {"phase": phase}}
 
     pods = [make_pod("a", "Running", "x"), make_pod("b", "Pending", "x", "y"), make_pod("c", "Succeeded", "x")]
-    assert mounting(pods) == {"research/x": ("pod research/a", "pod research/b"), "research/y": ("pod research/b",)}
+    assert find_mounting_pods(pods) == {
+        "research/x": ("pod research/a", "pod research/b"),
+        "research/y": ("pod research/b",),
+    }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.verdict import Change, Verdict
@@ -62,7 +62,7 @@ def write(root: Path, config: Config) -> Path:
 
 def verdicts(root: Path) -> list[Verdict]:
     """Return the verdicts that `check` prints."""
-    return stack_verdicts(Declared(load(root, STACK)))
+    return stack_verdicts(StackObjects(load(root, STACK)))
 
 
 def apply(config: Config, changes: Iterable[Change]) -> Config:
@@ -104,7 +104,7 @@ def with_what_if(root: Path, changes: Iterable[Change]) -> Settings:
 
 def outcomes(settings: Settings) -> dict[str, str]:
     """Return the outcome of each run on an idle cluster, by its path."""
-    declared = Declared(settings)
+    declared = StackObjects(settings)
     model = stack_model(declared)
     simulator = AdmissionSimulator(model)
     return {one.path: simulator.idle_verdict(one).outcome for one in run_workloads(declared, model)}

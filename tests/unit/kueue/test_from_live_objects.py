@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_kueue, make_queues, make_run, make_settings
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.from_live_objects import merge_declared_objects, queue_state_after_up
 from trainstack.objects.labels import RUN
 from trainstack.settings.sections.operators import Operators
@@ -96,7 +96,7 @@ def test_a_run_does_not_compete_with_itself(own: Body) -> None:
         make_workload("bare", "somebody-s"),
     ]
     without = {("research", "train-0123456789"), ("research", "train-0123456789-aaaaaa")}
-    found = queue_state_after_up({"Workload": [own, *others]}, Declared(settings), ignored_runs=without)
+    found = queue_state_after_up({"Workload": [own, *others]}, StackObjects(settings), ignored_runs=without)
     assert [workload.name for workload in found.pending] == ["elsewhere", "other-run", "bare"]
 
 
@@ -104,11 +104,11 @@ def test_queues_are_unknown_without_the_right_to_read_workloads_or_cohorts() -> 
     """Workloads use their quota, and cohorts lend it. Nodes are independent of them."""
     for kind in ("Workload", "Cohort", "LimitRange"):
         assert (
-            queue_state_after_up({kind: None, "ClusterQueue": []}, Declared(make_settings())).model.cluster_queues
+            queue_state_after_up({kind: None, "ClusterQueue": []}, StackObjects(make_settings())).model.cluster_queues
             is None
         )
     found = queue_state_after_up(
-        {"RuntimeClass": None, "Node": [], "ClusterQueue": []}, Declared(make_settings()), has_autoscaler=True
+        {"RuntimeClass": None, "Node": [], "ClusterQueue": []}, StackObjects(make_settings()), has_autoscaler=True
     )
     assert found.model.cluster_queues is not None
     assert found.model.nodes == ()
@@ -118,7 +118,7 @@ def test_queues_are_unknown_without_the_right_to_read_workloads_or_cohorts() -> 
 def test_a_check_that_up_creates_or_changes_counts_as_active() -> None:
     """The controller's status is only about an unchanged check."""
     check = AdmissionCheck(name="nodes", controller_name="example.org/nodes")
-    declared = Declared(make_settings(queues=make_queues(admission_checks=(check,))))
+    declared = StackObjects(make_settings(queues=make_queues(admission_checks=(check,))))
     live = make_object("AdmissionCheck", "nodes", {"controllerName": "example.org/nodes"})
     other = make_object("AdmissionCheck", "other", {"controllerName": "example.org/nodes"})
     changed = {**live, "spec": {**live["spec"], "controllerName": "example.org/old"}}
@@ -137,13 +137,15 @@ def test_an_install_replaces_the_running_kueues_configuration() -> None:
         "managedJobsNamespaceSelector": {"matchLabels": {"team": "a"}},
     }
     installed = make_settings(operators=Operators(kueue=make_kueue()))
-    model = queue_state_after_up({}, Declared(installed), kueue_configuration=running).model
+    model = queue_state_after_up({}, StackObjects(installed), kueue_configuration=running).model
     assert not (model.fair_sharing)
     assert not (model.excluded_prefixes)
     assert not (model.blocks_admission)
     assert not (model.gates.overrides)
     assert [requirement.key for requirement in model.managed_namespaces] == ["team"]
-    found = queue_state_after_up({}, Declared(make_settings(operators=Operators())), kueue_configuration=running).model
+    found = queue_state_after_up(
+        {}, StackObjects(make_settings(operators=Operators())), kueue_configuration=running
+    ).model
     assert found.fair_sharing
     assert (found.excluded_prefixes, found.blocks_admission, found.gates.overrides) == (
         ("example.org/",),

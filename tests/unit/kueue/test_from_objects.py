@@ -13,7 +13,7 @@ from tests.unit.make import (
     make_run,
     make_settings,
 )
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.from_objects import read_model, read_queue_state, stack_model
 from trainstack.kueue.model import (
@@ -151,8 +151,8 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
         make_distributed(name="trained", kind="TrainJob"),
         make_run(name="set", kind="JobSet", managed=False, replicated_jobs=jobs, priority=None),
     )
-    model = stack_model(Declared(settings))
-    found = run_workloads(Declared(settings), model)
+    model = stack_model(StackObjects(settings))
+    found = run_workloads(StackObjects(settings), model)
     assert [(workload.name, workload.path, workload.priority) for workload in found] == [
         ("train", "workloads.runs[train]", 1000),
         ("trained", "workloads.runs[trained]", 1000),
@@ -171,14 +171,14 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
     ]
     assert found[0].pod_sets[1].resources_path == "workloads.runs[train].resources"
     tenant = settings.model_copy(update={"environment": Environment(layers=("training",))})
-    assert [verdict.outcome for verdict in stack_verdicts(Declared(tenant))] == ["unknown"] * 3
+    assert [verdict.outcome for verdict in stack_verdicts(StackObjects(tenant))] == ["unknown"] * 3
 
 
 def test_a_run_that_cannot_be_built_is_left_out() -> None:
     """Another rule reports the reason."""
     run = make_distributed(kind="TrainJob", env={"PET_NNODES": "2"})
     settings = make_settings(run)
-    assert run_workloads(Declared(settings), stack_model(Declared(settings))) == ()
+    assert run_workloads(StackObjects(settings), stack_model(StackObjects(settings))) == ()
 
 
 def test_the_minimum_count_of_a_job_is_read_from_its_annotation() -> None:
@@ -256,7 +256,7 @@ def test_paths_of_two_local_queues_with_the_same_name_have_an_index() -> None:
 
 def test_the_path_of_a_cluster_queue_on_hold_is_its_stop_policy() -> None:
     settings = make_settings(make_run(), queues=make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold"),)))
-    (verdict,) = stack_verdicts(Declared(settings))
+    (verdict,) = stack_verdicts(StackObjects(settings))
     assert (verdict.outcome, verdict.reasons[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
 
 
@@ -304,7 +304,7 @@ def test_a_required_affinity_of_a_run_restricts_its_flavors() -> None:
         required = {"nodeSelectorTerms": ({"matchExpressions": (expression,)},)}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
         run = make_run(affinity=Affinity.model_validate(affinity))
-        (found,) = stack_verdicts(Declared(make_settings(run, queues=queues)))
+        (found,) = stack_verdicts(StackObjects(make_settings(run, queues=queues)))
         return found
 
     assert [pod_set.flavors["cpu"] for pod_set in verdict("fast").assigned] == ["fast"]
@@ -325,7 +325,7 @@ def test_the_pods_of_a_verdict_are_patched(kind: str) -> None:
     roles = {"Master": Role()} if kind in ("PyTorchJob", "TrainJob") else {}
     jobs = (ReplicatedJob(name="node"),) if kind == "JobSet" else ()
     settings = make_settings(make_run(kind=kind, roles=roles, replicated_jobs=jobs, pod_patch={"spec": spec}))
-    declared = Declared(settings)
+    declared = StackObjects(settings)
     (workload,) = run_workloads(declared, stack_model(declared))
     (pods,) = workload.pod_sets
     assert pods.requests["cpu"] == 1750

@@ -9,7 +9,7 @@ from tests.unit.forecast.make import make_task
 from tests.unit.kueue.make import make_admitted, make_model, make_pods, make_queue, make_workload
 from tests.unit.kueue.test_from_objects import body
 from tests.unit.make import make_queues, make_run, make_settings
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.forecast.forecast import forecast
 from trainstack.forecast.notes import note_on_run
 from trainstack.forecast.simulation import simulate as simulate_plan
@@ -39,7 +39,7 @@ def test_a_workload_has_at_most_eight_pod_sets(count: int, outcome: str) -> None
         ReplicatedJob(name=f"job-{number}", resources=Resources(requests={"cpu": "100m"})) for number in range(count)
     )
     run = make_run(kind="JobSet", managed=False, record=None, volumes=(), replicated_jobs=jobs)
-    (verdict,) = stack_verdicts(Declared(make_settings(run)))
+    (verdict,) = stack_verdicts(StackObjects(make_settings(run)))
     assert verdict.outcome == outcome
     assert [reason.cause for reason in verdict.reasons] == (["pod-sets"] if count > 8 else [])
 
@@ -168,13 +168,13 @@ def test_the_forecast_names_the_head_of_a_strict_queue() -> None:
     (queue,) = queues.cluster_queues
     strict_queue = queue.model_copy(update={"queueing_strategy": "StrictFIFO"})
     settings = make_settings(*runs, queues=queues.model_copy(update={"cluster_queues": (strict_queue,)}))
-    outcomes = {verdict.name: verdict.outcome for verdict in stack_verdicts(Declared(settings))}
+    outcomes = {verdict.name: verdict.outcome for verdict in stack_verdicts(StackObjects(settings))}
     assert outcomes == {"before": "fits", "head": "never fits", "behind": "waits"}
 
 
 def defaulting(**changes: Any) -> Model:
     """Return the model of an environment whose namespace has a queue `default`."""
-    return stack_model(Declared(adopted(**changes)))
+    return stack_model(StackObjects(adopted(**changes)))
 
 
 def adopted(**changes: Any) -> Any:
@@ -186,7 +186,7 @@ def adopted(**changes: Any) -> Any:
 def test_kueue_puts_a_run_without_a_queue_into_default() -> None:
     """It is queued and needs quota, and the forecast does not start it outside every quota."""
     settings = adopted()
-    (verdict,) = stack_verdicts(Declared(settings))
+    (verdict,) = stack_verdicts(StackObjects(settings))
     assert (verdict.queue, verdict.outcome) == ("default", "fits")
     (timeline,) = forecast(settings).schedule.timelines
     assert timeline.task.is_queued
@@ -196,12 +196,12 @@ def test_kueue_puts_a_run_without_a_queue_into_default() -> None:
 def test_kueue_does_not_queue_a_run_of_an_unmanaged_kind() -> None:
     """It does not queue a run with the feature gate off either."""
     pod = adopted(kind="Pod", managed=False, record=None, volumes=())
-    assert run_workloads(Declared(pod), stack_model(Declared(pod))) == ()
+    assert run_workloads(StackObjects(pod), stack_model(StackObjects(pod))) == ()
     model = defaulting()
     off = replace(
         model, gates=read_model([], kueue_configuration={"featureGates": {"LocalQueueDefaulting": False}}).gates
     )
-    assert run_workloads(Declared(adopted()), off) == ()
+    assert run_workloads(StackObjects(adopted()), off) == ()
 
 
 def test_a_global_default_is_the_priority_of_runs_without_one() -> None:
@@ -213,7 +213,7 @@ def test_a_global_default_is_the_priority_of_runs_without_one() -> None:
     ]
     model = replace(defaulting(), default_priority=read_queue_state(classes).model.default_priority)
     without_class, with_class = make_run(priority=None), make_run(name="having")
-    found = run_workloads(Declared(make_settings(without_class, with_class)), replace(model, local_queues={}))
+    found = run_workloads(StackObjects(make_settings(without_class, with_class)), replace(model, local_queues={}))
     assert [workload.priority for workload in found] == [500, 1000]
 
 

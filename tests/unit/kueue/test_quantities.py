@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainstack.kueue.quantities import resource_value
-from trainstack.settings.values.quantities import MAX, amount, stored
+from trainstack.settings.values.quantities import MAX_AMOUNT, amount, parse_stored
 
 TABLE: dict[str, tuple[int, int]] = {
     "0": (0, 0),
@@ -168,13 +168,13 @@ SUFFIXES = st.sampled_from(["", "n", "u", "m", "k", "M", "G", "Ki", "Mi", "Gi", 
 def test_a_sign_changes_only_the_sign(number: str, suffix: str, sign: str) -> None:
     """Amounts of settings are parsed in the same way in live objects, which may have a sign."""
     exact = amount(number + suffix)
-    assert stored(sign + number + suffix).exact == (-exact if sign == "-" else exact)
+    assert parse_stored(sign + number + suffix).exact == (-exact if sign == "-" else exact)
 
 
-@given(st.integers(0, MAX), st.sampled_from(["", "k", "Ki", "Gi", "E", "Ei"]))
+@given(st.integers(0, MAX_AMOUNT), st.sampled_from(["", "k", "Ki", "Gi", "E", "Ei"]))
 def test_an_amount_within_64_bits_is_exact(number: int, suffix: str) -> None:
     """A larger one is still an integer of 64 bits."""
     factor = {"": 1, "k": 1000, "Ki": 2**10, "Gi": 2**30, "E": 10**18, "Ei": 2**60}[suffix]
     counted = resource_value("memory", f"{number}{suffix}")
-    assert counted == number * factor if number * factor <= MAX else abs(counted) <= MAX + 1
-    assert stored(f"{number}{suffix}").exact == Fraction(number * factor)
+    assert counted == number * factor if number * factor <= MAX_AMOUNT else abs(counted) <= MAX_AMOUNT + 1
+    assert parse_stored(f"{number}{suffix}").exact == Fraction(number * factor)

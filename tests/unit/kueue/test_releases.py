@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.kueue.make import make_model, make_pods, make_queue, make_workload
 from tests.unit.make import make_kueue, make_manifest, make_run, make_settings
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.forecast.forecast import forecast
 from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.differences import release_of
@@ -41,7 +41,7 @@ def test_a_declared_release_that_is_not_modelled_makes_every_verdict_unknown() -
     kueue = make_kueue().model_copy(update={"manifest": make_manifest(version="v0.18.0")})
     settings = make_settings(make_run(), operators=Operators(kueue=kueue))
     assert "the plan models Kueue v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the runs" in forecast(settings).notes
-    (verdict,) = stack_verdicts(Declared(settings))
+    (verdict,) = stack_verdicts(StackObjects(settings))
     assert (verdict.name, verdict.outcome) == ("train", "unknown")
     assert [reason.message for reason in verdict.reasons] == [
         "the verdict models Kueue v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the run"

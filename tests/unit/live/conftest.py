@@ -27,7 +27,7 @@ def use(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     def write(user: dict[str, Any], **fields: Any) -> None:
         (tmp_path / "kubeconfig").write_text(json.dumps(make_config(cluster.server_port, user, **fields)))
-        kubeconfig.forget()
+        kubeconfig.clear_cache()
 
     yield write
-    kubeconfig.forget()
+    kubeconfig.clear_cache()

@@ -27,7 +27,7 @@ from trainstack.live.client import (
     shared_clients,
 )
 from trainstack.live.snapshot import read_launches, read_metadata
-from trainstack.local_cluster.certificates import embedded, kubeconfig
+from trainstack.local_cluster.certificates import base64_text, kubeconfig
 
 
 class Server(ThreadingHTTPServer):
@@ -110,7 +110,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     )
     with Server(("127.0.0.1", 0), Handler) as api_server:
         file = tmp_path / "kubeconfig"
-        user = {"client-certificate-data": embedded(pem), "client-key-data": embedded(secret)}
+        user = {"client-certificate-data": base64_text(pem), "client-key-data": base64_text(secret)}
         file.write_text(kubeconfig(api_server.url, pem, user))
         (tmp_path / "temporary").mkdir()
         monkeypatch.setenv("KUBECONFIG", str(file))
@@ -124,7 +124,7 @@ def test_reads_of_a_block_share_a_connection(server: Server) -> None:
     """Without a block each read opens a connection and reads the server's version."""
     with shared_clients():
         for path in ("/api/v1/nodes", "/api/v1/pods"):
-            assert read([path], None)[path].found
+            assert read([path], None)[path].is_success
     assert (server.connections, server.requests) == (1, ("/version/", "/api/v1/nodes", "/api/v1/pods"))
     reach(None)
     assert (server.connections, server.requests[3:]) == (2, ("/version/",))
@@ -135,7 +135,7 @@ def test_threads_share_a_connection_and_its_loop(server: Server) -> None:
     clients, all_started = SharedClients(), threading.Barrier(32)
 
     async def request() -> bool:
-        return (await get(await connect(None), "/api/v1/nodes")).found
+        return (await get(await connect(None), "/api/v1/nodes")).is_success
 
     def work(_: int) -> bool:
         all_started.wait(10)
@@ -159,7 +159,7 @@ def test_a_failed_connection_is_retried(server: Server) -> None:
 
 def test_no_key_stays_in_a_temporary_file(server: Server, tmp_path: Path) -> None:
     """The key is removed after a successful connection and after a refused one."""
-    assert read(["/api/v1/nodes"], None)["/api/v1/nodes"].found
+    assert read(["/api/v1/nodes"], None)["/api/v1/nodes"].is_success
     server.status, server.open = 401, ()
     with pytest.raises(ClusterError):
         reach(None)
@@ -232,7 +232,7 @@ def test_unreadable_objects_do_not_count_as_absent(server: Server, status: int) 
 def test_a_throttled_read_is_repeated_after_the_delay(server: Server) -> None:
     """The API server throttles reads of a kind whose CRD it has just accepted."""
     server.throttled = (0, 0)
-    assert read(["/api/v1/nodes"], None)["/api/v1/nodes"].found
+    assert read(["/api/v1/nodes"], None)["/api/v1/nodes"].is_success
     assert list(server.throttled) == []
 
 

@@ -11,9 +11,16 @@ import pytest
 from tests.unit.make import make_distributed, make_run, make_settings
 from trainstack.live import environment
 from trainstack.live.client import Answer
-from trainstack.live.controllers import DEPLOYMENTS, LISTS, PODS, Controllers, controllers, split_image
+from trainstack.live.controllers import (
+    CONTROLLER_LISTS,
+    CONTROLLER_POD_LISTS,
+    DEPLOYMENTS,
+    InstalledControllers,
+    parse_controllers,
+    split_image,
+)
 from trainstack.platform.operators.kueue import CONFIG_KEY
-from trainstack.preflight.live_context import Operator
+from trainstack.preflight.live_context import LiveOperator
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.settings.sections.operators import Operators
 
@@ -50,9 +57,9 @@ STATEFUL = make_controller_pod("training-operator-0", "jujusolutions/charm-base:
 
 def test_an_operator_in_a_stateful_set_is_found_by_its_pod() -> None:
     """The image of one container identifies the operator; the other container supervises it."""
-    found = Controllers((), (STATEFUL,)).find(TRAINING)
+    found = InstalledControllers((), (STATEFUL,)).find(TRAINING)
     assert found is not None
-    assert (found.kind, found.namespace, found.ready) == ("Pod", "kubeflow", True)
+    assert (found.kind, found.namespace, found.is_ready) == ("Pod", "kubeflow", True)
     assert found.container["image"] == CHARM
 
 
@@ -70,7 +77,7 @@ def test_an_operator_in_a_stateful_set_is_found_by_its_pod() -> None:
 )
 def test_a_label_an_image_or_a_container_name_identifies_an_operators_pod(pod: Body) -> None:
     """A mirror may rename the image, but keeps the labels or the container's name."""
-    found = Controllers((), (pod,)).find(TRAINING)
+    found = InstalledControllers((), (pod,)).find(TRAINING)
     assert found is not None
     assert found.body is pod
 
@@ -78,9 +85,9 @@ def test_a_label_an_image_or_a_container_name_identifies_an_operators_pod(pod: B
 def test_a_pod_that_only_installs_an_operator_is_not_the_operator() -> None:
     """A newer charm has a pod with the operator's name, and creates a Deployment for the operator."""
     charm = make_controller_pod("training-operator-0", "jujusolutions/charm-base:ubuntu-22.04")
-    assert Controllers((), (charm,)).find(TRAINING) is None
+    assert InstalledControllers((), (charm,)).find(TRAINING) is None
     deployment = make_deployment("training-operator", "docker.io/kubeflow/training-operator:v1-aaaaaaa")
-    found = Controllers((deployment,), (charm,)).find(TRAINING)
+    found = InstalledControllers((deployment,), (charm,)).find(TRAINING)
     assert found is not None
     assert found.body is deployment
 
@@ -91,23 +98,23 @@ def test_a_deployment_has_precedence_over_its_pods() -> None:
     named = make_deployment("kueue-controller-manager", "mirror/queues:1", ready=0)
     pod = make_controller_pod("kueue-controller-manager-5d", "registry.k8s.io/kueue/kueue:v0.15.2")
     for deployments, body in (((other, named), named), ((other,), other)):
-        found = Controllers(deployments, (pod,)).find(OPERATORS["kueue"])
+        found = InstalledControllers(deployments, (pod,)).find(OPERATORS["kueue"])
         assert found is not None
         assert (found.kind, found.body["metadata"]["name"]) == ("Deployment", body["metadata"]["name"])
         assert found.container["name"] == "manager"
-        assert found.ready is (body is other)
+        assert found.is_ready is (body is other)
 
 
 def test_one_ready_pod_is_enough() -> None:
     """A terminating pod does not count: a StatefulSet with two pods works during an update."""
     terminating = make_controller_pod("training-operator-0", CHARM, deletionTimestamp="2026-01-02T03:04:05Z")
     starting = make_controller_pod("training-operator-1", CHARM, ready=False)
-    found = Controllers((), (terminating, starting)).find(TRAINING)
+    found = InstalledControllers((), (terminating, starting)).find(TRAINING)
     assert found is not None
-    assert (found.ready, found.pods) == (False, (starting,))
-    found = Controllers((), (terminating, starting, STATEFUL)).find(TRAINING)
+    assert (found.is_ready, found.pods) == (False, (starting,))
+    found = InstalledControllers((), (terminating, starting, STATEFUL)).find(TRAINING)
     assert found is not None
-    assert (found.ready, found.body) == (True, STATEFUL)
+    assert (found.is_ready, found.body) == (True, STATEFUL)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +128,7 @@ def test_one_ready_pod_is_enough() -> None:
 def test_a_leftover_pod_of_an_operator_is_not_the_operator(changes: Body) -> None:
     """A teardown or a lost node leaves such a pod."""
     pod = {key: {**value, **changes.get(key, {})} for key, value in STATEFUL.items()}
-    assert Controllers((), (pod,)).find(TRAINING) is None
+    assert InstalledControllers((), (pod,)).find(TRAINING) is None
 
 
 def test_operators_are_distinguished() -> None:
@@ -134,7 +141,7 @@ def test_operators_are_distinguished() -> None:
     }
     pods = tuple(make_controller_pod(name, image, labels=labels) for name, image in images.items())
     others = (make_controller_pod("cert-manager", "quay.io/jetstack/cert-manager:v1", labels=labels),)
-    found = {name: Controllers((), (*others, *pods)).find(facts) for name, facts in OPERATORS.items()}
+    found = {name: InstalledControllers((), (*others, *pods)).find(facts) for name, facts in OPERATORS.items()}
     assert {name: controller and controller.body["metadata"]["name"] for name, controller in found.items()} == {
         **{name: name for name in images},
         **dict.fromkeys(("training-operator", "kuberay", "mpi-operator")),
@@ -147,17 +154,20 @@ def test_operators_that_this_project_does_not_install_are_recognized() -> None:
     named = make_deployment("ray", "mirror/operator:1", labels=OPERATORS["kuberay"].labels)
     mpi = make_deployment("mpi-operator", "mpioperator/mpi-operator:0.7.0")
     for name, body in (("kuberay", ray), ("kuberay", named), ("mpi-operator", mpi)):
-        found = Controllers((body,), ()).find(OPERATORS[name])
+        found = InstalledControllers((body,), ()).find(OPERATORS[name])
         assert found is not None
         assert found.body is body
 
 
 def test_unreadable_lists_do_not_count_as_empty() -> None:
     """The lists are of Deployments and pods. A pod in both lists counts once."""
-    answers = {DEPLOYMENTS: Answer(200, {"items": []}), **{path: Answer(200, {"items": [STATEFUL]}) for path in PODS}}
-    assert controllers(answers) == Controllers((), (STATEFUL,))
-    for path in LISTS:
-        assert controllers({**answers, path: Answer(403, {})}) is None
+    answers = {
+        DEPLOYMENTS: Answer(200, {"items": []}),
+        **{path: Answer(200, {"items": [STATEFUL]}) for path in CONTROLLER_POD_LISTS},
+    }
+    assert parse_controllers(answers) == InstalledControllers((), (STATEFUL,))
+    for path in CONTROLLER_LISTS:
+        assert parse_controllers({**answers, path: Answer(403, {})}) is None
 
 
 @pytest.mark.parametrize(
@@ -188,7 +198,7 @@ def make_cluster(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
         requests.extend(paths)
         return {path: answers.get(path, Answer(200, {"items": []})) for path in paths}
 
-    async def read_lists(*_: object) -> dict[str, None]:
+    async def read_admission_objects(*_: object) -> dict[str, None]:
         await asyncio.sleep(0)
         return {}
 
@@ -196,7 +206,7 @@ def make_cluster(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
         await asyncio.sleep(0)
         return []
 
-    for function in (connect, get_all, read_lists, dry_run):
+    for function in (connect, get_all, read_admission_objects, dry_run):
         monkeypatch.setattr(environment, function.__name__, function)
     return requests
 
@@ -241,17 +251,17 @@ def test_an_environment_reads_an_operator_in_a_stateful_set(monkeypatch: pytest.
     starting = {"name": "training-operator", "state": {"waiting": {"reason": "ImagePullBackOff"}}, "image": "image:1"}
     unready = {**STATEFUL, "status": {"conditions": [], "containerStatuses": [starting]}}
     settings = make_settings(make_distributed(), operators=Operators())
-    operator = Operator("kubeflow", "training-operator-0", CHARM, ready=True, kind="Pod")
+    operator = LiveOperator("kubeflow", "training-operator-0", CHARM, ready=True, kind="Pod")
     problem = "ImagePullBackOff (the image image:1 cannot be pulled: build and push it, or correct the run's `image`)"
     for pod, expected in (
         (STATEFUL, operator),
         (unready, replace(operator, ready=False, problems=(problem,))),
     ):
-        requests = make_cluster(monkeypatch, {PODS[1]: Answer(200, {"items": [pod]})})
+        requests = make_cluster(monkeypatch, {CONTROLLER_POD_LISTS[1]: Answer(200, {"items": [pod]})})
         live = environment.read_environment(settings, ())
         assert live.operators is not None
         assert live.operators["training-operator"] == expected
-        assert [path for path in requests if "/pods" in path] == list(PODS)
+        assert [path for path in requests if "/pods" in path] == list(CONTROLLER_POD_LISTS)
 
 
 def test_kueues_configuration_is_read_from_a_pod_without_a_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +272,7 @@ def test_kueues_configuration_is_read_from_a_pod_without_a_deployment(monkeypatc
     pod["spec"]["containers"][0]["args"] = ["--config=/x.yaml", "--feature-gates=LendingLimit=false"]
     text = "{integrations: {frameworks: [kubeflow.org/pytorchjob]}, featureGates: {PartialAdmission: false}}"
     answers = {
-        PODS[1]: Answer(200, {"items": [pod]}),
+        CONTROLLER_POD_LISTS[1]: Answer(200, {"items": [pod]}),
         "/api/v1/namespaces/kubeflow/configmaps/kueue-config": Answer(200, {"data": {CONFIG_KEY: text}}),
     }
     make_cluster(monkeypatch, answers)

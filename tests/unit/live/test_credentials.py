@@ -30,8 +30,8 @@ from trainstack.live.client import (
     read,
     shared_clients,
 )
-from trainstack.live.credential_plugin import Credential
-from trainstack.live.credentials import _KeptCredential
+from trainstack.live.credential_plugin import UserCredential
+from trainstack.live.credentials import _CachedCredential
 
 NODES = "/api/v1/nodes"
 
@@ -53,11 +53,11 @@ def test_all_connections_of_a_process_share_a_credential(use: Use, tmp_path: Pat
     clients, all_started = SharedClients(), threading.Barrier(16)
 
     async def request() -> bool:
-        return (await get(await connect(None), NODES)).found
+        return (await get(await connect(None), NODES)).is_success
 
     def work(number: int) -> bool:
         all_started.wait(10)
-        return clients.run(request()) if number % 2 else read([NODES], None)[NODES].found
+        return clients.run(request()) if number % 2 else read([NODES], None)[NODES].is_success
 
     with ThreadPoolExecutor(16) as pool:
         assert all(pool.map(work, range(16)))
@@ -107,7 +107,7 @@ def test_a_refused_credential_is_renewed_once_and_the_request_repeated(
         cluster.accepts = lambda token: token == "second"
         set_output(tmp_path, make_output("second"))
         answers = read([f"{NODES}?limit={number}" for number in range(16)], None)
-        assert all(answer.found for answer in answers.values())
+        assert all(answer.is_success for answer in answers.values())
     assert runs(tmp_path) == 2
 
 
@@ -157,14 +157,14 @@ def test_a_plugin_that_fails_at_the_renewal(use: Use, cluster: FakeCluster, tmp_
         with pytest.raises(PermanentError, match=f"`{file}` of context x, .* printed nothing; log in again"):
             read([NODES], None)
         set_output(tmp_path, make_output("second"))
-        assert read([NODES], None)[NODES].found
+        assert read([NODES], None)[NODES].is_success
 
 
 def test_threads_that_wait_for_a_plugin_share_its_failure() -> None:
     """Hundreds of hooks would otherwise each wait for a login that times out."""
-    kept, waiting, calls = _KeptCredential(), threading.Semaphore(0), list[int]()
+    kept, waiting, calls = _CachedCredential(), threading.Semaphore(0), list[int]()
 
-    def run() -> Credential:
+    def run() -> UserCredential:
         calls.append(1)
         for _ in range(8):
             waiting.acquire(timeout=10)
@@ -333,9 +333,9 @@ def test_a_client_certificate_of_a_plugin_is_renewed(
     use(make_user(printing(tmp_path, output("first"))), server=server)
     tls.append("first")
     with shared_clients():
-        assert read([NODES], None)[NODES].found
+        assert read([NODES], None)[NODES].is_success
         tls[:] = ["second"]
         set_output(tmp_path, output("second"))
-        assert read([NODES], None)[NODES].found
+        assert read([NODES], None)[NODES].is_success
     assert runs(tmp_path) == 2
     assert "PRIVATE KEY" not in json.dumps(cluster.requests)

@@ -19,10 +19,10 @@ from trainstack.live.client import PermanentError, reach
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     """Forget the kubeconfig and remove its copies before and after each test."""
-    kubeconfig.forget()
+    kubeconfig.clear_cache()
     yield
     private_kubeconfig.remove_copies()
-    kubeconfig.forget()
+    kubeconfig.clear_cache()
 
 
 def make_file(path: Path, current: str, **servers: str) -> Path:
@@ -40,7 +40,7 @@ def make_file(path: Path, current: str, **servers: str) -> Path:
 
 def server(context: str | None = None) -> str:
     """Return the server of a context."""
-    return str(kubeconfig.chosen(context)["clusters"][0]["cluster"]["server"])
+    return str(kubeconfig.select_context(context)["clusters"][0]["cluster"]["server"])
 
 
 def test_a_changed_context_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,9 +63,9 @@ def test_files_are_merged_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/missing:{first}::{second}")
     assert kubeconfig.exists()
     assert (server(), server("a")) == ("https://b", "https://first")
-    assert kubeconfig.chosen("b")["users"][0]["user"] == {"client-key": f"{tmp_path}/two/b.key"}
+    assert kubeconfig.select_context("b")["users"][0]["user"] == {"client-key": f"{tmp_path}/two/b.key"}
     with pytest.raises(ValueError, match="No such context c"):
-        kubeconfig.chosen("c")
+        kubeconfig.select_context("c")
 
 
 def test_a_relative_path_counts_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_file_without_a_current_context(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("KUBECONFIG", str(make_file(tmp_path / "config", "", a="https://a")))
     assert server("a") == "https://a"
     with pytest.raises(ValueError, match="no current context"):
-        kubeconfig.chosen(None)
+        kubeconfig.select_context(None)
 
 
 def test_the_copy_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_the_copy_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.Mon
     variables = private_kubeconfig.variables("b")
     copy = Path(variables["KUBECONFIG"])
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    assert variables[kubeconfig.ORIGIN] == str(file)
+    assert variables[kubeconfig.ORIGIN_VARIABLE] == str(file)
     assert "https://a" not in copy.read_text()
     assert private_kubeconfig.shared_copy("b") == copy
     private_kubeconfig.remove_copies()

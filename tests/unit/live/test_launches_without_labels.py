@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.live_objects import make_launch_body, write_kubeconfig
 from trainstack.live.client import ClusterError, RightsError, shared_clients
-from trainstack.live.snapshot import read_unlabelled
+from trainstack.live.snapshot import read_unlabeled_launches
 from trainstack.runs.recorded import RecordedLaunch
 
 JOBS = "/apis/batch/v1/namespaces/research/jobs"
@@ -106,7 +106,7 @@ def make_live(server: ApiServer, launch: RecordedLaunch) -> None:
 
 def names(recorded: Sequence[RecordedLaunch], labelled: Sequence[dict[str, Any]] = ()) -> list[str]:
     """Return the names of the launches that are found."""
-    return [launch.name for launch in read_unlabelled(recorded, labelled, None)]
+    return [launch.name for launch in read_unlabeled_launches(recorded, labelled, None)]
 
 
 @pytest.mark.parametrize(("ledgers", "requests"), [(0, 0), (1, 1), (20, 20), (21, 1), (1000, 1)])
@@ -140,7 +140,7 @@ def test_a_launch_that_lost_its_labels_is_found(server: ApiServer, ledgers: int)
     """The whole object is read, because it has the state; the result has the lost labels."""
     recorded = [make_recorded(number) for number in range(ledgers)]
     make_live(server, recorded[-1])
-    (found,) = read_unlabelled(recorded, [], None)
+    (found,) = read_unlabeled_launches(recorded, [], None)
     assert (found.name, found.phase) == (recorded[-1].name, "queued")
     assert found.lost_labels == recorded[-1].labels
     assert len(server.requests) == (ledgers if ledgers <= 20 else 2)
@@ -180,7 +180,7 @@ def test_an_unreadable_launch_does_not_count_as_deleted(server: ApiServer, ledge
     server.denied = {"get", "list"}
     recorded = [make_recorded(number) for number in range(ledgers)]
     with pytest.raises(RightsError) as error:
-        read_unlabelled(recorded, [], None)
+        read_unlabeled_launches(recorded, [], None)
     listed = ", ".join(f"run-digits-{number:010d}" for number in range(min(ledgers, 5)))
     assert str(error.value) == (
         "the cluster answered 403 to list jobs.batch in namespace research, so it cannot be determined which of the "

@@ -14,12 +14,12 @@ import pytest
 from tests.unit.live_objects import write_kubeconfig
 from tests.unit.make import make_settings
 from trainstack.live.client import ClusterError
-from trainstack.live.logs import Source, follow_log, read_logs
-from trainstack.live.worker_clusters import Workers
+from trainstack.live.logs import LogSource, follow_log, read_logs
+from trainstack.live.worker_clusters import WorkerClients
 from trainstack.runs.logs.log_merge import Cursor
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-SOURCE = Source("team", "a-1", "uid-1", "training")
+SOURCE = LogSource("team", "a-1", "uid-1", "training")
 
 
 class Server(ThreadingHTTPServer):
@@ -106,16 +106,16 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         api_server.shutdown()
 
 
-def followed(source: Source = SOURCE, *, after: int = 0) -> list[str]:
+def followed(source: LogSource = SOURCE, *, after: int = 0) -> list[str]:
     """Return the followed lines of the container until its end; `after` is the number of lines printed before."""
     lines: list[str] = []
     cursor = Cursor()
 
     async def follow() -> None:
-        workers = Workers(make_settings())
+        workers = WorkerClients(make_settings())
         if after:
             for line in (await read_logs(workers, [source]))[source][:after]:
-                cursor.take(line)
+                cursor.read_if_new(line)
         await follow_log(workers, source, cursor, lambda _, line: lines.append(line.text))
 
     asyncio.run(follow())
@@ -159,7 +159,7 @@ def read_at_once(*, tail: int | None = None) -> list[str]:
     """Return the lines of a container whose previous attempt succeeded."""
 
     async def read_lines() -> list[str]:
-        logs = await read_logs(Workers(make_settings()), [SOURCE], tail=tail, repeated=[SOURCE])
+        logs = await read_logs(WorkerClients(make_settings()), [SOURCE], tail=tail, with_previous=[SOURCE])
         return [line.text for line in logs[SOURCE]]
 
     return asyncio.run(read_lines())
@@ -182,7 +182,7 @@ def test_the_tail_counts_the_lines_of_both_logs(server: Server) -> None:
 def test_the_log_of_a_new_pod_with_the_same_name_is_not_followed(server: Server) -> None:
     """The new pod has another uid and is a source of its own."""
     server.lines = ("a",)
-    assert followed(Source("team", "a-1", "uid-of-the-one-before", "training")) == []
+    assert followed(LogSource("team", "a-1", "uid-of-the-one-before", "training")) == []
 
 
 def test_the_error_about_a_missing_right_names_who_can_grant_it(server: Server) -> None:

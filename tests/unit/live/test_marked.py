@@ -64,7 +64,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 def test_every_kind_that_can_be_declared_is_read() -> None:
     """The test fails for a new kind that is missing in the list."""
-    assert {*marked._VERSIONS} == {*paths._CLUSTER_SCOPED, *paths._NAMESPACED} - NEVER
+    assert {*marked._VERSION_BY_KIND} == {*paths._CLUSTER_SCOPED, *paths._NAMESPACED} - NEVER
 
 
 def test_marked_objects_are_found_by_their_label(server: Server) -> None:
@@ -74,7 +74,7 @@ def test_marked_objects_are_found_by_their_label(server: Server) -> None:
     )
     path = f"/apis/kueue.x-k8s.io/v1beta2/localqueues{MARKED}"
     server.answers[path] = Answer(200, {"items": [body]})
-    seen = marked.read_marked("lab", [QUEUE], (None,), None)
+    seen = marked.read_labeled_objects("lab", [QUEUE], (None,), None)
     since = datetime(2026, 11, 22, 12, tzinfo=UTC)
     assert seen.objects == {QUEUE.identity: LiveObject("1", {STACK: "lab"}, since, ("x/y",), is_owned=True)}
     assert seen.unreadable_kinds == frozenset()
@@ -83,26 +83,28 @@ def test_marked_objects_are_found_by_their_label(server: Server) -> None:
 def test_an_empty_list_of_metadata_has_null_for_items(server: Server) -> None:
     """API servers return null instead of an empty list."""
     server.answers[f"/api/v1/secrets{MARKED}"] = Answer(200, {"items": None})
-    assert marked.read_marked("lab", [], (None,), None).objects == {}
+    assert marked.read_labeled_objects("lab", [], (None,), None).objects == {}
 
 
 def test_an_object_of_the_state_without_the_label_is_read_by_name(server: Server) -> None:
     """Otherwise it would count as missing."""
     server.answers["/api/v1/namespaces/lab/secrets/key"] = Answer(200, make_body("key", "2", labels={}))
-    assert marked.read_marked("lab", [SECRET, QUEUE], (None,), None).objects == {SECRET.identity: LiveObject("2")}
+    assert marked.read_labeled_objects("lab", [SECRET, QUEUE], (None,), None).objects == {
+        SECRET.identity: LiveObject("2")
+    }
 
 
 def test_unreadable_objects_differ_from_missing_ones(server: Server) -> None:
     """The objects of a forbidden kind are not read by name."""
     server.answers[f"/api/v1/secrets{MARKED}"] = Answer(FORBIDDEN, {})
-    seen = marked.read_marked("lab", [SECRET], (None,), None)
+    seen = marked.read_labeled_objects("lab", [SECRET], (None,), None)
     assert (seen.objects, seen.unreadable_kinds) == ({}, frozenset({"Secret"}))
     assert "/api/v1/namespaces/lab/secrets/key" not in server.requests
 
 
 def test_only_the_namespaces_of_a_tenant_are_read(server: Server) -> None:
     """Cluster-scoped kinds are not read, and no object of them counts as missing."""
-    seen = marked.read_marked("lab", [], ("lab", "other"), None)
+    seen = marked.read_labeled_objects("lab", [], ("lab", "other"), None)
     assert all("/namespaces/lab/" in path or "/namespaces/other/" in path for path in server.requests)
     assert "ClusterQueue" in seen.unreadable_kinds
     assert "LocalQueue" not in seen.unreadable_kinds
@@ -111,11 +113,11 @@ def test_only_the_namespaces_of_a_tenant_are_read(server: Server) -> None:
 def test_an_unknown_kind_counts_as_unreadable(server: Server) -> None:
     """The state of an older program may have one."""
     for strange in (("Strange", None, "one"), ("Strange", "research", "one")):
-        assert marked.read_marked(
+        assert marked.read_labeled_objects(
             "lab", [RecordedObject("example.com/v1", strange)], (None,), None
         ).unreadable_kinds == {"Strange"}
     strange = ("Strange", "research", "one")
-    assert marked.read_marked("lab", [RecordedObject("apps/v1", strange)], (None,), None).unreadable_kinds == {
+    assert marked.read_labeled_objects("lab", [RecordedObject("apps/v1", strange)], (None,), None).unreadable_kinds == {
         "Strange"
     }
 
@@ -127,7 +129,7 @@ def test_several_objects_of_a_state_are_listed_and_few_are_read_one_by_one(serve
     server.answers[f"/api/v1/namespaces/lab/services{MARKED}&limit=500"] = Answer(200, {"items": listed})
     server.answers["/api/v1/namespaces/lab/services/c"] = Answer(200, make_body("c", "1", labels={}))
     server.answers["/api/v1/namespaces/lab/services/d"] = Answer(FORBIDDEN, {})
-    found = marked.read_recorded(
+    found = marked.read_recorded_metadata(
         "lab", [*keys, QUEUE, RecordedObject("example.com/v1", ("Strange", None, "one"))], None
     )
     assert found.keys() & {key.identity for key in keys} == {key.identity for key in keys[:3]}
@@ -145,10 +147,10 @@ def test_launches_of_further_kinds_are_read_if_the_files_have_them(server: Serve
     """An interrupted `up` may have created one that is not in the state. Their operators may be absent."""
     path = f"/apis/kubeflow.org/v2beta1/mpijobs{MARKED}"
     server.answers[path] = Answer(200, {"items": [make_body("train", "1")]})
-    assert marked.read_marked("lab", [], (None,), None).objects == {}
+    assert marked.read_labeled_objects("lab", [], (None,), None).objects == {}
     assert path not in server.requests
     launched = [("kubeflow.org/v2beta1", "MPIJob"), ("kubeflow.org/v1", "JAXJob")]
-    seen = marked.read_marked("lab", [], (None,), None, launched)
+    seen = marked.read_labeled_objects("lab", [], (None,), None, launched)
     assert ([*seen.objects], seen.unreadable_kinds) == ([("MPIJob", "lab", "train")], frozenset())
     server.answers[path] = Answer(FORBIDDEN, {})
-    assert marked.read_marked("lab", [], (None,), None, launched).unreadable_kinds == {"MPIJob"}
+    assert marked.read_labeled_objects("lab", [], (None,), None, launched).unreadable_kinds == {"MPIJob"}

@@ -70,7 +70,7 @@ def read_from(server: Server, monkeypatch: pytest.MonkeyPatch, **options: Any) -
 def test_several_objects_of_a_collection_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """An object that has lost the label, and a missing one, are read individually."""
     server = Server(unlabelled=("b",), missing=("c",))
-    assert read_from(server, monkeypatch, listed_of="dev") == {"a", "b"}
+    assert read_from(server, monkeypatch, stack_to_list="dev") == {"a", "b"}
     path = "/api/v1/namespaces/lab/services"
     assert server.requests == [f"{path}{_QUERY}", f"{path}/b", f"{path}/c"]
 
@@ -78,12 +78,12 @@ def test_several_objects_of_a_collection_are_listed(monkeypatch: pytest.MonkeyPa
 def test_a_kind_of_several_namespaces_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Owners may list it everywhere; without that right, each namespace is listed."""
     server = Server(namespaces=("lab", "speech"))
-    assert read_from(server, monkeypatch, listed_of="dev") == {"a", "b", "c"}
+    assert read_from(server, monkeypatch, stack_to_list="dev") == {"a", "b", "c"}
     everywhere = f"/api/v1/services{_QUERY}"
     assert server.requests == [everywhere]
 
     narrow = Server(namespaces=("lab", "speech"), is_listed_everywhere=False)
-    assert read_from(narrow, monkeypatch, listed_of="dev") == {"a", "b", "c"}
+    assert read_from(narrow, monkeypatch, stack_to_list="dev") == {"a", "b", "c"}
     assert narrow.requests == [
         everywhere,
         *(f"/api/v1/namespaces/{name}/services{_QUERY}" for name in ("lab", "speech")),
@@ -94,11 +94,11 @@ def test_a_kind_of_several_namespaces_is_listed_once(monkeypatch: pytest.MonkeyP
 def test_without_the_list_objects_are_read_individually(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     """A role may lack the right, and a kind may not be served yet."""
     server = Server(list_status=status)
-    assert read_from(server, monkeypatch, listed_of="dev") == {"a", "b", "c"}
+    assert read_from(server, monkeypatch, stack_to_list="dev") == {"a", "b", "c"}
     assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("options", [{}, {"kind": "Secret", "listed_of": "dev"}])
+@pytest.mark.parametrize("options", [{}, {"kind": "Secret", "stack_to_list": "dev"}])
 def test_tenants_and_readers_of_secrets_list_nothing(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
     """Their roles have no right to list."""
     server = Server()

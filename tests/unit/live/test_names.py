@@ -7,7 +7,7 @@ import pytest
 
 from trainstack.live import names
 from trainstack.live.client import Answer, ClusterError
-from trainstack.live.names import wait_until_free
+from trainstack.live.names import wait_until_name_is_free
 
 MANIFEST: dict[str, Any] = {
     "apiVersion": "batch/v1",
@@ -42,7 +42,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: Answer) -> Iterator[Ans
 def test_a_name_is_free_once_no_other_object_has_it(monkeypatch: pytest.MonkeyPatch, answers: list[Answer]) -> None:
     """The object is read until the name is free, and not again."""
     remaining = answering(monkeypatch, *answers)
-    wait_until_free(MANIFEST, None)
+    wait_until_name_is_free(MANIFEST, None)
     assert list(remaining) == []
 
 
@@ -50,7 +50,7 @@ def test_an_existing_launch_is_reported_with_the_remedy(monkeypatch: pytest.Monk
     """The launch is not in the state, so the engine would edit it."""
     answering(monkeypatch, make_live("train-0-0"))
     with pytest.raises(ClusterError, match=r"Job research/train is another.*kubectl delete job -n research train"):
-        wait_until_free(MANIFEST, None)
+        wait_until_name_is_free(MANIFEST, None)
 
 
 def test_a_launch_that_keeps_terminating_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,11 +58,11 @@ def test_a_launch_that_keeps_terminating_is_reported(monkeypatch: pytest.MonkeyP
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["foregroundDeletion"]}
     answering(monkeypatch, make_live("train-0-0", **metadata))
     with pytest.raises(ClusterError, match=r"Job research/train has been terminating for .*held by foregroundDeletion"):
-        wait_until_free(MANIFEST, None, deadline_seconds=0)
+        wait_until_name_is_free(MANIFEST, None, deadline_seconds=0)
 
 
 def test_an_unreadable_object_does_not_count_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     """An object of that name may exist."""
     answering(monkeypatch, Answer(403, {}))
     with pytest.raises(ClusterError, match="403"):
-        wait_until_free(MANIFEST, None)
+        wait_until_name_is_free(MANIFEST, None)

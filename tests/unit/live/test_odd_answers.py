@@ -28,13 +28,13 @@ from trainstack.components.removal import hold_and_drain
 from trainstack.errors import ExitCode
 from trainstack.live import api, kubeconfig
 from trainstack.live.client import ClusterError, read, read_lists
-from trainstack.live.identity import read_cluster
-from trainstack.live.logs import Source, follow_log
-from trainstack.live.rights import lacking
+from trainstack.live.identity import read_cluster_identity
+from trainstack.live.logs import LogSource, follow_log
+from trainstack.live.rights import missing_right_errors
 from trainstack.live.snapshot import read_metadata
 from trainstack.live.teardown import read_live_stack
 from trainstack.live.volumes import read_mounts, read_volumes
-from trainstack.live.worker_clusters import Workers
+from trainstack.live.worker_clusters import WorkerClients
 from trainstack.objects.labels import FIELD_MANAGER
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.log_merge import Cursor
@@ -55,12 +55,12 @@ COMMANDS = (
 ODD = {**BROKEN, **UNAVAILABLE}
 SETTINGS = "lab"
 READS: Mapping[str, Callable[[Path], object]] = {
-    "cluster": lambda root: read_cluster(load(root, SETTINGS)),
+    "cluster": lambda root: read_cluster_identity(load(root, SETTINGS)),
     "volumes": lambda root: read_volumes(load(root, SETTINGS)),
     "mounts": lambda _: read_mounts(["lab"], None),
     "metadata": lambda _: read_metadata([JOB], None),
     "teardown": lambda root: read_live_stack(load(root, SETTINGS), retained=()),
-    "rights": lambda _: lacking([JOB], None),
+    "rights": lambda _: missing_right_errors([JOB], None),
     "drain": lambda _: hold_and_drain(QUEUE | {"metadata": _owned(QUEUE)}, None),
 }
 """What the Pulumi program, its hooks and `destroy` read and write."""
@@ -87,9 +87,9 @@ def cluster(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster
         monkeypatch.setattr(doctor, "export", lambda _: None)
         for name in ("unread_images", "unserved_images"):
             monkeypatch.setattr(check_cluster, name, lambda *_: ())
-        kubeconfig.forget()
+        kubeconfig.clear_cache()
         yield server
-        kubeconfig.forget()
+        kubeconfig.clear_cache()
 
 
 def invoke(command: str) -> Result:
@@ -247,7 +247,7 @@ def test_a_redirect_to_the_same_path_is_followed(cluster: FakeCluster) -> None:
     other = f"Location: http://localhost:{cluster.server_port}/api/v1/nodes?limit=1"
     cluster.odd["GET /api/v1/nodes"] = answer(b"", "307 Temporary Redirect", other)
     cluster.once = True
-    assert read(["/api/v1/nodes?limit=1"], None)["/api/v1/nodes?limit=1"].found
+    assert read(["/api/v1/nodes?limit=1"], None)["/api/v1/nodes?limit=1"].is_success
     path = "PATCH /apis/kueue.x-k8s.io/v1beta2/clusterqueues/lab"
     cluster.odd[path] = answer(b"", "302 Found", "Location: /apis/kueue.x-k8s.io/v1beta2/clusterqueues/lab")
     with pytest.raises(ClusterError, match=r"answered 302 to .*clusterqueues/lab"):
@@ -258,17 +258,17 @@ def test_a_follower_of_a_log_survives_an_odd_stream(cluster: FakeCluster, monkey
     """It opens the stream again."""
     monkeypatch.setattr("trainstack.live.logs._PAUSE_SECONDS", 0.01)
     log, pod = "GET /api/v1/namespaces/lab/pods/p1/log", OBJECTS["/api/v1/namespaces/lab/pods"]
-    source = Source("lab", "p1", pod["metadata"]["uid"], "training")
+    source = LogSource("lab", "p1", pod["metadata"]["uid"], "training")
 
     async def follow(name: str) -> None:
         cluster.odd, cluster.once = {log: ODD[name](b"2026-01-02T03:04:05Z one\n" * 9)}, True
         has_resumed = asyncio.Event()
 
-        def show(_: Source, line: LogLine) -> None:
+        def show(_: LogSource, line: LogLine) -> None:
             if line.text == "epoch 1/2 loss 0.5":
                 has_resumed.set()
 
-        following = asyncio.create_task(follow_log(Workers(load(Path(), "lab")), source, Cursor(), show))
+        following = asyncio.create_task(follow_log(WorkerClients(load(Path(), "lab")), source, Cursor(), show))
         await asyncio.wait([following, asyncio.create_task(has_resumed.wait())], return_when=asyncio.FIRST_COMPLETED)
         assert has_resumed.is_set(), name
         following.cancel()

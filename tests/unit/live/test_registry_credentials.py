@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.live.registry_credentials import IDENTITY_TOKEN, RegistryCredentials, read_credentials, trust
+from trainstack.live.registry_credentials import (
+    IDENTITY_TOKEN,
+    RegistryCredentials,
+    create_tls_context,
+    read_credentials,
+)
 from trainstack.live.registry_errors import RegistryError
 
 
@@ -77,7 +82,7 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch:
     folder.mkdir(parents=True)
     (folder / "ca.crt").write_text("no certificate")
     with pytest.raises(RegistryError, match=f"{folder}: cannot read a certificate"):
-        trust("r.example.org")
+        create_tls_context("r.example.org")
 
 
 def test_credentials_that_cannot_be_read_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,10 @@ from cryptography.x509.oid import NameOID
 from tests.unit.make import make_manifest, make_settings
 from trainstack.live import releases
 from trainstack.platform.operators.release import (
+    ChecksumMismatchError,
     DownloadError,
     RefusedDownloadError,
     ReleaseError,
-    WrongBytesError,
     read_release,
 )
 from trainstack.settings.sections.operators import Install, Kueue, Operators
@@ -210,14 +210,14 @@ def test_a_release_is_downloaded_once(server: Server, environment: Path) -> None
 
 def test_the_cache_is_the_toolchains(environment: Path) -> None:
     """The layers may not import each other, so the rule is in both."""
-    assert releases.folder() == cache_root() / "releases" == environment
+    assert releases.download_folder() == cache_root() / "releases" == environment
 
 
 def test_a_relative_cache_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The XDG base directory specification requires it."""
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert releases.folder() == cache_root() / "releases" == tmp_path / ".cache" / "trainstack" / "releases"
+    assert releases.download_folder() == cache_root() / "releases" == tmp_path / ".cache" / "trainstack" / "releases"
 
 
 def test_a_changed_file_in_the_cache_is_downloaded_again(server: Server, environment: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_server_that_always_answers_with_a_part(server: Server, environment: P
     assert downloaded(server.url("/kueue.yaml")).read_bytes() == CONTENT
     server.answers["/kueue.yaml"] = lambda handler: respond(handler, 206, b"else", Content_Range="bytes 7-9/10")
     other = hashlib.sha256(b"another").hexdigest()
-    assert type(refused(server.url("/kueue.yaml"), other)) is WrongBytesError
+    assert type(refused(server.url("/kueue.yaml"), other)) is ChecksumMismatchError
 
 
 @pytest.mark.parametrize("code", [200, 302, 403, 404, 503])
@@ -316,7 +316,7 @@ def test_wrong_bytes_are_not_used(server: Server, environment: Path) -> None:
     """The error has both digests, and no byte of the file is kept."""
     server.answers["/kueue.yaml"] = complete(b"other")
     error = refused(server.url("/kueue.yaml"))
-    assert type(error) is WrongBytesError
+    assert type(error) is ChecksumMismatchError
     actual = hashlib.sha256(b"other").hexdigest()
     url = server.url("/kueue.yaml")
     assert error.message == f"the file at {url} has sha256 {actual}, but {DIGEST} is pinned; nothing of it was used"
@@ -546,7 +546,7 @@ def test_every_error_of_an_environment_is_reported(server: Server) -> None:
     first, second = str(caught.value).splitlines()
     assert first.startswith(f"operators.jobset.manifest.url: {server.url('/jobset.yaml')} does not exist: ")
     assert second.startswith("operators.trainer.manifest.url: ")
-    assert (releases.folder() / f"{DIGEST}.yaml").is_file()
+    assert (releases.download_folder() / f"{DIGEST}.yaml").is_file()
 
 
 def test_releases_by_path_are_left_alone(environment: Path) -> None:

@@ -26,8 +26,8 @@ from tests.unit.runs.launches import make_launch
 from trainstack.live.client import RightsError
 from trainstack.live.environment import read_environment
 from trainstack.live.events import read_events
-from trainstack.live.existing import read_existing
-from trainstack.live.progress import view_runs
+from trainstack.live.existing import read_namespace_objects
+from trainstack.live.progress import read_launch_views
 from trainstack.live.snapshot import read_launches, run_namespaces
 from trainstack.objects.labels import LAUNCH as LABEL
 from trainstack.runs.manifests.build import companions, manifest
@@ -117,10 +117,10 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def test_requests_stay_in_the_tenants_namespaces(server: Server) -> None:
     """The requests of status, events, the check of the cluster and adopt."""
     read_launches(TENANT, run_namespaces(TENANT))
-    view_runs([BODY, TRAINJOB_LAUNCH], TENANT, datetime.now(UTC), cluster_wide=False, with_usage=True)
+    read_launch_views([BODY, TRAINJOB_LAUNCH], TENANT, datetime.now(UTC), cluster_wide=False, with_usage=True)
     read_events([BODY, TRAINJOB_LAUNCH], [LAUNCH], None)
     read_environment(TENANT, [("workloads.runs[train]", BODY)])
-    found = read_existing("research", None, cluster_wide=False)
+    found = read_namespace_objects("research", None, cluster_wide=False)
     assert found is not None
     assert (found.foreign_claims, found.read_failures) == (None, ())
     outside = {path for path in server.requests if "/namespaces/research/" not in path} - {"/version"}
@@ -130,7 +130,7 @@ def test_requests_stay_in_the_tenants_namespaces(server: Server) -> None:
 
 def test_volumes_of_a_trainjob_are_read_by_its_runtime(server: Server) -> None:
     """Status and events have them, as for the other kinds."""
-    (view,) = view_runs([TRAINJOB_LAUNCH], TENANT, datetime.now(UTC), cluster_wide=False)
+    (view,) = read_launch_views([TRAINJOB_LAUNCH], TENANT, datetime.now(UTC), cluster_wide=False)
     assert [claim.name for claim in view.claims] == ["training"]
     claim, runtime = "/persistentvolumeclaims/training", f"/trainingruntimes/{RUNTIME['metadata']['name']}"
     server.requests.clear()
@@ -141,7 +141,7 @@ def test_volumes_of_a_trainjob_are_read_by_its_runtime(server: Server) -> None:
 
 def test_the_position_in_the_queue_is_unknown_without_the_visibility_server(server: Server) -> None:
     """The other values are still read."""
-    (view,) = view_runs([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
+    (view,) = read_launch_views([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
     assert (view.position, view.queue, [pod.role for pod in view.pods]) == ("unknown", "research", ["master"])
     assert any("pendingworkloads" in path for path in server.requests)
 
@@ -158,7 +158,7 @@ def make_many(count: int) -> list[Body]:
 def test_the_objects_of_many_launches_are_read_in_few_requests(server: Server) -> None:
     """Lists select them by label, and each launch gets its own objects."""
     server.visible = True
-    first, *others = view_runs(make_many(120), TENANT, datetime.now(UTC), cluster_wide=False)
+    first, *others = read_launch_views(make_many(120), TENANT, datetime.now(UTC), cluster_wide=False)
     assert (first.position, [pod.role for pod in first.pods]) == (3, ["master"])
     assert {(view.position, view.pods, view.pods_known) for view in others} == {("unknown", (), True)}
     counts = Counter(path.rpartition("/")[2] for path in server.requests)
@@ -170,7 +170,7 @@ def test_the_objects_of_many_launches_are_read_in_few_requests(server: Server) -
 def test_values_are_unknown_without_the_rights(server: Server) -> None:
     """The reason names who can grant them."""
     server.forbidden = True
-    (view,) = view_runs([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
+    (view,) = read_launch_views([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
     assert view.position == "unknown"
     assert "ask the namespace's administrator for that permission" in view.waits_because
     assert [claim.phase for claim in view.claims] == ["unknown"]
@@ -180,5 +180,5 @@ def test_values_are_unknown_without_the_rights(server: Server) -> None:
     with pytest.raises(RightsError, match="403"):
         read_launches(TENANT, run_namespaces(TENANT))
     live = read_environment(TENANT, [])
-    assert (live.all("LocalQueue", "research"), live.unserved) == (None, frozenset())
-    assert (live.all("StorageClass"), live.namespaces) == (None, {"research": None})
+    assert (live.objects_by_name("LocalQueue", "research"), live.unserved) == (None, frozenset())
+    assert (live.objects_by_name("StorageClass"), live.namespaces) == (None, {"research": None})

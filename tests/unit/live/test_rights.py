@@ -8,8 +8,8 @@ import pytest
 from tests.unit.make import make_settings
 from trainstack.live import rights, snapshot
 from trainstack.live.client import Answer, ClusterError
-from trainstack.live.existing import read_existing
-from trainstack.live.rights import lacking, uncreatable
+from trainstack.live.existing import read_namespace_objects
+from trainstack.live.rights import missing_right_errors, uncreatable_namespace_errors
 from trainstack.live.snapshot import read_launches
 from trainstack.runs.ledgers import Ledger, ledger_config_map
 from trainstack.runs.status.kinds import KINDS
@@ -57,7 +57,7 @@ def test_each_missing_right_is_reported_with_who_can_grant_it(monkeypatch: pytes
         "the platform's owner gives a team all rights that it needs (`trainstack:tenants` in the platform's "
         "environment)"
     )
-    assert lacking([JOB, JOB, CLAIM, TORCH], None) == (
+    assert missing_right_errors([JOB, JOB, CLAIM, TORCH], None) == (
         f"{TEAM} may not create pytorchjobs.kubeflow.org in namespace vision; {remedy}",
         f"{TEAM} may not patch jobs.batch in namespace vision; {remedy}",
     )
@@ -75,28 +75,28 @@ def test_each_missing_right_is_reported_with_who_can_grant_it(monkeypatch: pytes
 def test_a_missing_namespace_is_reported_with_who_can_create_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A namespace that the user may create is not reported."""
     reviews = make_server(monkeypatch, "create namespaces b")
-    (message,) = uncreatable(["b", "a"], "lab", None)
+    (message,) = uncreatable_namespace_errors(["b", "a"], "lab", None)
     assert message == (
         f"namespace a does not exist, and {TEAM} may not create it; ask an administrator of the cluster to create it "
         "with the roles of the environment: kubectl apply -f rights/lab.yaml"
     )
     assert sorted(reviews) == ["create namespaces.  a", "create namespaces.  b"]
-    assert uncreatable([], "lab", None) == ()
+    assert uncreatable_namespace_errors([], "lab", None) == ()
 
 
 def test_a_right_on_the_object_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """A role may list resourceNames; a volume that it does not list is reported."""
     allowed = [f"{verb} persistentvolumeclaims a" for verb in ("create", "patch")]
     make_server(monkeypatch, *allowed)
-    assert lacking([CLAIM], None) == ()
-    (message,) = lacking([CLAIM, {**CLAIM, "metadata": {"name": "b", "namespace": "vision"}}], None)
+    assert missing_right_errors([CLAIM], None) == ()
+    (message,) = missing_right_errors([CLAIM, {**CLAIM, "metadata": {"name": "b", "namespace": "vision"}}], None)
     assert message.startswith(f"{TEAM} may not create or patch persistentvolumeclaims in namespace vision; ")
 
 
 def test_a_server_without_access_reviews_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The change itself reports a missing right."""
     make_server(monkeypatch, silent=True)
-    assert lacking([JOB], None) == ()
+    assert missing_right_errors([JOB], None) == ()
 
 
 def make_answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer]) -> None:
@@ -156,7 +156,7 @@ def test_existing_objects_are_read_and_unreadable_ones_reported(monkeypatch: pyt
             "deployments": Answer(200, {"items": [deployment(image) for image in images]}),
         },
     )
-    found = read_existing("vision", None, cluster_wide=True)
+    found = read_namespace_objects("vision", None, cluster_wide=True)
     assert found is not None
     assert [claim["metadata"]["name"] for claim in found.foreign_claims or ()] == ["audio"]
     assert [(operator.name, operator.version) for operator in found.operators] == [
@@ -168,7 +168,7 @@ def test_existing_objects_are_read_and_unreadable_ones_reported(monkeypatch: pyt
         "Kueue serves v1beta1 and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15",
     )
     make_answers(monkeypatch, {"nowhere": Answer(404, {})})
-    assert read_existing("nowhere", None, cluster_wide=True) is None
+    assert read_namespace_objects("nowhere", None, cluster_wide=True) is None
 
 
 def test_unreadable_claims_of_other_namespaces_do_not_count_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_unreadable_claims_of_other_namespaces_do_not_count_as_absent(monkeypatc
     kueue = Answer(404, {})
     answers = {everywhere: Answer(403, {}), "persistentvolumeclaims": Answer(200, own), "kueue.x-k8s.io": kueue}
     make_answers(monkeypatch, answers)
-    found = read_existing("vision", None, cluster_wide=True)
+    found = read_namespace_objects("vision", None, cluster_wide=True)
     assert found is not None
     assert (len(found.claims), found.foreign_claims) == (1, None)
     assert found.read_failures == (f"persistentvolumeclaims may not be read ({everywhere}), so no class is taken over",)

@@ -13,7 +13,7 @@ from tests.unit.live_objects import write_kubeconfig
 from tests.unit.make import make_distributed
 from tests.unit.runs.launches import make_launch
 from trainstack.live.client import ClusterError
-from trainstack.live.webhooks import wait_until_accepted, wait_until_runtime_is_seen
+from trainstack.live.webhooks import wait_until_accepted, wait_until_runtime_is_visible
 from trainstack.platform import probes
 from trainstack.runs.manifests.build import manifest
 
@@ -78,7 +78,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def test_a_trainjob_waits_until_its_runtime_is_seen(server: Server) -> None:
     """The dry run is of the TrainJob: both Trainer's webhook and Kueue's read the runtime."""
     server.answers = [*UNSEEN, (201, "")]
-    wait_until_runtime_is_seen(TRAINJOB, None)
+    wait_until_runtime_is_visible(TRAINJOB, None)
     path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/research/trainjobs?dryRun=All"
     assert server.requests == [path] * (len(UNSEEN) + 1)
 
@@ -86,7 +86,7 @@ def test_a_trainjob_waits_until_its_runtime_is_seen(server: Server) -> None:
 def test_another_refusal_of_a_trainjob_ends_the_wait(server: Server) -> None:
     """Its creation reports the reason at once."""
     server.answers = [UNSEEN[0], (403, "a queue name is required")]
-    wait_until_runtime_is_seen(TRAINJOB, None)
+    wait_until_runtime_is_visible(TRAINJOB, None)
     assert len(server.requests) == 2
 
 
@@ -108,4 +108,4 @@ def test_a_probe_is_applied_so_that_a_role_can_name_it(server: Server) -> None:
 def test_the_error_after_the_deadline_has_the_last_answer(server: Server) -> None:
     server.answers = [UNSEEN[0]]
     with pytest.raises(ClusterError, match=r"for a TrainJob within 0 s \(last: 403 .*must be created"):
-        wait_until_runtime_is_seen(TRAINJOB, None, deadline_seconds=0.05)
+        wait_until_runtime_is_visible(TRAINJOB, None, deadline_seconds=0.05)

@@ -15,8 +15,8 @@ from tests.unit.live_objects import make_condition, make_endpoint, make_launch_b
 from tests.unit.preflight.environment_cases import check_of, dispatching
 from trainstack.live import api, kubeconfig, progress, worker_clusters
 from trainstack.live.client import Answer, Api, ClusterError
-from trainstack.live.worker_clusters import Workers
-from trainstack.settings.sections.queues import MULTI_KUEUE
+from trainstack.live.worker_clusters import WorkerClients
+from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER
 
 SENT = dispatching(check_of("west"), queue={})
 
@@ -36,9 +36,9 @@ def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.s
         file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
         monkeypatch.setenv("KUBECONFIG", str(file))
         monkeypatch.setattr(api, "_TIMEOUT_SECONDS", 0.2)
-        kubeconfig.forget()
+        kubeconfig.clear_cache()
         yield listener
-        kubeconfig.forget()
+        kubeconfig.clear_cache()
 
 
 def connections(listening: socket.socket) -> int:
@@ -55,12 +55,12 @@ def connections(listening: socket.socket) -> int:
 
 def problems_of(*clusters: str) -> list[str]:
     """Return the problems of the launches in these clusters; fail after a timeout."""
-    paths = progress.paths_of(make_launch_body(), ())
+    paths = progress.paths_of_launch(make_launch_body(), ())
     problems: list[str] = []
 
     async def read_progress() -> None:
         workloads = [make_workload(clusterName=cluster) for cluster in clusters]
-        remote = await progress._elsewhere(Workers(SENT), [paths] * len(clusters), workloads)
+        remote = await progress._read_worker_objects(WorkerClients(SENT), [paths] * len(clusters), workloads)
         problems.extend(remote[index].problem for index in sorted(remote))
 
     # A blocked event loop would not process its own timeout.
@@ -93,7 +93,7 @@ def test_an_unreachable_cluster_is_retried_later(silent: socket.socket, monkeypa
     counts: list[int] = []
 
     async def connect() -> None:
-        clients = Workers(SENT)
+        clients = WorkerClients(SENT)
         for retry in (60, 60, 0):
             monkeypatch.setattr(worker_clusters, "_RETRY_SECONDS", retry)
             with pytest.raises(ClusterError, match="cannot reach"):
@@ -117,10 +117,12 @@ def test_only_clusters_that_a_launch_may_use_are_named(monkeypatch: pytest.Monke
         return {path: Answer(200, {"items": clusters}) for path in paths}
 
     monkeypatch.setattr(progress, "get_all", get_all)
-    unconnected = asyncio.run(progress._unconnected(cast("Api", None)))
+    unconnected = asyncio.run(progress._read_unconnected_reasons(cast("Api", None)))
     assert unconnected == reasons
     local, other = make_launch_body(), make_launch_body(queue="other")
-    dispatched, other = ({**body, "spec": {**body["spec"], "managedBy": MULTI_KUEUE}} for body in (local, other))
+    dispatched, other = (
+        {**body, "spec": {**body["spec"], "managedBy": MULTI_KUEUE_CONTROLLER}} for body in (local, other)
+    )
     for body, workload, expected in (
         (local, make_workload(), ()),
         (dispatched, make_workload(), ("west",)),
@@ -128,4 +130,6 @@ def test_only_clusters_that_a_launch_may_use_are_named(monkeypatch: pytest.Monke
         (dispatched, make_workload(clusterName="north"), ()),
         (other, make_workload(nominatedClusterNames=["east", "north"]), ("east",)),
     ):
-        assert progress._of_launch(unconnected, body, workload, SENT) == {name: reasons[name] for name in expected}
+        assert progress._unconnected_reasons_of_launch(unconnected, body, workload, SENT) == {
+            name: reasons[name] for name in expected
+        }

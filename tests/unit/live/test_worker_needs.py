@@ -10,12 +10,12 @@ from tests.unit.make import make_distributed, make_mount, make_run, make_setting
 from tests.unit.preflight.environment_cases import check_of, dispatching
 from tests.unit.runs.launches import make_launch
 from trainstack.cli.check_cluster import _worker_needs
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.live import worker_needs
 from trainstack.live.client import Answer, ClusterError
 from trainstack.live.worker_needs import read_worker_clusters
-from trainstack.preflight.worker_needs import needs
+from trainstack.preflight.worker_needs import launch_needs
 from trainstack.runs.manifests.build import manifest
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.secrets import SecretValue
@@ -30,7 +30,7 @@ def test_a_launch_needs_the_objects_that_its_pods_refer_to() -> None:
         service_account="trainer",
     )
     launch = make_launch()
-    assert [str(need) for need in needs(manifest(run, "test", launch))] == [
+    assert [str(need) for need in launch_needs(manifest(run, "test", launch))] == [
         "Namespace research",
         "kind PyTorchJob",
         "LocalQueue research/research",
@@ -47,7 +47,7 @@ def test_only_dispatched_runs_need_worker_clusters() -> None:
     dispatched = dispatching(check_of("check"), queue={})
     for declared, expected in ((dispatched, {"west"}), (make_settings(make_run()), None)):
         settings = declared.model_copy(update={"operators": Operators()})
-        manifests = Declared(settings, Inputs(wrapper="print()", commit="abc")).manifests()
+        manifests = StackObjects(settings, Inputs(wrapper="print()", commit="abc")).manifests()
         found = dict(_worker_needs(settings, {"train": "workloads.runs[train]"}, manifests))
         assert {path: {*needed} for path, needed in found.items()} == (
             {} if expected is None else {"workloads.runs[train]": expected}
@@ -57,7 +57,7 @@ def test_only_dispatched_runs_need_worker_clusters() -> None:
 def test_each_cluster_is_read_once_for_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only metadata is read. An object may be missing or unreadable, and a cluster unreachable."""
     launch = manifest(make_run(volumes=(make_mount(),)), "test", make_launch())
-    needed = needs(launch)
+    needed = launch_needs(launch)
     statuses = {"localqueues/research": 404, "configmaps/": 403}
     reads: list[str] = []
 
@@ -72,7 +72,7 @@ def test_each_cluster_is_read_once_for_all_runs(monkeypatch: pytest.MonkeyPatch)
             raise ClusterError("east does not answer", "start it")
         return cluster
 
-    monkeypatch.setattr(worker_needs, "Workers", lambda _: SimpleNamespace(api=api))
+    monkeypatch.setattr(worker_needs, "WorkerClients", lambda _: SimpleNamespace(api=api))
     monkeypatch.setattr(worker_needs, "get_all", get_all)
     clusters = {"west": needed, "east": needed}
     found = read_worker_clusters(make_settings(), {"a": clusters, "b": clusters})

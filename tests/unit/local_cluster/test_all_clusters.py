@@ -15,10 +15,10 @@ def test_every_cluster_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     states = {"trainstack-1": tmp_path / "one", "trainstack-2": None, "trainstack-3": tmp_path / "three"}
     pids = {name: {number} for number, name in enumerate(states)}
     stopped: list[tuple[object, bool]] = []
-    monkeypatch.setattr(cgroups, "clusters", lambda _: {*states})
-    monkeypatch.setattr(cgroups, "members", lambda name, _: pids[name])
+    monkeypatch.setattr(cgroups, "cluster_names", lambda _: {*states})
+    monkeypatch.setattr(cgroups, "member_pids", lambda name, _: pids[name])
     monkeypatch.setattr(
-        launch, "supervised_state", lambda members: next(states[name] for name in states if pids[name] == members)
+        launch, "find_state_folder", lambda members: next(states[name] for name in states if pids[name] == members)
     )
     monkeypatch.setattr(cluster, "down", lambda state, *, keep_data, report: stopped.append((state, keep_data)))
     monkeypatch.setattr(launch, "remove_traces", lambda name: stopped.append((name, True)))
@@ -27,7 +27,7 @@ def test_every_cluster_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert stopped == [(tmp_path / "one", True), ("trainstack-2", True), (tmp_path / "three", True)]
     assert "3 native clusters of this machine are stopped" in result.output
 
-    monkeypatch.setattr(cgroups, "clusters", lambda _: set())
+    monkeypatch.setattr(cgroups, "cluster_names", lambda _: set())
     assert "no native cluster runs here" in CliRunner().invoke(app, ["down", "--all"]).output
 
 

@@ -5,7 +5,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from trainstack.local_cluster.archive import Link, helper_image, pack
+from trainstack.local_cluster.archive import Symlink, helper_image, pack
 
 
 def members(archive: bytes) -> dict[str, tarfile.TarInfo]:
@@ -24,7 +24,7 @@ def content(archive: bytes, name: str) -> bytes:
 
 def test_a_packed_image_is_complete_and_always_the_same() -> None:
     """Equal input gives equal bytes; the manifest names config and layer, the config the command."""
-    files: dict[str, bytes | Link] = {"usr/bin/tool": b"program", "tool": Link("usr/bin/tool")}
+    files: dict[str, bytes | Symlink] = {"usr/bin/tool": b"program", "tool": Symlink("usr/bin/tool")}
     image = pack("registry.local/tool:1", files, ["/tool"])
     assert image == pack("registry.local/tool:1", dict(sorted(files.items(), reverse=True)), ["/tool"])
     (manifest,) = json.loads(content(image, "manifest.json"))

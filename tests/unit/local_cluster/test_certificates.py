@@ -18,7 +18,7 @@ from trainstack.local_cluster.network import Slot
 def layout(tmp_path: Path) -> Layout:
     """Create a state folder with its subfolders."""
     state_layout = Layout.of(tmp_path / "state")
-    state_layout.make()
+    state_layout.make_folders()
     return state_layout
 
 
@@ -29,12 +29,12 @@ def read(layout: Layout, name: str) -> x509.Certificate:
 
 def test_every_certificate_is_signed_and_names_its_owner(layout: Layout) -> None:
     """The API server's authorizer uses these names."""
-    certificates.issue(layout, Slot(0))
+    certificates.issue_certificates(layout, Slot(0))
     authority = read(layout, "ca")
     public = authority.public_key()
     assert isinstance(public, ec.EllipticCurvePublicKey)
     subjects = {}
-    for leaf in certificates.leaves(Slot(0)):
+    for leaf in certificates.leaf_certificates(Slot(0)):
         certificate = read(layout, leaf.name)
         certificate.verify_directly_issued_by(authority)
         subjects[leaf.name] = certificate.subject.rfc4514_string()
@@ -56,9 +56,9 @@ def test_every_certificate_is_signed_and_names_its_owner(layout: Layout) -> None
 
 def test_the_authority_stays_and_the_address_follows_the_slot(layout: Layout) -> None:
     """Earlier kubeconfigs and tokens are valid after a restart; the API server has its new address."""
-    certificates.issue(layout, Slot(0))
+    certificates.issue_certificates(layout, Slot(0))
     kept = [(layout.certs / name).read_bytes() for name in ("ca.crt", "service-account.key")]
-    certificates.issue(layout, Slot(5))
+    certificates.issue_certificates(layout, Slot(5))
     assert [(layout.certs / name).read_bytes() for name in ("ca.crt", "service-account.key")] == kept
     names = read(layout, "apiserver").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     addresses = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
@@ -68,7 +68,7 @@ def test_the_authority_stays_and_the_address_follows_the_slot(layout: Layout) ->
 
 def test_the_kubeconfig_is_complete_and_private(layout: Layout) -> None:
     """It is valid in any folder, since it refers to no other file. Other users cannot read its key."""
-    certificates.issue(layout, Slot(0))
+    certificates.issue_certificates(layout, Slot(0))
     content = json.loads(layout.kubeconfig.read_text())
     assert content["clusters"][0]["cluster"]["server"] == "https://198.18.254.2:6443"
     user = content["users"][0]["user"]

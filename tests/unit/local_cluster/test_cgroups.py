@@ -7,7 +7,7 @@ import pytest
 
 from trainstack.local_cluster import cgroups
 from trainstack.local_cluster.cgroups import Hierarchy
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 
 MOUNTS = """\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -18,12 +18,12 @@ MOUNTS = """\
 
 def test_hierarchies_are_found_with_their_version() -> None:
     """The cases are v1, v2 and both; optional fields of a mount are skipped."""
-    assert cgroups.parse(MOUNTS) == [
+    assert cgroups.parse_hierarchies(MOUNTS) == [
         Hierarchy(Path("/sys/fs/cgroup/cpu,cpuacct"), 1),
         Hierarchy(Path("/sys/fs/cgroup/unified"), 2),
     ]
     unified = "29 23 0:25 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-    assert cgroups.parse(unified) == [Hierarchy(Path("/sys/fs/cgroup"), 2)]
+    assert cgroups.parse_hierarchies(unified) == [Hierarchy(Path("/sys/fs/cgroup"), 2)]
 
 
 def test_on_v2_controllers_are_handed_down_to_the_pods(tmp_path: Path) -> None:
@@ -118,14 +118,14 @@ def test_in_a_container_on_v2_its_processes_move_to_a_leaf_first(
     assert (tmp_path / "cgroup.procs").read_text() == ""
     assert (tmp_path / cgroups.INIT / "cgroup.procs").read_text().split() == ["1", "7"]
     assert (tmp_path / "trainstack-1" / "cgroup.subtree_control").read_text() == "cpuset cpu io memory pids"
-    assert cgroups.clusters([Hierarchy(tmp_path, 2)]) == {"trainstack-1"}
+    assert cgroups.cluster_names([Hierarchy(tmp_path, 2)]) == {"trainstack-1"}
 
 
 def test_processes_that_do_not_move_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's reason is kept, and the wait ends."""
     Kernel(tmp_path, {"1"}, monkeypatch).stuck.add("1")
     monkeypatch.setattr(cgroups, "VACATE_SECONDS", 0.0)
-    with pytest.raises(ClusterError, match="resource busy"):
+    with pytest.raises(LocalClusterError, match="resource busy"):
         cgroups.create("trainstack-1", [Hierarchy(tmp_path, 2)])
 
 

@@ -7,19 +7,19 @@ from trainstack.local_cluster.config import components
 from trainstack.local_cluster.launch import environment
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import Slot
-from trainstack.local_cluster.plan import Component, Plan
+from trainstack.local_cluster.plan import ClusterComponent, SupervisorPlan
 from trainstack.local_cluster.spec import ClusterSpec
 
 
-def make_components(spec: ClusterSpec) -> dict[str, Component]:
+def make_components(spec: ClusterSpec) -> dict[str, ClusterComponent]:
     """Return components by name, with programs in /tools."""
     found = components(Layout(Path("/state")), Slot(0), spec, lambda name: Path("/tools", name))
     return {component.name: component for component in found}
 
 
-def make_plan() -> Plan:
+def make_plan() -> SupervisorPlan:
     """Return a plan with every component."""
-    return Plan(
+    return SupervisorPlan(
         state="/state",
         node_ip="198.18.254.2",
         link="node0",
@@ -94,7 +94,7 @@ def test_storage_has_two_kinds() -> None:
 
 def test_a_plan_reaches_the_supervisor_unchanged() -> None:
     """The pipe transfers it as JSON."""
-    assert Plan.from_json(make_plan().to_json()) == make_plan()
+    assert SupervisorPlan.from_json(make_plan().to_json()) == make_plan()
 
 
 def test_programs_import_this_checkouts_package() -> None:

@@ -15,7 +15,7 @@ LAYOUT = Layout(Path("/state"))
 
 def render() -> dict[str, str]:
     """Return the files of a cluster with default options."""
-    return config.files(LAYOUT, Slot(0), ClusterSpec(), Path("/images"), Path("/volumes"))
+    return config.config_files(LAYOUT, Slot(0), ClusterSpec(), Path("/images"), Path("/volumes"))
 
 
 def test_containerd() -> None:
@@ -166,14 +166,16 @@ def test_two_state_folders_share_nothing() -> None:
     """Their cgroups differ, and no path of one cluster is in the other's folder."""
     other = Layout(Path("/other"))
     assert other.cgroup != LAYOUT.cgroup
-    texts = config.files(other, Slot(1), ClusterSpec(volumes="/other/v"), Path("/images"), Path("/other/v")).values()
+    texts = config.config_files(
+        other, Slot(1), ClusterSpec(volumes="/other/v"), Path("/images"), Path("/other/v")
+    ).values()
     assert not any("/state" in text or "198.18.254.2" in text for text in texts)
 
 
 def test_the_audit_policy_exists_where_it_is_enabled() -> None:
     """It has one entry without body for each request of people and pods, and none for the cluster's components."""
     assert "audit-policy.json" not in render()
-    files = config.files(LAYOUT, Slot(0), ClusterSpec(audit=True), Path("/images"), Path("/volumes"))
+    files = config.config_files(LAYOUT, Slot(0), ClusterSpec(audit=True), Path("/images"), Path("/volumes"))
     policy = json.loads(files["audit-policy.json"])
     assert (policy["kind"], policy["omitStages"]) == ("Policy", ["RequestReceived"])
     assert [rule["level"] for rule in policy["rules"]] == ["None", "None", "Metadata"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from trainstack.local_cluster import drivers
-from trainstack.local_cluster.errors import ClusterError
-from trainstack.local_cluster.kind.engine import PROVIDER
+from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.local_cluster.kind.engine import PROVIDER_VARIABLE
 from trainstack.local_cluster.spec import ClusterSpec
 from trainstack.toolchain import distribution
 from trainstack.toolchain.distribution import Distribution
@@ -41,23 +41,25 @@ def test_the_default_of_a_new_cluster(
     """Root's default is the native cluster even with kind installed: kind is for users and systems without support."""
     make_programs(tmp_path, *programs)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv(PROVIDER, raising=False)
+    monkeypatch.delenv(PROVIDER_VARIABLE, raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    monkeypatch.setattr(distribution, "read", lambda: Distribution(distribution_id))
-    assert drivers.default(tmp_path / "cluster") == expected
+    monkeypatch.setattr(distribution, "read_distribution", lambda: Distribution(distribution_id))
+    assert drivers.default_driver(tmp_path / "cluster") == expected
 
 
 def test_a_cluster_keeps_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who is not root finds root's native cluster, and no other driver continues it."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     (tmp_path / "spec.json").write_text(ClusterSpec().to_json())
-    assert drivers.choose(tmp_path, None) == drivers.choose(tmp_path, "native") == "native"
-    with pytest.raises(ClusterError, match=r"has a native cluster, which a kind cluster cannot continue; .*--wipe"):
-        drivers.choose(tmp_path, "kind")
+    assert drivers.choose_driver(tmp_path, None) == drivers.choose_driver(tmp_path, "native") == "native"
+    with pytest.raises(
+        LocalClusterError, match=r"has a native cluster, which a kind cluster cannot continue; .*--wipe"
+    ):
+        drivers.choose_driver(tmp_path, "kind")
 
 
 def test_images_of_kind_need_kind(tmp_path: Path) -> None:
     """The native driver has no node image."""
-    with pytest.raises(ClusterError, match="require the kind driver"):
+    with pytest.raises(LocalClusterError, match="require the kind driver"):
         drivers.up(tmp_path, driver="native", node_image="kindest/node:v1.34.0")
     assert list(tmp_path.iterdir()) == []

@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 
 from tests.faults.injection import component_processes, keep_down, kill, paused
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.local_cluster.errors import ClusterError
-from trainstack.local_cluster.processes import PROC, Identity, wait_until
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.local_cluster.processes import PROC, ProcessIdentity, wait_until
 from trainstack.local_cluster.registry_access import RegistryAccess
 
 
-def make_cluster(state: Path) -> Cluster:
+def make_cluster(state: Path) -> LocalCluster:
     """Return a cluster that has only a state folder, without a supervisor."""
     same = {"server": "", "node": "", "node_ip": "", "host_ip": ""}
     registry = RegistryAccess("", state / "certs")
-    return Cluster(state=state, kubeconfig=state / "kubeconfig", registry=registry, pid=-1, **same)
+    return LocalCluster(state=state, kubeconfig=state / "kubeconfig", registry=registry, pid=-1, **same)
 
 
 @contextmanager
-def sleeper() -> Iterator[tuple["subprocess.Popen[bytes]", Identity]]:
+def sleeper() -> Iterator[tuple["subprocess.Popen[bytes]", ProcessIdentity]]:
     """Run a process that sleeps."""
     with subprocess.Popen(["sleep", "1000"]) as process:
-        identity = Identity.of(process.pid)
+        identity = ProcessIdentity.of(process.pid)
         assert identity is not None
         yield process, identity
         process.kill()
@@ -64,5 +64,5 @@ def test_an_unknown_component_is_an_error(tmp_path: Path) -> None:
     status = {"name": "etcd", "pid": 0, "ready": False, "restarts": 1, "exit": "", "once": False}
     (tmp_path / "status.json").write_text(json.dumps([status]))
     assert component_processes(make_cluster(tmp_path), "etcd") == []
-    with pytest.raises(ClusterError, match="unknown components kublet; the cluster has etcd"):
+    with pytest.raises(LocalClusterError, match="unknown components kublet; the cluster has etcd"):
         component_processes(make_cluster(tmp_path), "kublet")

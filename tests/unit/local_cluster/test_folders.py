@@ -25,9 +25,9 @@ def test_a_folder_is_covered_by_the_states_alone(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     plain, missing = str(tmp_path / "plain"), str(tmp_path / "gone")
     (layout.node_folders / plain.lstrip("/")).mkdir(parents=True)
-    assert folders.absent(layout, [MOUNTED, plain, missing]) == [MOUNTED, plain, missing]
+    assert folders.missing_folders(layout, [MOUNTED, plain, missing]) == [MOUNTED, plain, missing]
     covered = make_covered(layout, tmp_path / "linked")
-    assert folders.absent(layout, [covered, plain]) == [plain]
+    assert folders.missing_folders(layout, [covered, plain]) == [plain]
 
 
 def test_a_mounted_disk_is_covered_by_a_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def test_a_mounted_disk_is_covered_by_a_mount(tmp_path: Path, monkeypatch: pytes
     layout, commands = Layout(tmp_path / "state"), list[tuple[str, ...]]()
     monkeypatch.setattr(folders, "run", lambda *words: commands.append(words))
     covered = make_covered(layout, tmp_path / "linked")
-    folders.cover(layout, [MOUNTED, covered])
+    folders.mount_folders(layout, [MOUNTED, covered])
     source = layout.node_folders / MOUNTED.lstrip("/")
     assert source.stat().st_mode & 0o777 == folders.WORLD_WRITABLE
     assert commands == [("mount", "--bind", str(source), MOUNTED)]

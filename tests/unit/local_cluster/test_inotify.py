@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.local_cluster.cluster import INOTIFY_INSTANCES, _allow_inotify
+from trainstack.local_cluster.cluster import INOTIFY_INSTANCES, _raise_inotify_limit
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from trainstack.local_cluster.cluster import INOTIFY_INSTANCES, _allow_inotify
 def test_the_limit_is_raised_and_never_lowered(tmp_path: Path, before: int, after: int) -> None:
     limit, reports = tmp_path / "max_user_instances", list[str]()
     limit.write_text(f"{before}\n")
-    _allow_inotify(reports.append, limit)
+    _raise_inotify_limit(reports.append, limit)
     assert int(limit.read_text()) == after
     assert bool(reports) == (before != after)
 
@@ -28,6 +28,6 @@ def test_a_limit_that_cannot_be_raised_is_reported_with_its_remedy(
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(Path, "write_text", refused)
-    _allow_inotify(reports.append, limit)
+    _raise_inotify_limit(reports.append, limit)
     (report,) = reports
     assert f"sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}" in report

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.local_cluster.cluster import locked, silent
+from trainstack.local_cluster.cluster import discard_progress, lock_cluster
 from trainstack.local_cluster.layout import Layout
 
 
@@ -27,7 +27,7 @@ def test_each_command_closes_the_state_folder(tmp_path: Path, former: int | None
     if former is not None:
         layout.state.mkdir(parents=True)
         layout.state.chmod(former)
-    with locked(layout, silent):
+    with lock_cluster(layout, discard_progress):
         assert layout.state.stat().st_mode & 0o777 == 0o700
     assert layout.state.parent.stat().st_mode & 0o777 == 0o755
 
@@ -36,7 +36,7 @@ def test_each_command_closes_the_state_folder(tmp_path: Path, former: int | None
 def test_no_other_account_reaches_a_volume(shared: Path) -> None:
     """Although the volume's own folder is open, because pods of any user write to it."""
     layout = Layout.of(shared / "cluster")
-    with locked(layout, silent):
+    with lock_cluster(layout, discard_progress):
         volume = layout.volumes / "node" / "claim"
         volume.mkdir(parents=True)
         volume.chmod(0o777)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainstack.local_cluster import network
-from trainstack.local_cluster.network import SLOTS, Slot, candidates
+from trainstack.local_cluster.network import SLOTS, Slot, free_slots
 
 
 def test_a_slot_is_one_small_network_of_its_own() -> None:
@@ -33,7 +33,7 @@ def test_ranges_do_not_overlap() -> None:
 def test_free_slots_come_once_each_the_preferred_one_first(taken: set[int], preferred: int | None) -> None:
     """A slot whose addresses are in use is never offered, even if preferred."""
     used = [IPv4Interface(f"{Slot(number).host_ip}/30") for number in taken]
-    offered = [slot.number for slot in candidates(preferred, used)]
+    offered = [slot.number for slot in free_slots(preferred, used)]
     assert sorted(offered) == sorted(set(range(SLOTS)) - taken)
     if preferred is not None and preferred not in taken:
         assert offered[0] == preferred
@@ -41,5 +41,5 @@ def test_free_slots_come_once_each_the_preferred_one_first(taken: set[int], pref
 
 def test_a_wider_foreign_network_occupies_all_slots_in_it() -> None:
     """A VPN that uses 198.18.254.0/25 leaves the other half free."""
-    offered = [slot.number for slot in candidates(None, [IPv4Interface("198.18.254.5/25")])]
+    offered = [slot.number for slot in free_slots(None, [IPv4Interface("198.18.254.5/25")])]
     assert offered == list(range(32, SLOTS))

@@ -1,12 +1,12 @@
 """The initial objects of every cluster."""
 
 from trainstack.local_cluster import config
-from trainstack.local_cluster.api import path_of
+from trainstack.local_cluster.api import object_path
 
 
 def test_base_objects_and_their_places() -> None:
     """Each has its API path; the order is that of creation: a namespace before its objects."""
-    assert [path_of(manifest) for manifest in config.objects("198.18.254.2", "local-1")] == [
+    assert [object_path(manifest) for manifest in config.initial_objects("198.18.254.2", "local-1")] == [
         "/api/v1/namespaces/kube-system",
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kube-apiserver-kubelet-client",
         "/api/v1/namespaces/kube-system/services/kube-dns",
@@ -23,7 +23,7 @@ def test_base_objects_and_their_places() -> None:
 
 def test_names_are_resolved_by_the_process_on_the_node() -> None:
     """The Service has a fixed address and a manual slice: there is no pod to select."""
-    service, endpoints = config.objects("198.18.254.2", "local-1")[2:4]
+    service, endpoints = config.initial_objects("198.18.254.2", "local-1")[2:4]
     assert service["spec"] == {
         "clusterIP": "198.18.128.10",
         "ports": [

@@ -10,12 +10,12 @@ from urllib.request import Request, urlopen
 import pytest
 
 from trainstack.local_cluster import certificates
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images.registry import Registry
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import Slot
 from trainstack.local_cluster.registry_access import RegistryAccess
-from trainstack.runs.images.references import target
+from trainstack.runs.images.references import mirror_reference
 
 
 class RegistryHandler(BaseHTTPRequestHandler):
@@ -42,9 +42,9 @@ class QuietServer(HTTPServer):
 def layout(tmp_path: Path) -> Layout:
     """Create a cluster's certificates, and those of a registry at 127.0.0.1."""
     state_layout = Layout.of(tmp_path / "state")
-    state_layout.make()
-    certificates.issue(state_layout, Slot(0))
-    certificates.issue_registry(state_layout.certs, "127.0.0.1")
+    state_layout.make_folders()
+    certificates.issue_certificates(state_layout, Slot(0))
+    certificates.issue_registry_certificates(state_layout.certs, "127.0.0.1")
     return state_layout
 
 
@@ -78,13 +78,13 @@ def refused(access: RegistryAccess, pair: tuple[Path, Path] | None) -> bool:
 
 def test_the_holder_of_the_key_is_served_and_others_are_refused(access: RegistryAccess, tmp_path: Path) -> None:
     """No certificate, the administrator's certificate, and one of an earlier start are all refused."""
-    assert Registry(access).digest(target("busybox")) == "sha256:1"
+    assert Registry(access).digest(mirror_reference("busybox")) == "sha256:1"
     assert not refused(access, access.client_pair)
     assert refused(access, None)
     assert refused(access, (access.certs / "admin.crt", access.certs / "admin.key"))
     earlier = tmp_path / "earlier"
     earlier.mkdir()
-    certificates.issue_registry(earlier, "127.0.0.1")
+    certificates.issue_registry_certificates(earlier, "127.0.0.1")
     assert refused(access, (earlier / "registry-client.crt", earlier / "registry-client.key"))
 
 
@@ -99,15 +99,15 @@ def test_the_keys_are_the_owners_alone(layout: Layout) -> None:
 def test_another_start_has_other_keys(layout: Layout) -> None:
     """Copies of an earlier start's key are useless."""
     before = [(layout.certs / name).read_bytes() for name in ("registry-ca.crt", "registry-client.key")]
-    certificates.issue(layout, Slot(0))
+    certificates.issue_certificates(layout, Slot(0))
     after = [(layout.certs / name).read_bytes() for name in ("registry-ca.crt", "registry-client.key")]
     assert not {*before} & {*after}
 
 
 def test_a_cluster_of_an_earlier_version_is_to_be_restarted(tmp_path: Path) -> None:
     """Its registry is open, and it has no credentials."""
-    with pytest.raises(ClusterError, match=r"cluster down`, then `trainstack cluster up"):
-        Registry(RegistryAccess("127.0.0.1:1", tmp_path)).digest(target("busybox"))
+    with pytest.raises(LocalClusterError, match=r"cluster down`, then `trainstack cluster up"):
+        Registry(RegistryAccess("127.0.0.1:1", tmp_path)).digest(mirror_reference("busybox"))
 
 
 def test_an_account_that_may_not_read_the_key_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,5 +117,5 @@ def test_an_account_that_may_not_read_the_key_is_reported(tmp_path: Path, monkey
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(ssl, "create_default_context", denied)
-    with pytest.raises(ClusterError, match="restricted to the cluster's owner"):
+    with pytest.raises(LocalClusterError, match="restricted to the cluster's owner"):
         RegistryAccess("127.0.0.1:1", tmp_path).tls()

@@ -63,10 +63,10 @@ def test_a_simulated_node() -> None:
 
 def test_simulated_pods_run_for_a_while_and_finish() -> None:
     """The duration is the pod's annotation or 5 s, without jitter; pods of Jobs and PyTorchJobs finish."""
-    files = config.files(Layout(Path("/state")), Slot(0), ClusterSpec(simulated_nodes=1), Path("/i"), Path("/v"))
+    files = config.config_files(Layout(Path("/state")), Slot(0), ClusterSpec(simulated_nodes=1), Path("/i"), Path("/v"))
     stages = {stage["metadata"]["name"]: stage["spec"] for stage in yaml.safe_load_all(files["kwok.yaml"])}
     assert list(stages) == ["node-initialize", "node-heartbeat", "pod-ready", "pod-complete", "pod-delete"]
-    expression = {"expressionFrom": f'.metadata.annotations["{simulated.DURATION}"]'}
+    expression = {"expressionFrom": f'.metadata.annotations["{simulated.DURATION_ANNOTATION}"]'}
     assert stages["pod-complete"]["delay"] == {
         "durationMilliseconds": 5000,
         "durationFrom": expression,

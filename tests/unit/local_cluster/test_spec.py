@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.spec import ClusterSpec
 
 
@@ -26,19 +26,19 @@ def test_live_choices_are_taken_over_and_the_others_stay() -> None:
     """GPUs, folders and sites change live; other differences need a restart."""
     running = ClusterSpec(max_pods=100)
     requested = ClusterSpec(gpus=2, gpu_product="A", node_folders=("/mnt/a",), sites=("eidf",))
-    assert running.with_live(requested).differences(requested) == ["max_pods: 100 → 250"]
+    assert running.with_live_settings(requested).differences(requested) == ["max_pods: 100 → 250"]
 
 
 @pytest.mark.parametrize("folder", ["models", "/models", "/mnt/../x", "/mnt/a/", "/var/lib", "/run/a", "/etc/a"])
 def test_folders_that_the_cluster_or_the_machine_needs_are_refused(folder: str) -> None:
     """Each is listed with the reason."""
-    with pytest.raises(ClusterError, match=f"node_folders has '{folder}'; .* (absolute path|own)"):
+    with pytest.raises(LocalClusterError, match=f"node_folders has '{folder}'; .* (absolute path|own)"):
         ClusterSpec(node_folders=(folder,))
 
 
 def test_impossible_choices_are_refused_together() -> None:
     """All faults are listed, each with its limit."""
     with pytest.raises(
-        ClusterError, match=r"gpus is -1; it must be from 0 to 64; registry is 'here'; it must be an abs"
+        LocalClusterError, match=r"gpus is -1; it must be from 0 to 64; registry is 'here'; it must be an abs"
     ):
         ClusterSpec(gpus=-1, registry="here")

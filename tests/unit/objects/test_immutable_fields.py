@@ -8,13 +8,13 @@ import yaml
 
 from tests.unit.make import make_queues, make_settings, make_storage, make_volume
 from tests.unit.preflight.cluster_cases import check, make_live
-from trainstack.declared.declared import Declared
-from trainstack.declared.immutable import with_immutable_fields
+from trainstack.declared.declared import StackObjects
+from trainstack.declared.immutable import objects_with_immutable_fields
 from trainstack.guards.immutable_edits import may_be_refused
 from trainstack.guards.states import OwnState, StateObject
 from trainstack.live.client import Answer
-from trainstack.live.paths import location
-from trainstack.objects.immutable_fields import IMMUTABLE, Difference, differences
+from trainstack.live.paths import object_path
+from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS, Difference, differences
 from trainstack.objects.labels import STACK
 from trainstack.objects.ownership import identity
 from trainstack.platform import storage
@@ -43,7 +43,7 @@ SETTINGS = make_settings(
 
 def manifests(settings: Settings = SETTINGS) -> dict[str, Body]:
     """Return the objects with immutable fields by kind."""
-    return {manifest["kind"]: manifest for _, manifest in with_immutable_fields(Declared(settings))}
+    return {manifest["kind"]: manifest for _, manifest in objects_with_immutable_fields(StackObjects(settings))}
 
 
 EDITS: list[tuple[str, str, Any, str]] = [
@@ -97,7 +97,7 @@ def test_each_immutable_field_is_compared(kind: str, path: str, value: Any, sett
 
 def test_the_table_has_a_case_of_each_field() -> None:
     assert {(kind, setting) for kind, _, _, setting in EDITS} == {
-        (kind, field.setting) for kind, (_, fields) in IMMUTABLE.items() for field in fields
+        (kind, field.setting) for kind, (_, fields) in IMMUTABLE_FIELDS.items() for field in fields
     }
 
 
@@ -144,7 +144,7 @@ def test_a_check_of_the_cluster_finds_each_edit(kind: str, path: str, value: Any
         found = [finding for finding in check(SETTINGS, live) if finding.id in ("class-differs", "field-immutable")]
         is_replaced = kind == "LocalQueue" or setting in ("provisioner", "parameters")
         severity = "warning" if labels and is_replaced else "error"
-        section, _ = IMMUTABLE[kind]
+        section, _ = IMMUTABLE_FIELDS[kind]
         place = f"{section}[{manifests()[kind]['metadata']['name']}]{f'.{setting}' if setting else ''}"
         # What another owner has set, and the settings leave out, stays.
         stays = not labels and setting in ("selector", "nodeTaints", "tolerations")
@@ -163,12 +163,12 @@ def test_a_claim_that_may_be_discarded_is_no_finding() -> None:
 
 def refused(monkeypatch: pytest.MonkeyPatch, *live: Body, state: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the refusals of a change that may edit these objects; `state`: the kinds in the engine's state."""
-    locations = {location(body): Answer(200, body) for body in live}
+    locations = {object_path(body): Answer(200, body) for body in live}
     monkeypatch.setattr(guards, "read", lambda asked, _: {path: locations[path] for path in asked})
     recorded = {identity(body): StateObject(api_version="v1", urn="") for body in live if body["kind"] in state}
     places = {"queues.topologies[racks].levels": Place("Pulumi.test.yaml", 7)}
     own = OwnState("a", objects=recorded)
-    return guards.immutable_edit_refusals(Declared(SETTINGS), own, {identity(body) for body in live}, places)
+    return guards.immutable_edit_refusals(StackObjects(SETTINGS), own, {identity(body) for body in live}, places)
 
 
 def test_a_preview_refuses_what_the_api_server_would_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def test_a_preview_refuses_what_the_api_server_would_refuse(monkeypatch: pytest.
 
 def test_a_preview_reads_only_what_may_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither claims and volumes, which another guard reads, nor queues that the engine would replace."""
-    kinds = {kind for kind in IMMUTABLE if may_be_refused(kind, in_state=True)}
+    kinds = {kind for kind in IMMUTABLE_FIELDS if may_be_refused(kind, in_state=True)}
     assert kinds == {"StorageClass", "Topology", "AdmissionCheck", "ResourceFlavor"}
     assert may_be_refused("LocalQueue", in_state=False)
     assert not may_be_refused("Job", in_state=False)

@@ -13,7 +13,7 @@ from tests.unit.make import (
     make_volume,
 )
 from tests.unit.platform.operators.test_training_operator import make_release
-from trainstack.objects.ownership import Identity, adoptions, identity, refusals, taken_over
+from trainstack.objects.ownership import Identity, adopted_identities, adoption_notes, identity, refusals
 from trainstack.platform.operators.training_operator import training_operator
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.queues import Cohort, LocalQueue, PriorityClass, ResourceFlavor
@@ -104,7 +104,7 @@ def test_adopt_is_read_from_every_section_that_has_it() -> None:
             priority_classes=(PriorityClass(name="normal", value=1, adopt=True), PriorityClass(name="low", value=0)),
         ),
     )
-    assert adoptions(settings) == {
+    assert adopted_identities(settings) == {
         ("Namespace", None, "research"),
         CLASS,
         ("PersistentVolume", None, "static"),
@@ -124,7 +124,7 @@ def test_an_adopted_object_is_reported_until_it_has_the_label() -> None:
     live = {identity(foreign): {"team": "a"}, identity(own): {"trainstack.dev/stack": "dev"}}
     adopted = frozenset(map(identity, (foreign, own, new)))
     message = "PersistentVolumeClaim research/theirs exists and is adopted (adopt: true); it is not re-created"
-    assert taken_over([foreign, own, new], live, adopted, "dev") == (message,)
+    assert adoption_notes([foreign, own, new], live, adopted, "dev") == (message,)
 
 
 def test_a_second_operator_is_refused_by_the_definitions_of_the_first() -> None:

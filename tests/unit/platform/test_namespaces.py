@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainstack.platform.namespaces import enforced, namespace
+from trainstack.platform.namespaces import enforced_level, namespace
 from trainstack.settings.sections.environment import Namespace
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
@@ -39,14 +39,14 @@ def test_a_declared_level_takes_precedence(modes: dict[str, str], expected: dict
         name="user", labels={f"pod-security.kubernetes.io/{mode}": level for mode, level in modes.items()}
     )
     assert namespace(declared, "dev")["metadata"]["labels"] == {**expected, **MARK}
-    assert enforced(declared) == expected["pod-security.kubernetes.io/enforce"]
+    assert enforced_level(declared) == expected["pod-security.kubernetes.io/enforce"]
 
 
 def test_an_adopted_namespace_keeps_the_level_that_it_has() -> None:
     """Its other tenants may need it; declared levels are applied."""
     assert namespace(Namespace(name="old", adopt=True), "dev")["metadata"]["labels"] == MARK
-    assert enforced(Namespace(name="old", adopt=True)) == ""
+    assert enforced_level(Namespace(name="old", adopt=True)) == ""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     declared = Namespace(name="old", adopt=True, labels=labels)
     assert namespace(declared, "dev")["metadata"]["labels"] == {**labels, **MARK}
-    assert enforced(declared) == "restricted"
+    assert enforced_level(declared) == "restricted"

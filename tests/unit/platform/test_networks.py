@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from tests.unit.make import make_distributed
 from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import RUN
-from trainstack.platform.networks import policies
+from trainstack.platform.networks import network_policies
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.settings.sections.environment import Egress, Namespace, NamespaceNetwork
@@ -36,7 +36,7 @@ def make_policy(name: str, **spec: Any) -> dict[str, Any]:
 
 def test_pods_reach_each_other_and_dns_and_nothing_else() -> None:
     """All pods are isolated except for DNS; pods of runs may connect to each other."""
-    assert policies(Namespace(name="research"), "dev") == [
+    assert network_policies(Namespace(name="research"), "dev") == [
         make_policy("trainstack-isolated", podSelector={}, egress=[DNS]),
         make_policy("trainstack-replicas", **RUNS, ingress=[{"from": [RUNS]}], egress=[{"to": [RUNS]}]),
     ]
@@ -51,7 +51,7 @@ def test_every_pod_of_a_run_has_the_label_that_allows_its_traffic() -> None:
 def test_what_is_named_is_let_out() -> None:
     """The exceptions are addresses on some ports, and whole namespaces."""
     egress = (Egress(cidr="203.0.113.0/24", ports=(443, 22)), Egress(namespace="minio"))
-    isolated, _ = policies(Namespace(name="research", network=NamespaceNetwork(egress=egress)), "dev")
+    isolated, _ = network_policies(Namespace(name="research", network=NamespaceNetwork(egress=egress)), "dev")
     assert isolated["spec"]["egress"] == [
         DNS,
         {
@@ -65,9 +65,9 @@ def test_what_is_named_is_let_out() -> None:
 def test_a_namespace_may_be_open_and_an_adopted_one_is() -> None:
     """Other tenants' pods are in the latter; it is isolated on request."""
     is_open, shut = NamespaceNetwork(isolated=False), NamespaceNetwork(isolated=True)
-    assert policies(Namespace(name="research", network=is_open), "dev") == []
-    assert policies(Namespace(name="research", adopt=True), "dev") == []
-    assert len(policies(Namespace(name="research", adopt=True, network=shut), "dev")) == 2
+    assert network_policies(Namespace(name="research", network=is_open), "dev") == []
+    assert network_policies(Namespace(name="research", adopt=True), "dev") == []
+    assert len(network_policies(Namespace(name="research", adopt=True, network=shut), "dev")) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The objects that destroy leaves in the cluster."""
 
 from tests.unit.make import make_settings, make_storage, make_volume
-from trainstack.platform.retained import Retained, retained
+from trainstack.platform.retained import RetainedObject, list_retained_objects
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.storage import PersistentVolume
 
@@ -29,22 +29,22 @@ def test_volumes_stay_with_all_that_they_depend_on() -> None:
     ]
     data = "its data is kept (retain: true)"
     crd = "deleting it would delete every team's objects of that kind"
-    assert retained(settings, release) == [
-        Retained("PersistentVolumeClaim", "research", "a", data),
-        Retained("PersistentVolumeClaim", "research", "b", data),
-        Retained("PersistentVolumeClaim", "kubeflow", "c", data),
-        Retained("PersistentVolumeClaim", "elsewhere", "d", data),
-        Retained("Namespace", None, "kubeflow", "it holds the retained volume c"),
-        Retained("Namespace", None, "research", "it holds the retained volume a, b"),
-        Retained("PersistentVolume", None, "models", "its folder /models on the node holds data"),
-        Retained("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org", crd),
+    assert list_retained_objects(settings, release) == [
+        RetainedObject("PersistentVolumeClaim", "research", "a", data),
+        RetainedObject("PersistentVolumeClaim", "research", "b", data),
+        RetainedObject("PersistentVolumeClaim", "kubeflow", "c", data),
+        RetainedObject("PersistentVolumeClaim", "elsewhere", "d", data),
+        RetainedObject("Namespace", None, "kubeflow", "it holds the retained volume c"),
+        RetainedObject("Namespace", None, "research", "it holds the retained volume a, b"),
+        RetainedObject("PersistentVolume", None, "models", "its folder /models on the node holds data"),
+        RetainedObject("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org", crd),
     ]
 
 
 def test_a_platform_alone_keeps_all_its_namespaces() -> None:
     """Its teams have volumes there in stacks that it does not read."""
     settings = make_settings(environment=Environment(layers=("platform",), namespaces=(Namespace(name="research"),)))
-    assert retained(settings, [{"kind": "Namespace", "metadata": {"name": "kubeflow"}}]) == [
-        Retained("Namespace", None, "kubeflow", "volumes of other stacks may be in it"),
-        Retained("Namespace", None, "research", "volumes of other stacks may be in it"),
+    assert list_retained_objects(settings, [{"kind": "Namespace", "metadata": {"name": "kubeflow"}}]) == [
+        RetainedObject("Namespace", None, "kubeflow", "volumes of other stacks may be in it"),
+        RetainedObject("Namespace", None, "research", "volumes of other stacks may be in it"),
     ]

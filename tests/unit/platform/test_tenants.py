@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from trainstack.live.paths import location
-from trainstack.platform.tenants import rights
+from trainstack.live.paths import object_path
+from trainstack.platform.tenants import team_manifests
 from trainstack.settings.sections.tenants import Team
 
 API = "rbac.authorization.k8s.io"
@@ -21,7 +21,7 @@ def make_metadata(name: str) -> dict[str, Any]:
 def test_a_team_of_people_gets_a_role_and_its_binding() -> None:
     """The binding has groups, users and the ServiceAccount of a pipeline; no object is outside of the namespace."""
     team = Team(name="vision", namespace="vision-ns", groups=("ml",), users=("oidc:ann",), service_account="ci")
-    account, role, binding = rights(team, "lab")
+    account, role, binding = team_manifests(team, "lab")
     assert account == {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": make_metadata("ci")}
     assert (role["apiVersion"], role["kind"], role["metadata"]) == (f"{API}/v1", "Role", make_metadata("tenant-vision"))
     assert binding == {
@@ -35,14 +35,14 @@ def test_a_team_of_people_gets_a_role_and_its_binding() -> None:
             {"kind": "ServiceAccount", "name": "ci", "namespace": "vision-ns"},
         ],
     }
-    assert {location(right).partition("/namespaces/")[2].partition("/")[0] for right in rights(team, "lab")} == {
-        "vision-ns"
-    }
+    assert {
+        object_path(right).partition("/namespaces/")[2].partition("/")[0] for right in team_manifests(team, "lab")
+    } == {"vision-ns"}
 
 
 def test_the_role_is_what_the_commands_need() -> None:
     """It has all verbs on declared kinds, and read access to what explains a run; other rights are absent."""
-    (role, _) = rights(Team(name="vision", namespace="vision", groups=("ml",)), "lab")
+    (role, _) = team_manifests(Team(name="vision", namespace="vision", groups=("ml",)), "lab")
     own = ["get", "list", "watch", "create", "patch", "delete"]
     unwatched = [verb for verb in own if verb != "watch"]
     assert [(rule["apiGroups"], rule["resources"], rule["verbs"]) for rule in role["rules"]] == [

@@ -8,12 +8,12 @@ from tests.unit.live_objects import Body, make_queue
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
 from tests.unit.runs.manifests.test_mpijob import make_mpijob
 from tests.unit.runs.manifests.test_object import make_object
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.objects.labels import STACK
 from trainstack.preflight.against_cluster import examine
-from trainstack.preflight.downgrades import WHY
+from trainstack.preflight.downgrades import DOWNGRADE_RISK
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.live_context import DryRun, Live, LiveContext, Operator, UnreadImage, UnservedImage
+from trainstack.preflight.live_context import DryRun, LiveCluster, LiveContext, LiveOperator, UnreadImage, UnservedImage
 from trainstack.preflight.worker_needs import Need, WorkerCluster
 from trainstack.settings.model import Cluster as ClusterSettings
 from trainstack.settings.model import Loader, Settings
@@ -26,9 +26,9 @@ from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.storage import StorageClass
 from trainstack.settings.sections.workloads import Resources
 
-KUEUE = Operator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2", ready=True)
-TRAINING = Operator("kubeflow", "training-operator", "ghcr.io/kubeflow/training-operator:v1-d6eb98e", ready=True)
-CHARM = Operator("kubeflow", "training-operator-0", "registry.local/operator@sha256:ab", ready=True, kind="Pod")
+KUEUE = LiveOperator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2", ready=True)
+TRAINING = LiveOperator("kubeflow", "training-operator", "ghcr.io/kubeflow/training-operator:v1-d6eb98e", ready=True)
+CHARM = LiveOperator("kubeflow", "training-operator-0", "registry.local/operator@sha256:ab", ready=True, kind="Pod")
 """The training operator in a StatefulSet."""
 IMAGES = {"kueue": KUEUE.image, "training-operator": TRAINING.image}
 GPU = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "1"})
@@ -43,9 +43,9 @@ ELSEWHERE = {"operators": Operators(), "queues": make_queues(local_queues=(), pr
 """The sections of a stack whose queues and operators another stack or owner declares."""
 
 
-def check(settings: Settings, live: Live, images: Mapping[str, str] = IMAGES) -> list[Finding]:
+def check(settings: Settings, live: LiveCluster, images: Mapping[str, str] = IMAGES) -> list[Finding]:
     """Return the findings about an environment and its cluster."""
-    return examine(LiveContext(Declared(settings), live, images)).findings
+    return examine(LiveContext(StackObjects(settings), live, images)).findings
 
 
 def named(name: str, **changes: Any) -> Body:
@@ -88,7 +88,7 @@ def make_unserved(*, missing: bool, reason: str = "", host_path: str = "") -> Un
     return UnservedImage(RUN, ("train",), "r.example.org/train:1", command, missing, reason, host_path)
 
 
-def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **changes: Any) -> Live:
+def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **changes: Any) -> LiveCluster:
     """Return a cluster with everything that `make_settings` needs; `lists` replaces some objects."""
     objects: dict[str, tuple[Body, ...] | None] = {
         "Namespace": (named("research"),),
@@ -110,7 +110,7 @@ def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **chan
         "admission": make_admission(objects),
         "frameworks": frozenset({"batch/job", "kubeflow.org/pytorchjob"}),
     }
-    return Live(**{**base, **changes})
+    return LiveCluster(**{**base, **changes})
 
 
 def make_admission(objects: Mapping[str, tuple[Body, ...] | None]) -> dict[str, tuple[Body, ...] | None]:
@@ -125,12 +125,12 @@ def make_admission(objects: Mapping[str, tuple[Body, ...] | None]) -> dict[str, 
     return by_kind
 
 
-def operators(**changes: Operator | None) -> dict[str, Operator | None]:
+def operators(**changes: LiveOperator | None) -> dict[str, LiveOperator | None]:
     """Return Kueue and the training operator; `changes` replace or add operators."""
     return {"kueue": KUEUE, "training-operator": TRAINING, **{k.replace("_", "-"): v for k, v in changes.items()}}
 
 
-def refused(status: int, message: str) -> Live:
+def refused(status: int, message: str) -> LiveCluster:
     """Return a cluster that answers the dry run with this status and message."""
     return make_live(dry_runs=(DryRun(RUN, "Job", "research", status, message),))
 
@@ -140,7 +140,7 @@ class Case:
     """An environment on a cluster with one fault."""
 
     settings: Settings
-    live: Live
+    live: LiveCluster
     path: str
     message: str
     remedy: str
@@ -275,7 +275,7 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.16.0"))),
             "operators.kueue",
-            f"Kueue v0.16.0 runs, but the older v0.15.2 is declared: {WHY}",
+            f"Kueue v0.16.0 runs, but the older v0.15.2 is declared: {DOWNGRADE_RISK}",
             "set operators.kueue.manifest to v0.16.0 or a later release",
         ),
         Case(
@@ -283,7 +283,7 @@ CASES: dict[str, list[Case]] = {
             # The tag of its image is a commit.
             make_live(operators=operators(training_operator=replace(TRAINING, release="v1.9.3"))),
             "operators.trainingOperator",
-            f"the training operator v1.9.3 runs, but the older v1.2.3 is declared: {WHY}",
+            f"the training operator v1.9.3 runs, but the older v1.2.3 is declared: {DOWNGRADE_RISK}",
             "set operators.trainingOperator.manifest to v1.9.3 or a later release",
         ),
     ],

@@ -33,8 +33,8 @@ from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.jobsets import DependsOn
 from trainstack.settings.sections.operators import Install, Operators
 from trainstack.settings.sections.queues import (
-    MULTI_KUEUE,
-    PROVISIONING,
+    MULTI_KUEUE_CONTROLLER,
+    PROVISIONING_CONTROLLER,
     AdmissionCheck,
     CheckParameters,
     ClusterKubeConfig,
@@ -81,7 +81,7 @@ WORKERS = CheckParameters(kind="MultiKueueConfig", name="workers")
 
 
 def check_of(name: str, parameters: CheckParameters | None = WORKERS) -> AdmissionCheck:
-    return AdmissionCheck(name=name, controller_name=MULTI_KUEUE, parameters=parameters)
+    return AdmissionCheck(name=name, controller_name=MULTI_KUEUE_CONTROLLER, parameters=parameters)
 
 
 def dispatching(*checks: AdmissionCheck, queue: dict[str, object], **run: object) -> Settings:
@@ -103,7 +103,7 @@ def provisioning(release: str) -> Settings:
     """
     nodes = AdmissionCheck(
         name="nodes",
-        controller_name=PROVISIONING,
+        controller_name=PROVISIONING_CONTROLLER,
         parameters=CheckParameters(kind="ProvisioningRequestConfig", name="nodes"),
     )
     settings = dispatching(check_of("west"), nodes, queue={})

@@ -14,7 +14,7 @@ from tests.unit.preflight.cluster_cases import (
     named,
     operators,
 )
-from trainstack.preflight.live_context import Live, Operator
+from trainstack.preflight.live_context import LiveCluster, LiveOperator
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Operators
@@ -43,7 +43,7 @@ BIG = Resources(requests={"cpu": "1", "memory": "9Gi"})
 POOL_A = ResourceFlavor(name="cpu", node_labels={"pool": "a"})
 
 
-def tainted() -> Live:
+def tainted() -> LiveCluster:
     """Return a cluster whose only node has a taint."""
     return make_live({"Node": ({**make_node(), "spec": {"taints": [TAINT]}},)})
 
@@ -61,10 +61,10 @@ def pooled(**quotas: str) -> Settings:
     return make_settings(make_run(), queues=make_queues(cluster_queues=(make_pool(resource_groups=(group,)),)))
 
 
-def trainer(version: str) -> Operator:
+def trainer(version: str) -> LiveOperator:
     """Return Kubeflow Trainer in this version."""
     name = "kubeflow-trainer-controller-manager"
-    return Operator("kubeflow-system", name, f"ghcr.io/kubeflow/trainer/{name}:{version}", ready=True)
+    return LiveOperator("kubeflow-system", name, f"ghcr.io/kubeflow/trainer/{name}:{version}", ready=True)
 
 
 def two_flavors(labels: dict[str, str]) -> Settings:
@@ -87,7 +87,7 @@ def unlimited(name: str) -> Body:
     return {**make_cluster_queue(resourceGroups=[group], cohortName="all"), "metadata": {"name": name}}
 
 
-def with_class(name: str, **overhead: str) -> Live:
+def with_class(name: str, **overhead: str) -> LiveCluster:
     """Return a cluster with this RuntimeClass."""
     live = make_live()
     body = named(name, kind="RuntimeClass", overhead={"podFixed": overhead})
@@ -302,7 +302,7 @@ MORE: dict[str, list[Case]] = {
                         named(name, spec={"nodeLabels": {"pool": name}}) for name in ("general", "gpu")
                     ),
                 },
-                grows=True,
+                has_autoscaler=True,
             ),
             RUN,
             "its pods get flavors general and gpu together, whose nodes have pool=general and pool=gpu: as Kueue sets "

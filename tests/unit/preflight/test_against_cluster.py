@@ -30,9 +30,9 @@ from tests.unit.preflight.environment_cases import check_of, dispatching, with_q
 from tests.unit.preflight.node_cases import every_live_case
 from trainstack.platform.storage import claim
 from trainstack.preflight.against_cluster import RULES
-from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, Live
+from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, LiveCluster
 from trainstack.preflight.live_rules import nodes
-from trainstack.preflight.registry import BY_ID
+from trainstack.preflight.registry import RULES_BY_ID
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import Cohort, LocalQueue, QueueCheck, ResourceFlavor, ResourceQuota
@@ -49,7 +49,7 @@ def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
         for finding in check(case.settings, case.live, IMAGES)
     ]
     assert findings == [(rule, case.severity, case.path, case.message, case.remedy)]
-    assert case.severity in BY_ID[rule].severities
+    assert case.severity in RULES_BY_ID[rule].severities
 
 
 def test_every_rule_has_a_case() -> None:
@@ -84,7 +84,7 @@ def test_the_remedy_for_a_missing_operator_without_its_kinds_is_to_install_it() 
 def test_missing_nodes_of_an_autoscaled_cluster_are_no_finding() -> None:
     """The autoscaler adds nodes when pods wait for them."""
     run = make_run(resources=GPU, node_selector={"pool": "gpu"})
-    assert check(make_settings(run), make_live(grows=True), IMAGES) == []
+    assert check(make_settings(run), make_live(has_autoscaler=True), IMAGES) == []
 
 
 def test_a_bound_claim_needs_no_storage_class() -> None:
@@ -150,7 +150,7 @@ SENT = {"name": "sent", "admission_checks": (QueueCheck(name="west"),)}
 """Fields of a cluster queue whose workloads MultiKueue dispatches."""
 
 
-def node_findings(settings: Settings, live: Live) -> list[tuple[str, str]]:
+def node_findings(settings: Settings, live: LiveCluster) -> list[tuple[str, str]]:
     """Return the ids and paths of the findings of the rules about nodes."""
     rules = {rule for rule, check_ in RULES.items() if check_.find.__module__ == nodes.__name__}
     return sorted((finding.id, finding.path) for finding in check(settings, live, IMAGES) if finding.id in rules)

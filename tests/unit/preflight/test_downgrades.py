@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from trainstack.objects.labels import RELEASE, Manifest, mark
+from trainstack.objects.labels import RELEASE, Manifest, ownership_labels
 from trainstack.objects.ownership import Identity
-from trainstack.platform.operators.install import OperatorManifests, staged
-from trainstack.preflight.downgrades import WHY, refusals
+from trainstack.platform.operators.install import OperatorManifests, stage_manifests
+from trainstack.preflight.downgrades import DOWNGRADE_RISK, refusals
 
 CRD: Identity = ("CustomResourceDefinition", None, "workloads.kueue.x-k8s.io")
 CONTROLLER: Identity = ("Deployment", "kueue-system", "kueue-controller-manager")
@@ -15,7 +15,7 @@ CONTROLLER: Identity = ("Deployment", "kueue-system", "kueue-controller-manager"
 
 def make_install(release: str) -> OperatorManifests:
     """Return this release of Kueue: one definition and its controller."""
-    return staged(
+    return stage_manifests(
         [
             {"kind": CRD[0], "metadata": {"name": CRD[2]}},
             {"kind": CONTROLLER[0], "metadata": {"namespace": CONTROLLER[1], "name": CONTROLLER[2]}},
@@ -28,7 +28,7 @@ def make_install(release: str) -> OperatorManifests:
 def refusal(running: str, declared: str, place: str) -> str:
     """Return the message of a refusal."""
     return (
-        f"Kueue {running} is installed ({place}), and this change would downgrade it to {declared}: {WHY}; set "
+        f"Kueue {running} is installed ({place}), and this change would downgrade it to {declared}: {DOWNGRADE_RISK}; set "
         f"operators.kueue.manifest to {running} or a later release"
     )
 
@@ -72,6 +72,6 @@ def test_a_downgrade_is_refused(
 def test_labels_of_the_release_itself_stay() -> None:
     """Only the owner and the release's version are added."""
     crd: Manifest = {"kind": "CustomResourceDefinition", "metadata": {"name": "a", "labels": {"a": "b"}}}
-    (definition,) = staged([crd], "dev", "v1.2.3").crds
-    assert definition["metadata"] == {"name": "a", "labels": {"a": "b", **mark("dev"), RELEASE: "v1.2.3"}}
+    (definition,) = stage_manifests([crd], "dev", "v1.2.3").crds
+    assert definition["metadata"] == {"name": "a", "labels": {"a": "b", **ownership_labels("dev"), RELEASE: "v1.2.3"}}
     assert crd["metadata"]["labels"] == {"a": "b"}

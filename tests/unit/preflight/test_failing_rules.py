@@ -11,7 +11,7 @@ from tests.unit.make import make_kueue, make_run, make_settings
 from tests.unit.preflight.cases import ROOT
 from tests.unit.preflight.cluster_cases import IMAGES, make_live
 from tests.unit.preflight.cluster_cases import check as check_cluster
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.preflight import against_cluster, preflight
 from trainstack.preflight.rule import Check, Violation
 from trainstack.preflight.rules import images
@@ -59,7 +59,7 @@ def test_a_failing_rule_stops_the_change(monkeypatch: pytest.MonkeyPatch, rule: 
     monkeypatch.setitem(preflight.RULES, rule, broken(preflight.RULES, rule))
     findings = preflight.check(make_settings(make_run(volumes=())), EMPTY)
     failed = findings[0]
-    assert failed.stops
+    assert failed.is_blocking
     assert str(failed).startswith(f"error [rule-failed] rule {rule} failed with ValueError: 7 is not a list (test_")
     assert str(failed).endswith("; report this bug in Trainstack, with the whole message")
     assert [finding.id for finding in findings[1:]] == ["record-unmounted", rule]
@@ -70,7 +70,7 @@ def test_a_failing_rule_over_a_cluster_stops_the_change(monkeypatch: pytest.Monk
         against_cluster.RULES, "storage-class-unknown", broken(against_cluster.RULES, "storage-class-unknown")
     )
     findings = check_cluster(make_settings(make_run()), make_live(), IMAGES)
-    assert [(finding.id, finding.stops) for finding in findings] == [
+    assert [(finding.id, finding.is_blocking) for finding in findings] == [
         ("rule-failed", True),
         ("storage-class-unknown", False),
     ]
@@ -83,7 +83,7 @@ def test_verdicts_that_fail_stop_the_change(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyError("cpu")
 
     monkeypatch.setattr("trainstack.preflight.rule_context.idle_verdicts", broken)
-    checked = preflight.examine(Declared(make_settings(make_run(volumes=()))), EMPTY)
+    checked = preflight.examine(StackObjects(make_settings(make_run(volumes=()))), EMPTY)
     messages = [finding.message for finding in checked.findings if finding.id == "rule-failed"]
     assert any(message.startswith("the verdicts on the runs failed with KeyError: 'cpu'") for message in messages)
     assert checked.verdicts == []
@@ -95,7 +95,7 @@ def test_a_failed_rule_cannot_be_silenced(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(preflight.RULES, "image-unpinned", broken(preflight.RULES, "image-unpinned"))
     silenced = tuple(Silence(rule=rule, path="workloads", reason="known") for rule in ("rule-failed", "image-unpinned"))
     findings = preflight.check(make_settings(make_run(), checks=Checks(silenced=silenced)), EMPTY)
-    assert {finding.id for finding in findings if finding.stops} == {"rule-failed", "silence-unknown"}
+    assert {finding.id for finding in findings if finding.is_blocking} == {"rule-failed", "silence-unknown"}
 
 
 def test_images_of_a_release_without_its_manifest_are_unknown() -> None:

@@ -10,7 +10,7 @@ from tests.faults.configurations import COUNT, ENVIRONMENTS, KINDS, OF_JOBS, Con
 from tests.faults.files import write_sweeps
 from tests.faults.stack_configs import stack_config
 from tests.seeds import chosen_seed
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import read_inputs
 from trainstack.preflight.preflight import examine
 from trainstack.settings.loading.load import load_with_places
@@ -35,8 +35,8 @@ def test_every_drawn_environment_passes_the_preflight(project: Path, environment
         text = yaml.dump({"config": stack_config(drawn)}, Dumper=yaml.CSafeDumper, sort_keys=False)
         (project / f"Pulumi.{drawn.name}.yaml").write_text(text)
         loaded = load_with_places(project, drawn.name)
-        checked = examine(Declared(loaded.settings), project, loaded.places)
-        assert not [str(finding) for finding in checked.findings if finding.stops], (SEED, drawn.description)
+        checked = examine(StackObjects(loaded.settings), project, loaded.places)
+        assert not [str(finding) for finding in checked.findings if finding.is_blocking], (SEED, drawn.description)
         outcomes = {verdict.outcome for verdict in checked.verdicts}
         assert outcomes == ({"fits"} if environment == "owner" else {"unknown"}), (
             SEED,
@@ -44,11 +44,11 @@ def test_every_drawn_environment_passes_the_preflight(project: Path, environment
             checked.verdicts,
         )
         inputs = read_inputs(loaded.settings, project, commit="")
-        built = len(Declared(loaded.settings, inputs).runs) + sum(
+        built = len(StackObjects(loaded.settings, inputs).runs) + sum(
             share.launch_count for share in drawn.shares if share.is_sweep
         )
         assert built == sum(share.launch_count for share in drawn.shares)
-        assert len(Declared(loaded.settings, inputs).sweeps) == sum(share.is_sweep for share in drawn.shares)
+        assert len(StackObjects(loaded.settings, inputs).sweeps) == sum(share.is_sweep for share in drawn.shares)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from trainstack.preflight.gpu_resources import PRODUCT, share
+from trainstack.preflight.gpu_resources import GPU_PRODUCT_LABEL, gpu_share
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ from trainstack.preflight.gpu_resources import PRODUCT, share
 )
 def test_a_slice_counts_by_its_share_of_the_compute(resource: str, product: str, expected: str) -> None:
     """Both of NVIDIA's strategies are read; a resource that is not a GPU counts as 0."""
-    assert share(resource, {PRODUCT: product} if product else {}) == Fraction(expected)
+    assert gpu_share(resource, {GPU_PRODUCT_LABEL: product} if product else {}) == Fraction(expected)

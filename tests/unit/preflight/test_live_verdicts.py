@@ -7,10 +7,10 @@ from tests.unit.live_objects import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from tests.unit.preflight.cluster_cases import IMAGES, KUEUE, check, make_live, make_node, operators
 from tests.unit.preflight.cluster_cases import make_cluster_queue as make_queue_of_cluster
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.verdict import Change, Remedy, Verdict
 from trainstack.kueue.verdicts import stack_verdicts
-from trainstack.preflight.live_context import Live, LiveContext
+from trainstack.preflight.live_context import LiveCluster, LiveContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Preemption, ResourceFlavor
 from trainstack.settings.sections.workloads import Resources
@@ -39,7 +39,7 @@ def outcome(user: Body) -> str:
     queue = make_cluster_queue(preemption=Preemption(within_cluster_queue="LowerOrNewerEqualPriority"))
     live = make_live()
     live = make_live(admission={**live.admission, "Workload": (user,)})
-    declared = Declared(make_settings(make_run(), queues=make_queues(cluster_queues=(queue,))))
+    declared = StackObjects(make_settings(make_run(), queues=make_queues(cluster_queues=(queue,))))
     (verdict,) = LiveContext(declared, live, {}).verdicts
     return verdict.outcome
 
@@ -84,10 +84,10 @@ def test_a_queue_without_its_topology_is_inactive_whether_or_not_topologies_can_
         assert "queue-inactive" in [finding.id for finding in findings]
 
 
-def verdict_of(settings: Settings, live: Live) -> Verdict:
+def verdict_of(settings: Settings, live: LiveCluster) -> Verdict:
     """Return the verdict on the only run, on a cluster with a Kueue of another owner."""
     settings = settings.model_copy(update={"operators": settings.operators.model_copy(update={"kueue": None})})
-    (verdict,) = LiveContext(Declared(settings), live, {}).verdicts
+    (verdict,) = LiveContext(StackObjects(settings), live, {}).verdicts
     return verdict
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_waits_is_compared_with_the_nodes_of_its_queues_flavors() -> 
 def test_the_overhead_of_a_runtime_class_is_known_on_a_cluster_alone() -> None:
     """Its 2 cpu do not fit beside the run's own."""
     run = make_run(pod_patch={"spec": {"runtimeClassName": "kata"}})
-    declared, live = Declared(make_settings(run)), make_live()
+    declared, live = StackObjects(make_settings(run)), make_live()
     (of_files,) = stack_verdicts(declared)
     assert (of_files.outcome, of_files.reasons[0].message) == (
         "unknown",
@@ -163,7 +163,7 @@ def test_the_overhead_of_a_runtime_class_is_known_on_a_cluster_alone() -> None:
     assert outcomes == ["never fits", "fits"]
 
 
-def remedies_of(settings: Settings, live: Live) -> dict[str, Remedy]:
+def remedies_of(settings: Settings, live: LiveCluster) -> dict[str, Remedy]:
     """Return the remedies for the only run, which never fits, by their texts."""
     verdict = verdict_of(settings, live)
     assert verdict.outcome == "never fits"

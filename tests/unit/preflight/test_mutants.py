@@ -159,7 +159,7 @@ def unparametrized_tests(modules: tuple[ModuleType, ...]) -> list[FunctionType]:
 def known_salts() -> Iterator[None]:
     """Look the passphrase of a salt up in a table: the derivation of a key takes longer than a judge may."""
     with pytest.MonkeyPatch.context() as changes:
-        changes.setattr(files, "protects", {PUBLISHED: True, OTHER: False}.__getitem__)
+        changes.setattr(files, "uses_published_passphrase", {PUBLISHED: True, OTHER: False}.__getitem__)
         yield
 
 

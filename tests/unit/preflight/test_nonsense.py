@@ -14,9 +14,9 @@ import yaml
 
 from tests.copies import copy_into
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.preflight import examine, unloaded
+from trainstack.preflight.preflight import examine, load_error_result
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
 
@@ -122,5 +122,5 @@ def findings(root: Path, stack: str) -> tuple[Finding, ...]:
     try:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
-        return tuple(unloaded(error).findings)
-    return tuple(examine(Declared(loaded.settings), root, loaded.places).findings)
+        return tuple(load_error_result(error).findings)
+    return tuple(examine(StackObjects(loaded.settings), root, loaded.places).findings)

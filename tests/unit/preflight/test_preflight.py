@@ -27,7 +27,7 @@ from tests.unit.preflight.environment_cases import every_case
 from tests.unit.preflight.pod_cases import enforcing
 from trainstack.preflight import silences
 from trainstack.preflight.preflight import RULES, check
-from trainstack.preflight.registry import BY_ID
+from trainstack.preflight.registry import RULES_BY_ID
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Install, Operators
@@ -68,14 +68,14 @@ def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
         for finding in check(case.settings, ROOT)
     ]
     assert findings == [(rule, case.severity, case.path, case.message, case.remedy)]
-    assert case.severity in BY_ID[rule].severities
+    assert case.severity in RULES_BY_ID[rule].severities
 
 
 def test_every_rule_has_a_case_and_a_section() -> None:
     """The sections are in docs/checks.md."""
     sections = re.findall(r"^## `(.+)`$", (ROOT / "docs/checks.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert {rule for rule, _ in every_case()} == {*RULES, *(rule.id for rule in silences.RULES)}
-    assert sections == [*BY_ID]
+    assert sections == [*RULES_BY_ID]
 
 
 def test_a_valid_environment_has_no_findings() -> None:

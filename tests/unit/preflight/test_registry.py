@@ -11,7 +11,7 @@ from tests.unit.preflight.cases import ROOT
 from tests.unit.sources import syntax
 from trainstack.kueue.verdict import Cause
 from trainstack.preflight import against_cluster, preflight
-from trainstack.preflight.registry import BY_ID, EVERY
+from trainstack.preflight.registry import ALL_RULES, RULES_BY_ID
 from trainstack.preflight.rule import SEVERITIES
 
 PACKAGES = ("trainstack",)
@@ -21,7 +21,7 @@ PACKAGES = ("trainstack",)
 def nodes() -> tuple[ast.AST, ...]:
     """Return the syntax nodes of all files that declare a rule or quote an id, and so might report findings."""
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
-    pattern = re.compile(rf"Rule\(|[\"'](?:{'|'.join(map(re.escape, BY_ID))})[\"']")
+    pattern = re.compile(rf"Rule\(|[\"'](?:{'|'.join(map(re.escape, RULES_BY_ID))})[\"']")
     matching = [file for file in files if pattern.search(file.read_text(encoding="utf-8"))]
     return tuple(node for file in matching for node in ast.walk(syntax(file)))
 
@@ -37,8 +37,8 @@ def declared_ids() -> Iterator[str]:
 
 def test_every_declared_rule_is_registered_once() -> None:
     """The type of a finding requires a Rule, so every reported id is in the registry."""
-    assert sorted(declared_ids()) == sorted(rule.id for rule in EVERY)
-    assert len(BY_ID) == len(EVERY)
+    assert sorted(declared_ids()) == sorted(rule.id for rule in ALL_RULES)
+    assert len(RULES_BY_ID) == len(ALL_RULES)
 
 
 OTHER_USES = {*get_args(Cause), "cluster-unreachable", "settings"}
@@ -48,7 +48,7 @@ OTHER_USES = {*get_args(Cause), "cluster-unreachable", "settings"}
 def test_an_id_is_written_once() -> None:
     """All other uses read it from the rule."""
     constants = [node.value for node in nodes() if isinstance(node, ast.Constant)]
-    ids = {*BY_ID} - OTHER_USES
+    ids = {*RULES_BY_ID} - OTHER_USES
     assert sorted(value for value in constants if isinstance(value, str) and value in ids) == sorted(ids)
 
 
@@ -56,12 +56,12 @@ def test_a_rule_over_files_and_cluster_has_one_declaration() -> None:
     """The exception is a namespace that a cluster lacks: this finding cannot be silenced."""
     shared = {id_: check.rule for id_, check in against_cluster.RULES.items() if id_ in preflight.RULES}
     others = {id_: rule for id_, rule in shared.items() if rule is not preflight.RULES[id_].rule}
-    assert others == {"namespace-unknown": replace(BY_ID["namespace-unknown"], silenceable=False)}
+    assert others == {"namespace-unknown": replace(RULES_BY_ID["namespace-unknown"], silenceable=False)}
 
 
 def test_every_rule_is_explained() -> None:
     """It has a summary of one sentence, an example and a remedy."""
-    for rule in EVERY:
+    for rule in ALL_RULES:
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.id)
         assert rule.summary.endswith(".")
         assert rule.example or rule.change
@@ -73,7 +73,7 @@ def test_every_rule_is_explained() -> None:
 
 def test_the_rules_of_files_are_before_those_of_clusters() -> None:
     """The page has the same order."""
-    ids = [*BY_ID]
+    ids = [*RULES_BY_ID]
     assert [id_ for id_ in ids if id_ in preflight.RULES] == [*preflight.RULES]
     over_cluster_alone = [id_ for id_ in against_cluster.RULES if id_ not in preflight.RULES]
     assert [id_ for id_ in ids if id_ in over_cluster_alone] == over_cluster_alone

@@ -5,11 +5,11 @@ from pathlib import Path
 from tests.unit.make import make_distributed, make_run, make_settings, make_storage, make_volume
 from tests.unit.preflight.cluster_cases import IMAGES, make_live
 from tests.unit.preflight.cluster_cases import check as check_cluster
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.preflight import against_cluster, preflight
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.live_context import Live, LiveContext
-from trainstack.preflight.registry import EVERY
+from trainstack.preflight.live_context import LiveCluster, LiveContext
+from trainstack.preflight.registry import ALL_RULES
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.silences import Checks, Silence
@@ -33,7 +33,7 @@ def test_a_silenced_error_stops_nothing_and_keeps_its_reason() -> None:
     """The silence has the path of the finding, or an enclosing one."""
     for path in ("workloads.runs[train].volumes[0].volume", "workloads.runs[train]", "workloads"):
         (found,) = check(("volume-one-pod", path))
-        assert (found.id, found.severity, found.silenced, found.stops) == (
+        assert (found.id, found.severity, found.silence_reason, found.is_blocking) == (
             "volume-one-pod",
             "error",
             f"reason {path}",
@@ -45,7 +45,7 @@ def test_a_silence_applies_to_one_rule_and_one_place() -> None:
     """A silence of another rule, or of a path with only the same prefix, has no effect."""
     for rule, path in (("volume-one-pod", "workloads.runs[train"), ("volume-one-node", "workloads.runs[train]")):
         findings = check((rule, path))
-        assert [(finding.id, finding.stops) for finding in findings] == [
+        assert [(finding.id, finding.is_blocking) for finding in findings] == [
             ("volume-one-pod", True),
             ("silence-unused", False),
         ]
@@ -66,15 +66,15 @@ def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
     )
     assert "silence-unused" not in {finding.id for finding in preflight.check(settings, EMPTY)}
     (found,) = check_cluster(settings, make_live({"StorageClass": ()}), IMAGES)
-    assert (found.id, found.silenced) == ("storage-class-unknown", "comes tomorrow")
+    assert (found.id, found.silence_reason) == ("storage-class-unknown", "comes tomorrow")
     (unused,) = check_cluster(settings, make_live(), IMAGES)
     assert (unused.id, unused.path) == ("silence-unused", "checks.silenced[0]")
 
 
-def on_cluster(settings: Settings, live: Live) -> list[Finding]:
+def on_cluster(settings: Settings, live: LiveCluster) -> list[Finding]:
     """Return the findings of `check --cluster` in addition to those of the files."""
     in_files = preflight.check(settings, EMPTY)
-    return against_cluster.examine(LiveContext(Declared(settings), live, IMAGES), in_files=in_files).findings
+    return against_cluster.examine(LiveContext(StackObjects(settings), live, IMAGES), file_findings=in_files).findings
 
 
 def test_a_finding_on_the_cluster_is_silenced() -> None:
@@ -86,7 +86,7 @@ def test_a_finding_on_the_cluster_is_silenced() -> None:
     storage = make_storage(classes=(), volumes=(make_volume(storage_class="nfs"),))
     settings = make_settings(storage=storage, environment=environment, checks=Checks(silenced=(entry,)))
     (finding,) = on_cluster(settings, make_live())
-    assert (finding.id, finding.path, finding.silenced, finding.stops) == (
+    assert (finding.id, finding.path, finding.silence_reason, finding.is_blocking) == (
         "storage-class-unknown",
         "storage.volumes[training].storageClass",
         "comes tomorrow",
@@ -101,7 +101,7 @@ def test_a_silence_of_files_and_cluster_is_unused_where_neither_has_the_finding(
     used, unused = (
         make_settings(make_run(queue=queue), checks=Checks(silenced=(entry,))) for queue in ("x", "research")
     )
-    assert [(finding.id, finding.silenced) for finding in preflight.check(used, EMPTY)] == [
+    assert [(finding.id, finding.silence_reason) for finding in preflight.check(used, EMPTY)] == [
         ("queue-unknown", "comes tomorrow")
     ]
     assert [finding.id for finding in on_cluster(used, make_live())] == ["queue-unknown"]
@@ -122,12 +122,12 @@ def test_a_namespace_that_the_cluster_lacks_cannot_be_silenced() -> None:
     entry = Silence(rule="namespace-unknown", path="storage.volumes[training]", reason="made by hand")
     volumes = (make_volume(namespace="elsewhere"),)
     settings = make_settings(storage=make_storage(volumes=volumes), checks=Checks(silenced=(entry,)))
-    assert [(finding.id, finding.silenced) for finding in preflight.check(settings, EMPTY)] == [
+    assert [(finding.id, finding.silence_reason) for finding in preflight.check(settings, EMPTY)] == [
         ("namespace-unknown", "made by hand")
     ]
     missing = make_live(namespaces={"research": True, "elsewhere": False})
     (found,) = on_cluster(settings, missing)
-    assert (found.id, found.stops) == ("namespace-unknown", True)
+    assert (found.id, found.is_blocking) == ("namespace-unknown", True)
     existing = make_live(namespaces={"research": True, "elsewhere": True})
     assert on_cluster(settings, existing) == []
     unused = make_settings(checks=Checks(silenced=(entry,)))
@@ -153,4 +153,4 @@ def test_faults_that_other_programs_refuse_cannot_be_silenced() -> None:
     assert {check.rule.id for check in preflight.RULES.values() if not check.rule.silenceable} < REFUSED
     on_cluster = {check.rule.id for check in against_cluster.RULES.values() if not check.rule.silenceable}
     assert on_cluster == {"kind-missing", "launch-refused", "namespace-unknown", "webhook-silent"}
-    assert {rule.id for rule in EVERY if not rule.silenceable} - OF_CHECKS == REFUSED
+    assert {rule.id for rule in ALL_RULES if not rule.silenceable} - OF_CHECKS == REFUSED

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.unit.make import make_kueue, make_run, make_settings, make_training_operator
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import Manifest
 from trainstack.preflight.used_images import UsedImage, used_images
@@ -72,7 +72,7 @@ def images_of(manifest: object) -> set[str]:
 
 def test_every_image_is_listed_with_its_setting() -> None:
     """Images of runs, of controllers, and of the other containers of pods."""
-    assert used_images(Declared(make_environment(), make_inputs())) == [
+    assert used_images(StackObjects(make_environment(), make_inputs())) == [
         UsedImage("alpine/git:2.47.2", "cluster.gitImage"),
         UsedImage("busybox:1.35", "cluster.loader.image"),
         UsedImage("busybox:1.35.0", "operators.trainingOperator.initContainerImage"),
@@ -87,42 +87,44 @@ def test_an_override_replaces_the_image_of_the_release() -> None:
     """An override with a digest needs no pin."""
     image = f"mirror.example.org/kueue@{DIGEST}"
     settings = make_environment(operators=Operators(kueue=make_kueue().model_copy(update={"image": image})))
-    used = used_images(Declared(settings, make_inputs()))
+    used = used_images(StackObjects(settings, make_inputs()))
     (found,) = (item for item in used if item.path == "operators.kueue.image")
-    assert (found.reference, found.by_digest) == (image, True)
+    assert (found.reference, found.has_digest) == (image, True)
 
 
 def test_a_single_layer_has_only_its_own_images() -> None:
     """A team does not pin the platform's controllers."""
     settings = make_environment(environment=Environment(layers=("training",)))
-    assert not [item for item in used_images(Declared(settings, make_inputs())) if item.path.startswith("operators.")]
+    assert not [
+        item for item in used_images(StackObjects(settings, make_inputs())) if item.path.startswith("operators.")
+    ]
 
 
 def test_all_manifests_of_a_pinned_environment_have_digests() -> None:
     """The names have tag and digest: a moved tag is not pulled, and an unchanged image is not pulled again."""
     settings, inputs = make_environment(), make_inputs()
-    pins = {item.reference: DIGEST for item in used_images(Declared(settings, inputs))}
+    pins = {item.reference: DIGEST for item in used_images(StackObjects(settings, inputs))}
     pinned = settings.model_copy(update={"pins": pins})
     loader = "busybox:1.35"
-    assert images_of(Declared(pinned, inputs).manifests()) == {
+    assert images_of(StackObjects(pinned, inputs).manifests()) == {
         f"{reference}@{DIGEST}" for reference in pins if reference not in (loader, "busybox:1.35.0")
     }
-    kueue, operator = (install.deployments[0] for install in Declared(pinned, inputs).operators.values())
+    kueue, operator = (install.deployments[0] for install in StackObjects(pinned, inputs).operators.values())
     (manager,) = kueue["spec"]["template"]["spec"]["containers"]
     assert (manager["image"], manager["imagePullPolicy"]) == (f"example.org/kueue:v1@{DIGEST}", "IfNotPresent")
     (container,) = operator["spec"]["template"]["spec"]["containers"]
     assert f"--pytorch-init-container-image=busybox:1.35.0@{DIGEST}" in container["args"]
-    assert used_images(Declared(pinned, inputs)) == used_images(Declared(settings, inputs))
+    assert used_images(StackObjects(pinned, inputs)) == used_images(StackObjects(settings, inputs))
 
 
 def test_a_pin_of_an_unused_image_changes_no_manifest() -> None:
 
     settings, inputs = make_environment(), make_inputs()
     other = settings.model_copy(update={"pins": {"else:1": DIGEST}})
-    assert Declared(other, inputs).manifests() == Declared(settings, inputs).manifests()
+    assert StackObjects(other, inputs).manifests() == StackObjects(settings, inputs).manifests()
 
 
 def test_an_image_with_a_digest_keeps_it() -> None:
     """A pin does not apply to another digest."""
     settings = make_settings(pins={f"a@{DIGEST}": f"sha256:{'2' * 64}"}, cluster=Cluster())
-    assert settings.pinned(f"a@{DIGEST}") == f"a@{DIGEST}"
+    assert settings.pinned_reference(f"a@{DIGEST}") == f"a@{DIGEST}"

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainstack.reports.runs import Definition, Run
-from trainstack.runs.logs.training_log import Epoch, Log
+from trainstack.reports.runs import Definition, RunFigures
+from trainstack.runs.logs.training_log import Epoch, TrainingLog
 
 
 def make_log(epochs: int = 2, steps: int = 14, world: int = 1) -> str:
@@ -49,7 +49,9 @@ def make_record(folder: Path, logs: dict[str, str], metrics: Sequence[object] | 
     return folder
 
 
-def make_run(name: str = "digits", world: int = 1, steps: int = 48, seconds: float | None = 1.0, **changes: Any) -> Run:
+def make_run(
+    name: str = "digits", world: int = 1, steps: int = 48, seconds: float | None = 1.0, **changes: Any
+) -> RunFigures:
     """Return a recorded run of two epochs; every replica has so many steps in each."""
     epochs = {number: Epoch(steps=steps, seconds=seconds, loss=0.3, accuracy=0.9) for number in (1, 2)}
     values: dict[str, Any] = {
@@ -58,10 +60,10 @@ def make_run(name: str = "digits", world: int = 1, steps: int = 48, seconds: flo
         "source": "record",
         "finished": True,
         "world_size": world,
-        "logs": {rank: Log(epochs=epochs) for rank in range(world)},
+        "logs": {rank: TrainingLog(epochs=epochs) for rank in range(world)},
         "epochs": epochs,
         "test_loss": 0.05,
         "test_accuracy": 0.99,
         "definition": Definition(image="digits:1", args=("--epochs=2",), seed=1, data="0465864d278d"),
     }
-    return Run(**(values | changes))
+    return RunFigures(**(values | changes))

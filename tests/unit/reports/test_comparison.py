@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.reports.make import make_run
 from trainstack.reports.comparison import compare
-from trainstack.reports.runs import Definition, Run
-from trainstack.reports.table import as_json, cells
-from trainstack.runs.logs.training_log import Epoch, Log
+from trainstack.reports.runs import Definition, RunFigures
+from trainstack.reports.table import as_json, table_rows
+from trainstack.runs.logs.training_log import Epoch, TrainingLog
 
 ALONE = make_run("alone", steps=24, seconds=0.6)
 TOGETHER = make_run("together", world=3, steps=8, seconds=0.25, test_accuracy=0.98)
@@ -19,7 +19,7 @@ TOGETHER = make_run("together", world=3, steps=8, seconds=0.25, test_accuracy=0.
 def test_three_replicas_against_one() -> None:
     """One replica takes 48 steps, each of three takes 16; the time of an epoch decides the speed-up."""
     compared = compare([ALONE, TOGETHER])
-    assert cells(compared) == [
+    assert table_rows(compared) == [
         ("alone-0123456789", "1", "2", "48", "0.6", "baseline", "0.9900", "0.0500"),
         ("together-0123456789", "3", "2", "16", "0.25", "2.40", "0.9800", "0.0500"),
     ]
@@ -33,7 +33,7 @@ def test_three_replicas_against_one() -> None:
 
 def test_a_program_gets_the_same_figures() -> None:
     """The JSON is valid for every parser: unknown and infinite numbers are null."""
-    diverged = make_run("diverged", world=2, seconds=None, test_loss=math.nan, logs={0: Log(epochs={})})
+    diverged = make_run("diverged", world=2, seconds=None, test_loss=math.nan, logs={0: TrainingLog(epochs={})})
     output = json.loads(json.dumps(as_json(compare([ALONE, diverged])), allow_nan=False))
     assert output["baseline"] == "alone-0123456789"
     assert output["runs"][1] == {
@@ -100,7 +100,7 @@ def definition(**changes: Any) -> Definition:
         ({"epochs": {1: Epoch(steps=8)}}, "trained 2 and 1 epochs: steps, accuracy and loss are not comparable"),
         ({"finished": False}, "together has not succeeded, so its figures are incomplete"),
         (
-            {"logs": {0: Log(epochs={1: Epoch(steps=8)}, counted="progress lines")}},
+            {"logs": {0: TrainingLog(epochs={1: Epoch(steps=8)}, counted="progress lines")}},
             "alone counts steps, together counts progress lines",
         ),
     ],
@@ -114,8 +114,10 @@ def test_what_makes_runs_incomparable_is_a_warning(changes: dict[str, Any], warn
 def test_progress_lines_compare_where_they_cover_as_many_images() -> None:
     """Another batch size or log interval makes the counts incomparable."""
 
-    def classic(name: str, every: int, world: int = 1) -> Run:
-        log = Log(epochs={1: Epoch(steps=8), 2: Epoch(steps=8)}, counted="progress lines", images_per_line=every)
+    def classic(name: str, every: int, world: int = 1) -> RunFigures:
+        log = TrainingLog(
+            epochs={1: Epoch(steps=8), 2: Epoch(steps=8)}, counted="progress lines", images_per_line=every
+        )
         return make_run(name, world=world, logs=dict.fromkeys(range(world), log))
 
     same = compare([classic("alone", 640), classic("together", 640, 3)])
@@ -126,7 +128,7 @@ def test_progress_lines_compare_where_they_cover_as_many_images() -> None:
 
 def test_steps_that_are_counted_otherwise_have_no_ratio() -> None:
     """A step is not a progress line."""
-    lines = {0: Log(epochs={1: Epoch(steps=8)}, counted="progress lines")}
+    lines = {0: TrainingLog(epochs={1: Epoch(steps=8)}, counted="progress lines")}
     assert compare([ALONE, make_run("other", seconds=0.1, logs=lines)]).rows[1].steps_ratio is None
 
 
@@ -137,7 +139,7 @@ def test_what_is_not_known_is_explained() -> None:
         "gaps",
         world=5,
         epochs=epochs,
-        logs={1: Log(epochs=epochs)},
+        logs={1: TrainingLog(epochs=epochs)},
         source="logs",
         definition=None,
         test_loss=None,
@@ -155,4 +157,4 @@ def test_what_is_not_known_is_explained() -> None:
     assert "the log of rank 1 has no steps" in explanations
     assert "no accuracy" in explanations
     assert "the time per epoch is unknown" in explanations
-    assert cells(compare([gaps])) == [("gaps-0123456789", "5", "1", "-", "-", "baseline", "-", "-")]
+    assert table_rows(compare([gaps])) == [("gaps-0123456789", "5", "1", "-", "-", "baseline", "-", "-")]

@@ -63,7 +63,7 @@ def sweep(name: str) -> str:
 
 def plan(name: str) -> str:
     """Return a plan with the name in every text."""
-    lane = Lane(name=name, label=name, since=0.0, pieces=(make_piece(label=name),))
+    lane = Lane(name=name, label=name, waits_from=0.0, segments=(make_piece(label=name),))
     level = Level(name=name, label=name, color=0, capacity=1.0, steps=((0.0, 1.0),))
     gantt = make_gantt(lane, title=name, until=2 * HOUR, levels=(level,))
     return plan_html(gantt, [name], (name, name), [(name, name)], [name])

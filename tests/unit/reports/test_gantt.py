@@ -8,23 +8,23 @@ import pytest
 from tests.unit.reports.test_pictures import Page
 from trainstack.reports import gantt as gantt_data
 from trainstack.reports import gantt_page, gantt_picture
-from trainstack.reports.gantt import Gantt, Lane, Level, Piece, stairs, ticks
+from trainstack.reports.gantt import Gantt, Lane, Level, RunSegment, stairs, ticks
 
 HOUR = 3600.0
 
 
-def make_piece(start: float = 0.0, end: float | None = HOUR, **changes: object) -> Piece:
+def make_piece(start: float = 0.0, end: float | None = HOUR, **changes: object) -> RunSegment:
     """Return a run on one flavor."""
     base = {"start": start, "end": end, "colors": (0,), "label": "runs"}
-    return Piece(**{**base, **changes})  # type: ignore[arg-type]
+    return RunSegment(**{**base, **changes})  # type: ignore[arg-type]
 
 
 def make_gantt(*lanes: Lane, **changes: object) -> Gantt:
     """Return four hours of a run that waits, one without an end, and one that never starts."""
     own = (
-        Lane(name="first", label="2h", since=-HOUR, pieces=(make_piece(-HOUR, HOUR, colors=(0, 1)),)),
-        Lane(name="<second>", label="&", since=0.0, pieces=(make_piece(HOUR, None), make_piece(2 * HOUR, None))),
-        Lane(name="third", label="never", since=0.0, pieces=(), ends=False),
+        Lane(name="first", label="2h", waits_from=-HOUR, segments=(make_piece(-HOUR, HOUR, colors=(0, 1)),)),
+        Lane(name="<second>", label="&", waits_from=0.0, segments=(make_piece(HOUR, None), make_piece(2 * HOUR, None))),
+        Lane(name="third", label="never", waits_from=0.0, segments=(), has_end=False),
     )
     level = Level(name="a100", label="GPUs", color=1, capacity=8.0, steps=((0.0, 4.0), (HOUR, 9.0), (9 * HOUR, 0.0)))
     base = {"title": "Plan of <lab>", "until": 4 * HOUR, "lanes": lanes or own, "levels": (level,)}
@@ -94,11 +94,13 @@ def test_a_bar_is_where_its_time_is() -> None:
 def test_of_very_many_lanes_the_first_are_drawn_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page and the picture agree."""
     monkeypatch.setattr(gantt_data, "MAX_LANES", 6)
-    lanes = tuple(Lane(name=f"run-{number}", label="", since=0.0, pieces=(make_piece(),)) for number in range(13))
+    lanes = tuple(
+        Lane(name=f"run-{number}", label="", waits_from=0.0, segments=(make_piece(),)) for number in range(13)
+    )
     gantt = make_gantt(*lanes)
     text = gantt_page.html(gantt, [], ("run",), [], [])
-    assert (text.count('class="lane"'), gantt.left_out) == (6, "and 7 more, which start later or never")
-    assert gantt.left_out in text
+    assert (text.count('class="lane"'), gantt.omission_note) == (6, "and 7 more, which start later or never")
+    assert gantt.omission_note in text
     assert height(gantt_picture.png(gantt)) > height(picture())
 
 
@@ -115,5 +117,5 @@ def test_the_picture_is_the_same_for_the_same_plan() -> None:
 
 def test_the_picture_is_drawn_without_levels_and_with_what_is_uncertain() -> None:
     """It is lower without its second panel."""
-    uncertain = Lane(name="late", label="", since=None, pieces=(make_piece(uncertain=True),))
+    uncertain = Lane(name="late", label="", waits_from=None, segments=(make_piece(uncertain=True),))
     assert height(gantt_picture.png(make_gantt(uncertain, levels=()))) < height(picture())

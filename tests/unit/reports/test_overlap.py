@@ -7,15 +7,15 @@ import pytest
 
 from tests.unit.reports.make import make_record, make_run
 from trainstack.reports.comparison import compare
-from trainstack.reports.overlap import Placement, duration, shared
-from trainstack.reports.runs import from_record
+from trainstack.reports.overlap import RunPlacement, format_duration, shared_times
+from trainstack.reports.runs import run_from_record
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def make_placement(node: str | None, start: float, end: float) -> Placement:
+def make_placement(node: str | None, start: float, end: float) -> RunPlacement:
     """Return a placement between two minutes after noon."""
-    return Placement(node, NOON + timedelta(minutes=start), NOON + timedelta(minutes=end))
+    return RunPlacement(node, NOON + timedelta(minutes=start), NOON + timedelta(minutes=end))
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_the_time_on_shared_nodes(
         [make_placement(*placement) for placement in other],
     )
     expected = {node: timedelta(minutes=count) for node, count in minutes.items()}
-    assert shared(first, second) == shared(second, first) == expected
+    assert shared_times(first, second) == shared_times(second, first) == expected
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.6, "1 s"), (119, "119 s"), (120, "2 min"), (610, "10 min")])
 def test_a_time_in_words(seconds: float, words: str) -> None:
     """It is exact to the second, for longer times to the minute."""
-    assert duration(timedelta(seconds=seconds)) == words
+    assert format_duration(timedelta(seconds=seconds)) == words
 
 
 def test_runs_that_shared_a_node_are_warned_of() -> None:
@@ -71,7 +71,7 @@ def test_runs_that_shared_a_node_are_warned_of() -> None:
 def test_records_have_the_time_of_a_run_and_not_its_node(tmp_path: Path) -> None:
     """The result is a note, not a warning."""
     times = {"started": "2026-11-21T12:00:00Z", "finished": "2026-11-21T12:10:00Z"}
-    recorded = from_record(make_record(tmp_path / "r", {}, [{"epoch": 1}], **times), "r-0123456789")
+    recorded = run_from_record(make_record(tmp_path / "r", {}, [{"epoch": 1}], **times), "r-0123456789")
     assert recorded.placements == (make_placement(None, 0, 10),)
     compared = compare([recorded, make_run("alone", placements=(make_placement("a", 5, 7),))])
     assert not [warning for warning in compared.warnings if "at the same time" in warning]

@@ -11,11 +11,11 @@ from tests.unit.reports.make import make_run
 from trainstack.reports import charts, compared
 from trainstack.reports.comparison import compare
 from trainstack.reports.errors import ReportError
-from trainstack.reports.panels import Bar, Bars, Group, Line, Lines
-from trainstack.runs.logs.training_log import Epoch, Log
+from trainstack.reports.panels import Bar, BarGroup, BarPanel, Line, LinePanel
+from trainstack.runs.logs.training_log import Epoch, TrainingLog
 
 RUNS = [make_run("alone", steps=24, seconds=0.6), make_run("together", world=3, steps=8, seconds=0.25)]
-LINES = Lines(
+LINES = LinePanel(
     title="Loss",
     y_axis="mean",
     lines=(
@@ -88,7 +88,7 @@ def test_each_figure_of_the_comparison_is_on_the_page() -> None:
     assert all(
         figure in text for figure in ("alone-0123456789", "48", "16", "2.40", "0.9900", "0.6 s", "0.25 s (2.40\u00d7)")
     )
-    assert [panel.title for panel in compared.panels(compare(RUNS))] == [
+    assert [panel.title for panel in compared.comparison_panels(compare(RUNS))] == [
         "Steps taken by each replica",
         "Time per epoch",
         "Accuracy after each epoch",
@@ -98,8 +98,8 @@ def test_each_figure_of_the_comparison_is_on_the_page() -> None:
 
 def test_a_panel_without_data_is_left_out() -> None:
     """A run whose logs are in an unknown format has a page nevertheless."""
-    empty = make_run("foreign", epochs={}, logs={0: Log(epochs={})}, test_loss=None, test_accuracy=None)
-    assert compared.panels(compare([empty, empty])) == []
+    empty = make_run("foreign", epochs={}, logs={0: TrainingLog(epochs={})}, test_loss=None, test_accuracy=None)
+    assert compared.comparison_panels(compare([empty, empty])) == []
     assert "Unknown" in compared.html(compare([empty, empty]))
     with pytest.raises(ReportError, match="none of the runs"):
         compared.png(compare([empty, empty]))
@@ -107,10 +107,10 @@ def test_a_panel_without_data_is_left_out() -> None:
 
 def test_many_replicas_share_a_bar_where_their_steps_are_equal() -> None:
     """Up to eight replicas have a bar each."""
-    logs = {rank: Log(epochs={1: Epoch(steps=8 if rank < 60 else 7)}) for rank in range(64)}
+    logs = {rank: TrainingLog(epochs={1: Epoch(steps=8 if rank < 60 else 7)}) for rank in range(64)}
     many, few = make_run("many", world=64, logs=logs), make_run("few", world=8)
-    (steps, *_) = compared.panels(compare([many, few]))
-    assert isinstance(steps, Bars)
+    (steps, *_) = compared.comparison_panels(compare([many, few]))
+    assert isinstance(steps, BarPanel)
     assert [bar.label for bar in steps.groups[0].bars] == ["0 to 59", "60 to 63"]
     assert [bar.label for bar in steps.groups[1].bars] == [f"rank {rank}" for rank in range(8)]
 
@@ -126,8 +126,8 @@ def test_the_labels_at_the_ends_of_lines_do_not_touch() -> None:
 @pytest.mark.parametrize("value", [0.0003, 7.0, 12_345_678.0])
 def test_a_bar_has_its_value(value: float) -> None:
     """The value is next to the bar, for any size."""
-    panel = Bars(
-        title="t", axis="a", groups=(Group(name="n" * 60, color=0, bars=(Bar(value=value, text=f"{value} s"),)),)
+    panel = BarPanel(
+        title="t", axis="a", groups=(BarGroup(name="n" * 60, color=0, bars=(Bar(value=value, text=f"{value} s"),)),)
     )
     found = words(charts.svg(panel, "picture"))
     assert f"{value} s" in found

@@ -13,26 +13,28 @@ from matplotlib.figure import Figure
 from tests.unit.reports.test_pictures import Page, words
 from tests.unit.sweeps.search.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
 from trainstack.reports import charts
-from trainstack.reports.panels import Bars
-from trainstack.reports.parallel import Parallel, Track
-from trainstack.reports.scales import Scale, readable
-from trainstack.reports.sweep_figures import NAMED, pictures
-from trainstack.reports.sweep_page import Sweep, html, pngs
-from trainstack.reports.sweep_panels import Curves, Points
+from trainstack.reports.panels import BarPanel
+from trainstack.reports.parallel import ParallelPanel, TrialLine
+from trainstack.reports.scales import Scale, readable_range
+from trainstack.reports.sweep_figures import NAMED_CURVES, sweep_pictures
+from trainstack.reports.sweep_page import SweepResults, html, pngs
+from trainstack.reports.sweep_panels import CurvePanel, PointPanel
 from trainstack.settings.search_space.space import Space
 from trainstack.sweeps.search.importance import importance
 from trainstack.sweeps.search.ranking import rank
 from trainstack.sweeps.search.results import TrialResult
 
 
-def make_sweep(space: Space | None = None, results: Sequence[TrialResult] | None = None, **changes: Any) -> Sweep:
+def make_sweep(
+    space: Space | None = None, results: Sequence[TrialResult] | None = None, **changes: Any
+) -> SweepResults:
     """Return the sweep of 4 by 3 sets, of which trial 5 has failed."""
     space = space or make_digits_space()
     if results is None:
         results = [fail(result) if result.number == 5 else result for result in make_results(space)]
     ranking = rank(results, space.objective)
     options = {"name": "digits", "space": space, "results": results, "ranking": ranking}
-    return Sweep(**{**options, "importance": importance(space, ranking), **changes})
+    return SweepResults(**{**options, "importance": importance(space, ranking), **changes})
 
 
 @cache
@@ -54,7 +56,7 @@ def test_the_page_follows_the_readers_colours() -> None:
     """Every colour of its pictures is a variable, which both schemes set."""
     text = page()
     mixed = make_mixed_space(30)
-    (parallel,) = pictures(mixed, rank(make_results(mixed), mixed.objective), {})["parallel-coordinates"]
+    (parallel,) = sweep_pictures(mixed, rank(make_results(mixed), mixed.objective), {})["parallel-coordinates"]
     drawn = "".join([*re.findall(r"<svg.*?</svg>", text, re.DOTALL), charts.svg(parallel, "incomplete")])
     assert re.findall(r"#[0-9a-fA-F]{6}\b", drawn) == []
     used = {*re.findall(r"var\((--[a-z0-9-]+)\)", text + drawn)}
@@ -84,7 +86,7 @@ def test_failed_trials_are_on_the_page_with_what_they_printed_last() -> None:
     assert "Trial 12 (digits-000000000c): crashed (exit 1)" in text
     assert "<summary>2 more</summary>" in text
     assert "No trial has succeeded and reported that metric yet, so there is no best trial." in text
-    assert [*pictures(space, rank(failed, space.objective), {})] == ["learning-curves"]
+    assert [*sweep_pictures(space, rank(failed, space.objective), {})] == ["learning-curves"]
 
 
 def test_the_pictures_are_named_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,8 +130,8 @@ def test_each_parameter_has_the_scale_that_the_space_gives_it() -> None:
     """Listed values keep their order, logarithmic draws have a logarithmic scale; a set may lack a point."""
     space = make_mixed_space()
     sweep = make_sweep(space, make_results(space))
-    (parallel,) = pictures(space, sweep.ranking, {})["parallel-coordinates"]
-    assert isinstance(parallel, Parallel)
+    (parallel,) = sweep_pictures(space, sweep.ranking, {})["parallel-coordinates"]
+    assert isinstance(parallel, ParallelPanel)
     assert [(scale.name, scale.kind) for scale in parallel.scales] == [
         ("lr", "log"),
         ("batch_size", "listed"),
@@ -142,10 +144,10 @@ def test_each_parameter_has_the_scale_that_the_space_gives_it() -> None:
     assert parallel.scales[1].labels == ("16", "32", "64", "128", "512")
     assert parallel.scales[5].labels == ("true", "false")
     with_momentum = sum(result.parameters["optimizer"] == "sgd" for result in sweep.results)
-    momentum = pictures(space, sweep.ranking, {})["parameters"][3]
-    assert isinstance(momentum, Points)
+    momentum = sweep_pictures(space, sweep.ranking, {})["parameters"][3]
+    assert isinstance(momentum, PointPanel)
     assert len(momentum.points) == with_momentum < 200
-    assert sum(track.values[3] is None for track in parallel.tracks) == 200 - with_momentum
+    assert sum(track.values[3] is None for track in parallel.trial_lines) == 200 - with_momentum
 
 
 def test_the_best_stands_out_in_every_picture() -> None:
@@ -153,32 +155,34 @@ def test_the_best_stands_out_in_every_picture() -> None:
     sweep = make_sweep()
     best = sweep.ranking.best
     assert best is not None
-    drawn = pictures(sweep.space, sweep.ranking, sweep.importance)
+    drawn = sweep_pictures(sweep.space, sweep.ranking, sweep.importance)
     (curves,), (parallel,) = drawn["learning-curves"], drawn["parallel-coordinates"]
-    assert isinstance(curves, Curves)
-    assert isinstance(parallel, Parallel)
+    assert isinstance(curves, CurvePanel)
+    assert isinstance(parallel, ParallelPanel)
     assert curves.curves[0].name == f"trial {best.result.number}"
-    assert curves.curves[0].compared == (best.epoch, best.value)
-    assert sum(bool(curve.name) for curve in curves.curves) == NAMED
-    assert [track.values[-1] for track in parallel.tracks if track.best] == [best.value]
-    assert max(track.strength for track in parallel.tracks) == 1
+    assert curves.curves[0].compared_point == (best.epoch, best.value)
+    assert sum(bool(curve.name) for curve in curves.curves) == NAMED_CURVES
+    assert [track.values[-1] for track in parallel.trial_lines if track.is_best] == [best.value]
+    assert max(track.strength for track in parallel.trial_lines) == 1
     for panel in drawn["parameters"]:
-        assert isinstance(panel, Points)
+        assert isinstance(panel, PointPanel)
         assert panel.best is not None
         assert panel.best.y == best.value
 
 
 def test_importance_is_shown_in_percent() -> None:
     """The greatest is first; the order is that of the input."""
-    (panel,) = pictures(make_digits_space(), make_sweep().ranking, {"lr": 0.956, "batch_size": 0.044})["importance"]
-    assert isinstance(panel, Bars)
+    (panel,) = sweep_pictures(make_digits_space(), make_sweep().ranking, {"lr": 0.956, "batch_size": 0.044})[
+        "importance"
+    ]
+    assert isinstance(panel, BarPanel)
     assert [(group.name, group.bars[0].text) for group in panel.groups] == [("lr", "96 %"), ("batch_size", "4 %")]
 
 
 def test_a_parameter_that_is_always_the_same_is_left_out() -> None:
     """It shows no information."""
     space = make_digits_space(parameters={"lr": {"values": [0.01, 0.1]}, "batch_size": {"values": [32]}})
-    drawn = pictures(space, rank(make_results(space), space.objective), {})
+    drawn = sweep_pictures(space, rank(make_results(space), space.objective), {})
     assert [panel.title for panel in drawn["parameters"]] == ["val_accuracy against lr"]
 
 
@@ -186,9 +190,9 @@ def test_an_epoch_with_two_lines_has_the_dot_of_the_line_that_counts() -> None:
     """A program may write several lines in an epoch, and the last of them is not always its best."""
     lines = [{"epoch": epoch, "val_accuracy": value} for epoch, value in ((1, 0.5), (2, 0.9), (2, 0.8))]
     ranking = rank([make_trial(metrics=tuple(lines))], make_digits_space().objective)
-    (curves,) = pictures(make_digits_space(), ranking, {})["learning-curves"]
-    assert isinstance(curves, Curves)
-    assert curves.curves[0].compared == (2, 0.9)
+    (curves,) = sweep_pictures(make_digits_space(), ranking, {})["learning-curves"]
+    assert isinstance(curves, CurvePanel)
+    assert curves.curves[0].compared_point == (2, 0.9)
 
 
 def test_a_curve_of_numbers_that_run_away_does_not_squeeze_the_others() -> None:
@@ -208,7 +212,7 @@ def test_a_curve_of_numbers_that_run_away_does_not_squeeze_the_others() -> None:
         )
         for result in make_results(space)
     ]
-    drawn = pictures(space, rank(results, space.objective), {})
+    drawn = sweep_pictures(space, rank(results, space.objective), {})
     found = words(charts.svg(drawn["learning-curves"][0], "curves"))
     assert "val_loss; dot: compared value; some curves are cut" in found
     numbers = [float(text) for text in found if re.fullmatch(r"[\d.]+", text)]
@@ -232,7 +236,7 @@ def test_what_runs_away_is_beyond_the_scale(
     values: list[float], required: list[float], ends: tuple[float, float]
 ) -> None:
     """Values far outside the range of the others are; required values are not."""
-    assert readable(values, required) == ends
+    assert readable_range(values, required) == ends
 
 
 @pytest.mark.parametrize(
@@ -252,16 +256,16 @@ def test_a_scale_marks_a_few_round_numbers(
     """Marks are written as in a file, also on logarithmic scales."""
     with mpl.rc_context(charts.STYLE):
         axes = Figure().add_subplot()
-        Scale(name="lr", kind=kind, whole=whole).mark(axes, low, high)
+        Scale(name="lr", kind=kind, is_integer=whole).set_ticks(axes, low, high)
         marks = [(label.get_position()[0], label.get_text()) for label in axes.get_xticklabels()]
     assert [text for place, text in marks if low <= place <= high * 1.001] == marked
 
 
 def test_a_track_is_within_its_picture() -> None:
     """The same holds for a value far off, and for a scale of one value."""
-    scales = (Scale(name="a", kind="listed", labels=("x",)), Scale(name="loss", kind="linear", cut=True))
-    tracks = tuple(Track(values=("x", value), strength=0.5) for value in (*range(50), 1e12))
-    drawn = charts.svg(Parallel(title="t", subtitle="w", scales=scales, tracks=tracks), "picture")
+    scales = (Scale(name="a", kind="listed", labels=("x",)), Scale(name="loss", kind="linear", excludes_outliers=True))
+    tracks = tuple(TrialLine(values=("x", value), strength=0.5) for value in (*range(50), 1e12))
+    drawn = charts.svg(ParallelPanel(title="t", subtitle="w", scales=scales, trial_lines=tracks), "picture")
     xs = [float(x) for path in re.findall(r' d="([^"]+)"', drawn) for x in re.findall(r"[ML] ([-\d.]+) ", path)]
     assert min(xs) >= -1
     assert max(xs) <= 401

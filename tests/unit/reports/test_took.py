@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from trainstack.reports.durations import MeasuredRun, measured_runs
+from trainstack.reports.durations import MeasuredRun, read_measured_runs
 
 
 def make_facts(**changes: Any) -> dict[str, Any]:
@@ -28,15 +28,15 @@ def test_a_record_has_the_duration_of_its_run(tmp_path: Path) -> None:
     expected = MeasuredRun(
         workload="digits", seconds=12.0, command=("train",), args=("--epochs=2",), env={"A": "b"}, world_size=3
     )
-    assert measured_runs(tmp_path) == [expected]
-    assert measured_runs(tmp_path / "nowhere") == []
+    assert read_measured_runs(tmp_path) == [expected]
+    assert read_measured_runs(tmp_path / "nowhere") == []
 
 
 def test_a_job_of_several_takes_from_the_first_start_to_the_last_end(tmp_path: Path) -> None:
     """It has a record for each completion."""
     write(tmp_path / "many-1" / "0", make_facts())
     write(tmp_path / "many-1" / "1", make_facts(started="2026-11-21T12:12:00Z", finished="2026-11-21T12:13:55Z"))
-    assert [run.seconds for run in measured_runs(tmp_path)] == [120.0]
+    assert [run.seconds for run in read_measured_runs(tmp_path)] == [120.0]
 
 
 def test_an_incomplete_record_has_no_duration(tmp_path: Path) -> None:
@@ -65,4 +65,4 @@ def test_an_incomplete_record_has_no_duration(tmp_path: Path) -> None:
     write(tmp_path / "many-1" / "0", make_facts())
     write(tmp_path / "many-1" / "1", make_facts(state="started"))
     (tmp_path / "empty").mkdir()
-    assert measured_runs(tmp_path) == []
+    assert read_measured_runs(tmp_path) == []

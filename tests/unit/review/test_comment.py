@@ -6,23 +6,31 @@ import pytest
 
 from tests.unit.review.samples import DATA, make_report, recorded
 from trainstack.review import engine
-from trainstack.review.comment import LIMIT, MARKER, comment
-from trainstack.review.diff import shortened
+from trainstack.review.comment import LIMIT, MARKER, format_comment
+from trainstack.review.diff import shorten_diff
 from trainstack.review.facts import SENTENCES
-from trainstack.review.report import Counts, Report, ReportedFact, ReportedVerdict, ReportError, read, write
-from trainstack.review.text import width
+from trainstack.review.report import (
+    Counts,
+    InvalidReportError,
+    Report,
+    ReportedFact,
+    ReportedVerdict,
+    read_report,
+    write_report,
+)
+from trainstack.review.text import utf16_length
 
 EVIL = "`@everyone` <script>alert(1)</script> </details>\n```\n# Heading\n@octocat ![](https://x.example/)\n````\n-->"
 
 
 def comment_of(*reports: Report) -> str:
     """Return the comment of these reports."""
-    return comment(reports, "abc123", "https://example.org/run/1")
+    return format_comment(reports, "abc123", "https://example.org/run/1")
 
 
 def test_a_preview_as_markdown() -> None:
     """The comment of two environments, one of them refused, from recorded output of the engine."""
-    reports = [engine.report(stack, 7, *recorded(stack), set()) for stack in ("queues", "refused")]
+    reports = [engine.build_report(stack, 7, *recorded(stack), set()) for stack in ("queues", "refused")]
     assert comment_of(*reports) == (DATA / "comment.md").read_text(encoding="utf-8")
 
 
@@ -70,7 +78,7 @@ def test_content_stays_in_code() -> None:
         make_report(stack="static", kind="static", diff=EVIL),
         make_report(stack="wrong", error=EVIL),
     ]
-    bare = outside_of_code(comment(reports, EVIL, "https://example.org/) @octocat <script>"))
+    bare = outside_of_code(format_comment(reports, EVIL, "https://example.org/) @octocat <script>"))
     assert "@" not in bare
     assert "<script" not in bare
     assert "# Heading" not in bare
@@ -84,7 +92,7 @@ def test_a_comment_is_never_too_long(letter: str) -> None:
     """The longest environment is cut, with a note; the others are complete."""
     long = "\n".join(letter * 90 for _ in range(2000))
     text = comment_of(make_report(stack="large", diff=long), make_report(stack="small", diff="small and whole"))
-    assert LIMIT * 0.9 < width(text) <= LIMIT
+    assert LIMIT * 0.9 < utf16_length(text) <= LIMIT
     assert "small and whole" in text
     assert text.count("Shortened: ") == 1
     outside_of_code(text)
@@ -94,17 +102,17 @@ def test_long_errors_and_many_facts_and_environments_fit() -> None:
     """Facts are counted when there are too many; environments that do not fit are named."""
     many = tuple(ReportedFact(meaning="namespace-lost", names=(f"n{number}",)) for number in range(500))
     text = comment_of(*(make_report(stack=f"e{number}", facts=many, error="") for number in range(100)))
-    assert width(text) <= LIMIT
+    assert utf16_length(text) <= LIMIT
     assert "… and 475 more" in text
     assert "more environments are omitted: `e" in text
-    assert width(comment_of(make_report(error="e" * 100_000))) <= LIMIT
+    assert utf16_length(comment_of(make_report(error="e" * 100_000))) <= LIMIT
 
 
 def test_objects_are_shortened_before_they_are_left_out() -> None:
     """Each long object keeps its first lines and the count of the rest; short objects are complete."""
     long = "\n".join(["+ kubernetes:v1:A: (create) long", *["    line"] * 500])
     short = "~ kubernetes:v1:B: (update) short\n    all of it"
-    text = shortened(f"{long}\n{short}", 400)
+    text = shorten_diff(f"{long}\n{short}", 400)
     assert len(text) <= 400
     assert text.startswith("+ kubernetes:v1:A: (create) long\n    line\n")
     assert "more lines of this object\n" in text
@@ -141,10 +149,10 @@ def test_a_change_without_effect_on_people_is_reported_as_such() -> None:
 def test_reports_are_written_and_read(tmp_path: Path) -> None:
     """The whole diff is in a separate file, for people."""
     report = make_report(diff="+ a", pull=7, facts=(ReportedFact(meaning="kind-lost", names=("x",)),))
-    write(report, tmp_path)
-    assert read(tmp_path, "dev") == report
+    write_report(report, tmp_path)
+    assert read_report(tmp_path, "dev") == report
     assert (tmp_path / "dev.diff").read_text(encoding="utf-8") == "+ a\n"
-    assert read(tmp_path / "none", "dev") is None
+    assert read_report(tmp_path / "none", "dev") is None
 
 
 @pytest.mark.parametrize(
@@ -164,14 +172,14 @@ def test_reports_are_written_and_read(tmp_path: Path) -> None:
 def test_an_invalid_report_is_refused(tmp_path: Path, text: str) -> None:
     """Anyone may have written a report: unknown keys, free text and foreign names are errors."""
     (tmp_path / "dev.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ReportError, match=r"dev\.json"):
-        read(tmp_path, "dev")
+    with pytest.raises(InvalidReportError, match=r"dev\.json"):
+        read_report(tmp_path, "dev")
 
 
 def test_a_link_is_no_report(tmp_path: Path) -> None:
     """Its target could be anywhere."""
-    write(make_report(), tmp_path / "there")
+    write_report(make_report(), tmp_path / "there")
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "dev.json").symlink_to(tmp_path / "there" / "dev.json")
-    with pytest.raises(ReportError, match="regular file"):
-        read(tmp_path / "here", "dev")
+    with pytest.raises(InvalidReportError, match="regular file"):
+        read_report(tmp_path / "here", "dev")

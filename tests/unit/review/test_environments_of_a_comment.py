@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.review.github_server import HEAD, RUN, Server, make_job, make_pull
 from tests.unit.review.samples import make_report, review
-from trainstack.review.report import write
-from trainstack.settings.values.stack_name import stacks
+from trainstack.review.report import write_report
+from trainstack.settings.values.stack_name import list_stacks
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -48,7 +48,7 @@ def statuses(server: Server) -> dict[str, str]:
 def write_both(reports: Path) -> None:
     """Write a report of each environment of the base."""
     for stack in ("dev", "prod"):
-        write(make_report(stack=stack, pull=7), reports)
+        write_report(make_report(stack=stack, pull=7), reports)
 
 
 def test_all_reports_make_a_comment(posting: Server, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_an_environment_without_a_report_is_not_reviewed(
 def test_a_change_that_cannot_be_applied_fails_its_environment(posting: Server, tmp_path: Path, kind: str) -> None:
     """Branch protection may require the status; the comment has the reason, and the command fails too."""
     write_both(tmp_path)
-    write(make_report(stack="prod", pull=7, kind=kind, counts={}, error="digits is running"), tmp_path)
+    write_report(make_report(stack="prod", pull=7, kind=kind, counts={}, error="digits is running"), tmp_path)
     code, body = posted(posting, tmp_path)
     assert code == 4
     assert statuses(posting) == {"trainstack/dev": "success", "trainstack/prod": "failure"}
@@ -110,7 +110,7 @@ def test_one_error_among_the_pull_requests_of_a_commit_fails_the_status(posting:
     """A commit has one status for each environment, whichever pull request is reported first."""
     posting.pulls = [make_pull(6), make_pull(7)]
     write_both(tmp_path)
-    write(make_report(stack="prod", pull=7, error="refused"), tmp_path)
+    write_report(make_report(stack="prod", pull=7, error="refused"), tmp_path)
     assert review("comment", "--reports", tmp_path, "--post").exit_code == 4
     assert statuses(posting) == {"trainstack/dev": "success", "trainstack/prod": "failure"}
 
@@ -146,7 +146,7 @@ def test_a_folder_in_place_of_a_report_is_no_review(posting: Server, tmp_path: P
 def test_a_report_of_an_environment_that_is_not_selected_is_ignored(posting: Server, tmp_path: Path) -> None:
     """The comment names it, and the command succeeds: the selected environments are reviewed."""
     write_both(tmp_path)
-    write(make_report(stack="mine", error="look here"), tmp_path)
+    write_report(make_report(stack="mine", error="look here"), tmp_path)
     code, body = posted(posting, tmp_path)
     assert code == 0
     assert "look here" not in body
@@ -195,8 +195,8 @@ def test_more_environments_than_a_comment_holds_are_not_reviewed(posting: Server
 
 def test_an_unchanged_environment_is_listed(posting: Server, tmp_path: Path) -> None:
     """A forged report cannot hide the environment."""
-    write(make_report(kind="static"), tmp_path)
-    write(make_report(stack="prod", kind="static", counts={}), tmp_path)
+    write_report(make_report(kind="static"), tmp_path)
+    write_report(make_report(stack="prod", kind="static", counts={}), tmp_path)
     code, body = posted(posting, tmp_path)
     assert code == 0
     assert "No changes in the rendered manifests of `prod`." in body
@@ -211,7 +211,7 @@ def test_a_comment_is_posted_to_the_pull_requests_that_github_names(
 ) -> None:
     """Reports may choose one of several, and nothing else: their number 7 is not trusted."""
     for stack in ("dev", "prod"):
-        write(make_report(stack=stack, pull=named), tmp_path / "reports")
+        write_report(make_report(stack=stack, pull=named), tmp_path / "reports")
     posting.pulls = [make_pull(number) for number in open_pulls]
     code = review("comment", "--reports", tmp_path / "reports", "--post").exit_code
     posted_comments = [
@@ -228,14 +228,16 @@ def test_by_hand_every_environment_of_the_checkout_is_listed(tmp_path: Path, mon
     monkeypatch.chdir(ROOT)
     result = review("comment", "--reports", tmp_path)
     assert result.exit_code == 4
-    assert all(f"### `{stack}`\n\n**Not reviewed:** `there is no report" in result.stdout for stack in stacks(ROOT))
+    assert all(
+        f"### `{stack}`\n\n**Not reviewed:** `there is no report" in result.stdout for stack in list_stacks(ROOT)
+    )
     assert "error: not reviewed: " in result.stderr
 
 
 def test_by_hand_environments_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The option is that of a preview."""
     monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
-    write(make_report(), tmp_path)
+    write_report(make_report(), tmp_path)
     result = review("comment", "--reports", tmp_path, "--stack", "dev")
     assert result.exit_code == 0
     assert "### `dev`" in result.stdout
@@ -244,7 +246,7 @@ def test_by_hand_environments_can_be_chosen(tmp_path: Path, monkeypatch: pytest.
 def test_by_hand_a_change_that_cannot_be_applied_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comment is printed first; the error names the environment."""
     monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
-    write(make_report(error="digits is running"), tmp_path)
+    write_report(make_report(error="digits is running"), tmp_path)
     result = review("comment", "--reports", tmp_path, "--stack", "dev")
     assert (result.exit_code, "digits is running" in result.stdout) == (4, True)
     assert result.stderr == "error: this change cannot be applied to dev; the report has the reasons\n"

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.review.github_server import BASE, HEAD, Server, make_pull
 from trainstack.review.comment import MARKER
 from trainstack.review.github import GitHub, GitHubError
-from trainstack.review.selection import Pull
+from trainstack.review.selection import PullRequest
 
 
 def client(server: Server, pauses: list[float] | None = None) -> GitHub:
@@ -84,4 +84,4 @@ def test_only_pull_requests_that_end_in_the_commit_are_found(server: Server) -> 
         make_pull(4, repo={"full_name": "x/y"}),
     ]
     with client(server) as github:
-        assert github.pulls(HEAD) == [Pull(1, BASE)]
+        assert github.open_pulls(HEAD) == [PullRequest(1, BASE)]

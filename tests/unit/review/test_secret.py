@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.review.samples import recorded, steps_json
-from trainstack.review.engine import report
-from trainstack.review.secret import SIGNATURE, LeakError, mask, of_config, of_environment, refuse_plaintext
+from trainstack.review.engine import build_report
+from trainstack.review.secret import SIGNATURE, LeakError, config_secrets, environment_secrets, mask, refuse_plaintext
 
 DIFF = """\
 Previewing update (dev):
@@ -34,7 +34,7 @@ def test_the_data_of_a_secret_is_hidden() -> None:
     """The engine marks it secret or not; other fields stay."""
     text, objects = recorded("queues")
     text.stdout = DIFF
-    diff = report("dev", None, text, objects, set()).diff
+    diff = build_report("dev", None, text, objects, set()).diff
     assert "aHVudGVyMg" not in diff
     assert "hunter" not in diff
     assert diff.count("[secret]") == 2
@@ -48,7 +48,7 @@ def test_a_decrypted_value_in_the_json_is_refused() -> None:
     text, objects = recorded("queues")
     objects.stdout = steps_json({"op": "create", "newState": {"inputs": {"data": [value]}}})
     with pytest.raises(LeakError, match="--show-secrets") as caught:
-        report("dev", None, text, objects, set())
+        build_report("dev", None, text, objects, set())
     assert "hunter2" not in str(caught.value)
 
 
@@ -61,7 +61,7 @@ def test_secrets_of_the_configuration_are_found_by_their_place() -> None:
     """A whole section may be secret, and an item of a list."""
     stored = {"a": {"b": [{"c": "plain"}, {"c": {"secure": "v1:x"}}]}, "d": {"secure": "v1:y"}, "e": "plain"}
     decrypted = {"a": {"b": [{"c": "plain"}, {"c": "hunter2"}]}, "d": {"f": ["swordfish"]}, "e": "plain"}
-    assert set(of_config(stored, decrypted)) == {"hunter2", "swordfish"}
+    assert set(config_secrets(stored, decrypted)) == {"hunter2", "swordfish"}
 
 
 def test_secrets_of_the_environment_are_found_by_their_names() -> None:
@@ -76,7 +76,7 @@ def test_secrets_of_the_environment_are_found_by_their_names() -> None:
         "TRAINSTACK_KUBECONFIG": "users:\n- name: ci\n  user:\n    token: eyJhbGciOi\n",
         "HOME": "/home/me-and-you",
     }
-    secrets = of_environment(variables)
+    secrets = environment_secrets(variables)
     assert {"correct horse", "ghs_abcdef", "/abcDEF123", "eyJhbGciOi"} <= secrets
     assert not {"yes", "ci", "/run/passphrase", "/run/kubeconfig", "/home/me-and-you"} & secrets
 
@@ -84,9 +84,9 @@ def test_secrets_of_the_environment_are_found_by_their_names() -> None:
 def test_values_are_hidden_everywhere_in_a_report() -> None:
     """The diff, the facts, the warnings and the errors are masked; the longest value first."""
     text, objects = recorded("queues")
-    result = report("dev", None, text, objects, {"research", "research/extra", "digits"})
+    result = build_report("dev", None, text, objects, {"research", "research/extra", "digits"})
     assert "research" not in result.model_dump_json()
     assert "digits" not in result.model_dump_json()
     text, objects = recorded("refused")
-    assert "digits" not in report("dev", None, text, objects, {"digits"}).error
+    assert "digits" not in build_report("dev", None, text, objects, {"digits"}).error
     assert mask("abc ab", {"ab", "abc", " "}) == "[secret] [secret]"

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.review.samples import review
 from trainstack.review import static as module
-from trainstack.review.declared import as_yaml, declared
-from trainstack.review.report import read
-from trainstack.review.static import static
+from trainstack.review.declared import as_yaml, checkout_manifests
+from trainstack.review.report import read_report
+from trainstack.review.static import compare_checkouts
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -44,7 +44,7 @@ def head(tmp_path: Path) -> Path:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare without a separate process, which takes a second to start: the integration tests start it."""
-    monkeypatch.setattr(module, "bounded", lambda work, *arguments: work(*arguments))
+    monkeypatch.setattr(module, "run_bounded", lambda work, *arguments: work(*arguments))
 
 
 def edit(checkout: Path, old: str, new: str, file: str = "Pulumi.dev.yaml") -> None:
@@ -56,7 +56,7 @@ def edit(checkout: Path, old: str, new: str, file: str = "Pulumi.dev.yaml") -> N
 
 def test_the_same_files_change_nothing(base: Path, head: Path) -> None:
     """No release is needed for this."""
-    report = static(base, head, "dev", 7)
+    report = compare_checkouts(base, head, "dev", 7)
     assert (report.counts.changes, report.facts, report.diff, report.error, report.pull) == (0, (), "", "", 7)
     assert report.counts.same > 5
 
@@ -64,7 +64,7 @@ def test_the_same_files_change_nothing(base: Path, head: Path) -> None:
 def test_an_edit_is_a_difference_of_manifests(base: Path, head: Path) -> None:
     """The diff is per object, with the meaning."""
     edit(head, "nominalQuota: 2}", "nominalQuota: 4}")
-    report = static(base, head, "dev", None)
+    report = compare_checkouts(base, head, "dev", None)
     assert [fact.meaning for fact in report.facts] == ["quota-moved"]
     assert report.diff.splitlines()[0] == "diff ClusterQueue research"
     assert "-        nominalQuota: '2'\n+        nominalQuota: '4'" in report.diff
@@ -72,10 +72,10 @@ def test_an_edit_is_a_difference_of_manifests(base: Path, head: Path) -> None:
 
 def test_runs_are_judged_by_the_quota_of_the_pull_request(base: Path, head: Path) -> None:
     """A run may never fit a smaller quota; no preview is needed to see it."""
-    (sound,) = static(base, head, "dev", None).verdicts
+    (sound,) = compare_checkouts(base, head, "dev", None).verdicts
     assert (sound.runs, sound.outcome, sound.placed) == (("digits",), "fits", "on cpu")
     edit(head, "nominalQuota: 2}", "nominalQuota: 500m}")
-    (judged,) = static(base, head, "dev", None).verdicts
+    (judged,) = compare_checkouts(base, head, "dev", None).verdicts
     assert (judged.outcome, judged.placed) == ("never fits", "")
     (lack,) = judged.lacks
     assert lack.endswith("cluster queue research has at most 0.5 of flavor cpu (0.25 missing)")
@@ -85,7 +85,7 @@ def test_runs_are_judged_by_the_quota_of_the_pull_request(base: Path, head: Path
 def test_another_run_is_one_difference_under_its_workloads_name(base: Path, head: Path) -> None:
     """Its object has another name, and people look for the workload."""
     edit(head, "--epochs=12", "--epochs=13", "workloads/digits/workload.yaml")
-    report = static(base, head, "dev", None)
+    report = compare_checkouts(base, head, "dev", None)
     assert {fact.meaning for fact in report.facts} == {"run-dropped", "run-declared"}
     assert report.diff.count("diff ") == 1
     assert report.diff.startswith("diff PyTorchJob research/workload digits\n")
@@ -94,18 +94,18 @@ def test_another_run_is_one_difference_under_its_workloads_name(base: Path, head
 def test_an_added_or_removed_environment(base: Path, head: Path) -> None:
     """All objects are created or released; retained volumes have their own sentence."""
     (head / "Pulumi.dev.yaml").unlink()
-    removal = static(base, head, "dev", None)
+    removal = compare_checkouts(base, head, "dev", None)
     assert removal.counts.delete > 5
     assert removal.counts.same == 0
     assert "volume-kept" in {fact.meaning for fact in removal.facts}
     assert "namespace-lost" not in {fact.meaning for fact in removal.facts}
-    assert static(head, base, "dev", None).counts.create == removal.counts.delete
+    assert compare_checkouts(head, base, "dev", None).counts.create == removal.counts.delete
 
 
 def test_an_error_is_the_result(base: Path, head: Path) -> None:
     """The result has the place and the remedy."""
     edit(head, "queues:", "queue:")
-    assert "did you mean trainstack:queues?" in static(base, head, "dev", None).error
+    assert "did you mean trainstack:queues?" in compare_checkouts(base, head, "dev", None).error
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_link_out_of_the_checkout_is_refused(base: Path, head: Path, tmp_path:
     (tmp_path / "secret").write_text("hunter2", encoding="utf-8")
     (head / place).unlink()
     (head / place).symlink_to(tmp_path / "secret")
-    report = static(base, head, "dev", None)
+    report = compare_checkouts(base, head, "dev", None)
     assert "symbolic link to a target outside the repository" in report.error
     assert "hunter2" not in report.model_dump_json()
 
@@ -125,7 +125,7 @@ def test_a_link_out_of_the_checkout_is_refused(base: Path, head: Path, tmp_path:
 def test_a_path_out_of_the_checkout_is_refused(base: Path, head: Path, path: str) -> None:
     """Even its digest is not shown, and an endless file is not read."""
     edit(head, "manifest: workloads/digits/data.json", f"manifest: {path}", "workloads/digits/workload.yaml")
-    assert "is outside the repository" in static(base, head, "dev", None).error
+    assert "is outside the repository" in compare_checkouts(base, head, "dev", None).error
 
 
 @pytest.mark.usefixtures("in_process")
@@ -143,7 +143,7 @@ def test_the_program_compares_every_environment(
     assert output.read_text(encoding="utf-8") == 'environments=["dev", "new"]\n'
     reports = tmp_path / "reports"
     assert review("static", *checkouts, "--reports", reports).exit_code == 0
-    assert [report and report.pull for report in (read(reports, "dev"), read(reports, "new"))] == [7, 7]
+    assert [report and report.pull for report in (read_report(reports, "dev"), read_report(reports, "new"))] == [7, 7]
     assert review("static", *checkouts, "--reports", reports, "--stack", "prod").exit_code == 2
     result = review("comment", "--reports", reports, "--stack", "dev", "--stack", "new")
     assert result.exit_code == 0
@@ -166,7 +166,7 @@ def test_a_change_that_cannot_be_applied_fails(
     result = review(command, "--base", base, "--head", head, "--reports", tmp_path)
     assert result.exit_code == 4
     assert result.stderr.endswith("error: this change cannot be applied to dev; the report has the reasons\n")
-    dev, new = read(tmp_path, "dev"), read(tmp_path, "new")
+    dev, new = read_report(tmp_path, "dev"), read_report(tmp_path, "new")
     assert dev is not None
     assert new is not None
     assert ("nominalQuota" in dev.error, new.error) == (True, "")
@@ -181,14 +181,14 @@ def test_a_preview_without_a_cluster_falls_back_to_the_files(
         monkeypatch.delenv(name, raising=False)
     reports = tmp_path / "reports"
     assert review("preview", "--base", base, "--head", head, "--reports", reports).exit_code == 0
-    report = read(reports, "dev")
+    report = read_report(reports, "dev")
     assert report is not None
     assert report.kind == "static"
 
 
 def test_what_is_declared_is_plain_yaml(base: Path) -> None:
     """Each object is one document, without anchors; namespaces are first."""
-    objects = declared(base, "dev", commit="abc", releases=False)
+    objects = checkout_manifests(base, "dev", commit="abc", with_releases=False)
     text = as_yaml(objects)
     assert objects[0]["kind"] == "Namespace"
     assert text.count("\n---\n") == len(objects) - 1

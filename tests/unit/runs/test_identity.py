@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.make import make_distributed, make_mount, make_run
 from trainstack.runs.identity import Facts, run_id
-from trainstack.runs.manifests.build import plan
+from trainstack.runs.manifests.build import plan_launch
 from trainstack.settings.base import Toleration
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.elastic import Elastic
@@ -166,16 +166,16 @@ LAUNCH_EDITS = [
 @pytest.mark.parametrize(("changes", "same"), LAUNCH_EDITS)
 def test_an_edit_of_any_field_makes_another_launch_of_the_same_run(changes: dict[str, Any], same: bool) -> None:
     """An object is therefore neither edited in place nor replaced under the same name."""
-    before, after = (plan(run, "dev", make_facts()) for run in (make_run(), edited(make_run(), **changes)))
+    before, after = (plan_launch(run, "dev", make_facts()) for run in (make_run(), edited(make_run(), **changes)))
     assert after.run_id == before.run_id
     assert (after.name == before.name) is same
 
 
 def test_another_wrapper_is_another_launch_and_another_commit_is_not() -> None:
     """A commit that does not affect a run does not launch it again."""
-    before = plan(make_run(), "dev", make_facts())
-    assert plan(make_run(), "dev", make_facts(wrapper="trainstack-wrapper-1")).name != before.name
-    assert plan(make_run(), "dev", make_facts(commit="b")).name == before.name
+    before = plan_launch(make_run(), "dev", make_facts())
+    assert plan_launch(make_run(), "dev", make_facts(wrapper="trainstack-wrapper-1")).name != before.name
+    assert plan_launch(make_run(), "dev", make_facts(commit="b")).name == before.name
 
 
 DIGEST = f"sha256:{'1' * 64}"
@@ -193,7 +193,7 @@ def test_the_digest_of_a_built_image_does_not_count() -> None:
     """Its tag already identifies its content, in any registry: a pin makes another launch of the same run."""
     built = make_run(image=Image(build="workloads/digits"))
     plain, pinned = (
-        plan(built, "dev", make_facts(image=f"registry.local/trainstack/digits:0123{suffix}"))
+        plan_launch(built, "dev", make_facts(image=f"registry.local/trainstack/digits:0123{suffix}"))
         for suffix in ("", f"@{DIGEST}")
     )
     assert plain.run_id == pinned.run_id == "train-5d897915eb"

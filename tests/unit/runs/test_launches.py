@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from trainstack.runs.launches import LATE_SECONDS, Decision, LiveLaunch, OfSweep, Phase, decide, idle_stops, live_launch
+from trainstack.runs.launches import (
+    LATE_SECONDS,
+    LaunchDecision,
+    LiveLaunch,
+    Phase,
+    SweepOfLaunch,
+    decide_launches,
+    live_launch,
+    unknown_stop_notes,
+)
 from trainstack.runs.ledgers import Claim, Ledger
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -39,7 +48,7 @@ def outcome(
     declared: list[Ledger], live: list[LiveLaunch], ledgers: list[Ledger], stop: tuple[str, ...] = ()
 ) -> tuple[list[str], list[str], int, int]:
     """Return the launch names of the decision's launches and ledgers, and the numbers of its refusals and notes."""
-    decision = decide(declared, live, ledgers, stop, NOW)
+    decision = decide_launches(declared, live, ledgers, stop, NOW)
     return (
         [launch.launch_name for launch in decision.launches],
         [ledger.launch_name for ledger in decision.ledgers],
@@ -129,7 +138,7 @@ def test_a_claimed_launch_is_created_unless_it_may_have_ended(
     ledger = make_ledger(SECOND, **spec)
     claim = Claim(ledger, NOW, None if age_seconds is None else NOW + timedelta(seconds=age_seconds))
     for now in (NOW, NOW - timedelta(days=400), NOW + timedelta(days=400)):
-        decision = decide([ledger], [], [], (), now, [claim])
+        decision = decide_launches([ledger], [], [], (), now, [claim])
         assert [launch.launch_name for launch in decision.launches] == ([SECOND] if launched else [])
         for remedy in (f"kubectl delete configmap -n research run-{RUN}", f"trainstack fetch {RUN} -s lab"):
             assert [remedy in text for text in decision.refusals] == ([] if launched else [True])
@@ -138,7 +147,7 @@ def test_a_claimed_launch_is_created_unless_it_may_have_ended(
 def test_of_two_active_launches_none_is_chosen() -> None:
     """The refusal names both; `stop` keeps the declared one."""
     live = [make_live("running", FIRST), make_live("queued", SECOND)]
-    decision = decide([make_ledger(SECOND)], live, [make_ledger(FIRST)], (), NOW)
+    decision = decide_launches([make_ledger(SECOND)], live, [make_ledger(FIRST)], (), NOW)
     (refusal,) = decision.refusals
     assert f"run {RUN} has 2 active launches" in refusal
     assert all(f"PyTorchJob research/{launch}" in refusal for launch in (FIRST, SECOND))
@@ -150,7 +159,9 @@ def test_an_existing_launch_is_declared_unchanged() -> None:
     """Its manifest is read from its ledger, because values such as the commit have changed since."""
     launched, declared = make_ledger(FIRST, commit="then"), make_ledger(FIRST, commit="now")
     for phase in ("queued", "running", "succeeded", "failed"):
-        assert decide([declared], [make_live(phase)], [launched], (), NOW) == Decision((launched,), (launched,))
+        assert decide_launches([declared], [make_live(phase)], [launched], (), NOW) == LaunchDecision(
+            (launched,), (launched,)
+        )
 
 
 @pytest.mark.parametrize("phase", ["queued", "running", "succeeded"])
@@ -158,15 +169,15 @@ def test_a_launch_is_identified_by_its_label_and_not_by_its_name(phase: Phase) -
     """All launches of a run share a fixed name, and a generated name is unknown before the launch."""
     live = replace(make_live(phase), name="digits-x7k2p")
     launched, declared = make_ledger(FIRST), make_ledger(SECOND)
-    assert decide([declared], [live], [launched], (), NOW).launches == (launched,)
-    assert decide([launched], [live], [], (), NOW).launches == (launched,)
+    assert decide_launches([declared], [live], [launched], (), NOW).launches == (launched,)
+    assert decide_launches([launched], [live], [], (), NOW).launches == (launched,)
 
 
 @pytest.mark.parametrize("phase", ["queued", "running"])
 def test_a_fixed_name_cannot_be_reused_while_its_run_is_active(phase: Phase) -> None:
     """Its definition was edited: the object of the same name would be replaced."""
     live = replace(make_live(phase), name="digits")
-    decision = decide([make_ledger(f"{OTHER}-cccccc", OTHER)], [live], [make_ledger()], (), NOW)
+    decision = decide_launches([make_ledger(f"{OTHER}-cccccc", OTHER)], [live], [make_ledger()], (), NOW)
     (refusal,) = decision.refusals
     assert f"PyTorchJob research/digits (run {RUN}) has been {phase}" in refusal
 
@@ -174,7 +185,7 @@ def test_a_fixed_name_cannot_be_reused_while_its_run_is_active(phase: Phase) -> 
 @pytest.mark.parametrize("phase", ["queued", "running"])
 def test_the_removal_of_an_active_run_is_refused(phase: Phase) -> None:
     """The message has object, run, state, age, cause and both remedies."""
-    decision = decide([make_ledger(SECOND, OTHER)], [make_live(phase)], [make_ledger()], (), NOW)
+    decision = decide_launches([make_ledger(SECOND, OTHER)], [make_live(phase)], [make_ledger()], (), NOW)
     (refusal,) = decision.refusals
     assert refusal == (
         f"PyTorchJob research/{FIRST} (run {RUN}) has been {phase} for 2 h and this change would delete it, because "
@@ -206,11 +217,11 @@ def test_an_excluded_run_keeps_its_ledger_once_it_has_succeeded(
 ) -> None:
     """Its object is deleted. A run that failed or was stopped is launched again when it is included again."""
     live = [make_live(phase, f"{RUN}-{number}") for number, phase in enumerate(phases)]
-    decision = decide([], live, [make_ledger()], stop, NOW, excluded=[make_ledger()])
+    decision = decide_launches([], live, [make_ledger()], stop, NOW, excluded_ledgers=[make_ledger()])
     assert [ledger.launch_name for ledger in decision.ledgers] == kept
     assert (decision.launches, len(decision.refusals)) == ((), refusals)
     if kept:
-        again = decide([make_ledger(SECOND)], [], decision.ledgers, (), NOW)
+        again = decide_launches([make_ledger(SECOND)], [], decision.ledgers, (), NOW)
         assert (again.launches, [ledger.launch_name for ledger in again.ledgers]) == ((), kept)
         assert again.notes == (f"{RUN} was launched before and is settled; raise its `attempt` to train again",)
 
@@ -218,10 +229,10 @@ def test_an_excluded_run_keeps_its_ledger_once_it_has_succeeded(
 def test_stop_allows_the_removal_of_the_named_run_only() -> None:
     """The removal of the other run is still refused; a note reports an entry without a run."""
     live = [make_live("running"), make_live("running", f"{OTHER}-cccccc", OTHER)]
-    decision = decide([], live, [], (RUN, "digits-gone"), NOW)
+    decision = decide_launches([], live, [], (RUN, "digits-gone"), NOW)
     assert len(decision.refusals) == 1
     assert OTHER in decision.refusals[0]
-    notes = idle_stops((RUN, "digits-gone"), {launch.run_id for launch in live})
+    notes = unknown_stop_notes((RUN, "digits-gone"), {launch.run_id for launch in live})
     assert notes == ("stop names digits-gone, which is not a run of this stack: remove the entry",)
 
 
@@ -231,7 +242,7 @@ def test_stop_allows_the_removal_of_the_named_run_only() -> None:
 )
 def test_the_age_is_printed_in_its_largest_unit(seconds: int, text: str) -> None:
     """If the local clock is behind the cluster's, the age is 0."""
-    (refusal,) = decide([], [make_live("queued", age_seconds=seconds)], [], (), NOW).refusals
+    (refusal,) = decide_launches([], [make_live("queued", age_seconds=seconds)], [], (), NOW).refusals
     assert f"has been queued for {text} " in refusal
 
 
@@ -312,7 +323,7 @@ def test_the_state_of_a_live_object(body: dict[str, Any], phase: Phase) -> None:
     assert live_launch(body) == expected
     # `status --json` copies it.
     assert LiveLaunch(**asdict(live_launch(body))) == expected
-    assert expected.active == (phase in ("queued", "running"))
+    assert expected.is_active == (phase in ("queued", "running"))
 
 
 def test_an_object_without_status_is_queued() -> None:
@@ -329,9 +340,9 @@ def test_the_trials_of_a_live_launch_are_read() -> None:
     spec = {"template": {"spec": {"containers": [container], "volumes": volumes}}}
     body = make_body("Job", spec)
     body["metadata"]["labels"] |= {"trainstack.dev/sweep": "digits", "trainstack.dev/set": "aaaaaaaaaa"}
-    assert live_launch(body).sweep == OfSweep(name="digits", set_id="aaaaaaaaaa", number=7, file="sweep-digits-0")
+    assert live_launch(body).sweep == SweepOfLaunch(name="digits", set_id="aaaaaaaaaa", number=7, file="sweep-digits-0")
     del body["metadata"]["labels"]["trainstack.dev/set"], container["env"]
     body["status"]["completedIndexes"] = "0,2-4,7"
-    assert live_launch(body).sweep == OfSweep(
+    assert live_launch(body).sweep == SweepOfLaunch(
         name="digits", set_id="", number=None, file="sweep-digits-0", succeeded=(0, 2, 3, 4, 7)
     )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.make import make_distributed, make_run
 from tests.unit.runs.launches import make_launch
-from trainstack.guards.states import OwnState, of_others
+from trainstack.guards.states import OwnState, objects_of_other_states
 from trainstack.objects.labels import LAUNCH, with_state
 from trainstack.objects.ownership import identity
 from trainstack.runs.errors import WorkloadError
@@ -20,10 +20,10 @@ from trainstack.runs.ledgers import (
     claim_config_map,
     is_claim,
     ledger_config_map,
+    mounted_wrapper,
     read_claim,
     read_ledger,
     wrapper_config_map,
-    wrapper_of,
     wrapper_reference,
 )
 from trainstack.runs.manifests.build import manifest
@@ -147,8 +147,10 @@ def test_a_claim_belongs_to_the_state_that_created_it() -> None:
     """After an interrupted `up` the claim is not in the state, which identifies it only by this annotation."""
     ledger = ledger_config_map("dev", make_ledger())
     claim = claim_config_map({**ledger, "metadata": with_state(ledger["metadata"], "a" * 32)}, "c1")
-    assert of_others({identity(claim): claim["metadata"]}, OwnState("a" * 32), "dev") == {}
-    assert of_others({identity(claim): claim["metadata"]}, OwnState("b" * 32), "dev") == {"a" * 32: (identity(claim),)}
+    assert objects_of_other_states({identity(claim): claim["metadata"]}, OwnState("a" * 32), "dev") == {}
+    assert objects_of_other_states({identity(claim): claim["metadata"]}, OwnState("b" * 32), "dev") == {
+        "a" * 32: (identity(claim),)
+    }
 
 
 def test_a_ledger_that_is_too_large_for_a_config_map_is_refused() -> None:
@@ -178,9 +180,9 @@ def test_a_ledger_survives_a_round_trip() -> None:
 def test_the_wrapper_is_read_from_the_pods_of_a_launch(workload: Workload) -> None:
     """This applies to every kind. An unmanaged launch has none."""
     ledger = make_ledger(launch=manifest(workload, "dev", make_launch()))
-    assert wrapper_of(ledger.objects) == "trainstack-wrapper-0"
+    assert mounted_wrapper(ledger.objects) == "trainstack-wrapper-0"
     unmanaged = workload.model_copy(update={"managed": False})
-    assert wrapper_of([manifest(unmanaged, "dev", make_launch())]) is None
+    assert mounted_wrapper([manifest(unmanaged, "dev", make_launch())]) is None
 
 
 @pytest.mark.parametrize("data", [None, {"run": "train-1"}, {"attempt": "x"}, {"launch": "{"}])
@@ -290,4 +292,4 @@ def test_an_edited_value_of_a_ledger_is_refused_in_one_line(data: dict[str, str]
 def test_a_launch_whose_pods_cannot_be_read_is_refused(spec: object) -> None:
     """A nested value of the ledger was edited."""
     with pytest.raises(WorkloadError, match="the pods of launch train-1-2 cannot be read"):
-        wrapper_of([{"kind": "Job", "metadata": {"name": "train-1-2"}, "spec": spec}])
+        mounted_wrapper([{"kind": "Job", "metadata": {"name": "train-1-2"}, "spec": spec}])

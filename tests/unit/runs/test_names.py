@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.make import make_distributed, make_run
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.manifests.build import check_names, longest_child
+from trainstack.runs.manifests.build import check_names, longest_derived_name
 from trainstack.runs.names import launch_name, object_name, run_id
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
 
@@ -24,14 +24,16 @@ def test_names_have_the_prefix_of_their_digests() -> None:
 def test_the_longest_child_of_each_kind() -> None:
     """Controllers derive names of children from a launch's name."""
     roles = {"Master": Role(), "Worker": Role(replicas=100)}
-    assert longest_child(make_distributed(), "x") == "x-master-0"
-    assert longest_child(make_distributed(roles=roles), "x") == "x-worker-99"
-    assert longest_child(make_distributed(kind="TrainJob", roles=roles), "x") == "x-node-0-100-xxxxx"
+    assert longest_derived_name(make_distributed(), "x") == "x-master-0"
+    assert longest_derived_name(make_distributed(roles=roles), "x") == "x-worker-99"
+    assert longest_derived_name(make_distributed(kind="TrainJob", roles=roles), "x") == "x-node-0-100-xxxxx"
     jobs = (ReplicatedJob(name="driver"), ReplicatedJob(name="a", replicas=1001, parallelism=1001))
-    assert longest_child(make_run(kind="JobSet", managed=False, replicated_jobs=jobs), "x") == "x-a-1000-1000-xxxxx"
-    assert longest_child(make_run(), "x") == "x-xxxxx"
-    assert longest_child(make_run(completions=11), "x") == "x-10-xxxxx"
-    assert longest_child(make_run(completions=11, managed=False), "x") == "x-xxxxx"
+    assert (
+        longest_derived_name(make_run(kind="JobSet", managed=False, replicated_jobs=jobs), "x") == "x-a-1000-1000-xxxxx"
+    )
+    assert longest_derived_name(make_run(), "x") == "x-xxxxx"
+    assert longest_derived_name(make_run(completions=11), "x") == "x-10-xxxxx"
+    assert longest_derived_name(make_run(completions=11, managed=False), "x") == "x-xxxxx"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_a_fixed_name_may_be_as_long_as_the_label_of_its_launch_allows(workload:
     """The label has the name, two hashes and two dashes."""
     longest = workload.model_copy(update={"name": "n" * limit})
     check_names(longest, name_of(longest.name))
-    assert longest_child(longest, name_of(longest.name)) == name_of(longest.name)
+    assert longest_derived_name(longest, name_of(longest.name)) == name_of(longest.name)
     longer = workload.model_copy(update={"name": "n" * (limit + 1)})
     with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
         check_names(longer, name_of(longer.name))

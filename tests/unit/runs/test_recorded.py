@@ -3,7 +3,13 @@
 from typing import Any
 
 from trainstack.runs.ledgers import Ledger
-from trainstack.runs.recorded import RecordedLaunch, StateResource, merged, recorded_launches, state_resource
+from trainstack.runs.recorded import (
+    RecordedLaunch,
+    StateResource,
+    merge_recorded_launches,
+    recorded_launches,
+    state_resource,
+)
 
 RUN = "digits-0123456789"
 NAME = f"{RUN}-aaaaaa"
@@ -31,15 +37,15 @@ def make_body(uid: str = "u", **labels: str | None) -> dict[str, Any]:
 
 def test_state_and_ledger_are_one_launch() -> None:
     """The state has the uid, and after a refresh the remaining labels; the ledger has the labels of the launch."""
-    (launch,) = merged([make_recorded(labels={})], [make_ledger(name=NAME)])
+    (launch,) = merge_recorded_launches([make_recorded(labels={})], [make_ledger(name=NAME)])
     assert launch == make_recorded()
 
 
 def test_a_ledger_alone_is_enough_for_a_launch_with_a_known_name() -> None:
     """The state was lost. A generated name is chosen by the API server, and only the state has it."""
-    (launch,) = merged([], [make_ledger(name=NAME)])
+    (launch,) = merge_recorded_launches([], [make_ledger(name=NAME)])
     assert launch == make_recorded(uid="")
-    assert merged([], [make_ledger(generateName="digits-")]) == []
+    assert merge_recorded_launches([], [make_ledger(generateName="digits-")]) == []
 
 
 def test_another_object_of_a_fixed_name_is_not_the_launch() -> None:
@@ -55,9 +61,9 @@ def test_another_object_of_a_fixed_name_is_not_the_launch() -> None:
 def test_lost_labels_are_those_by_which_launches_are_listed() -> None:
     """The read restores them, so that the launch is handled like any other. Other labels do not change."""
     body = make_body(stack=None, run="changed")
-    assert make_recorded().lost(body) == {"trainstack.dev/stack": "dev", "trainstack.dev/run": RUN}
+    assert make_recorded().lost_labels(body) == {"trainstack.dev/stack": "dev", "trainstack.dev/run": RUN}
     assert make_recorded().with_labels(body)["metadata"]["labels"] == {**LABELS, "team": "a"}
-    assert make_recorded().lost(make_body()) == {}
+    assert make_recorded().lost_labels(make_body()) == {}
 
 
 URN = "urn:pulumi:dev::trainstack::trainstack:training:Runs$kubernetes:batch/v1:Job::research/"

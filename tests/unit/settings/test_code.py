@@ -95,7 +95,7 @@ def test_an_abbreviated_commit_is_refused(revision: str) -> None:
 def test_a_branch_or_a_tag_is_a_revision(revision: str) -> None:
     """git accepts it, and the key of its pin has address and name."""
     assert git_accepts(revision)
-    assert make_code(revision=revision).pin == f"https://git.example.org/mnist.git {revision}"
+    assert make_code(revision=revision).pin_key == f"https://git.example.org/mnist.git {revision}"
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,4 @@ def test_the_schema_has_the_format_of_a_revision() -> None:
 
 def test_a_commit_needs_no_pin() -> None:
     """It is already immutable."""
-    assert make_code().pin is None
+    assert make_code().pin_key is None

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from tests.unit.settings.test_load import faults, make_project
 from trainstack.cli.app import app
-from trainstack.settings.loading.load import explain, load, load_with_places
+from trainstack.settings.loading.load import list_scalars, load, load_with_places
 
 ADDRESS = "https://git.example.org/mnist.git"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -63,7 +63,7 @@ def test_the_pinned_commit_replaces_a_name(tmp_path: Path) -> None:
     assert sweep.run.code is not None
     assert (run.code.revision, sweep.run.code.revision) == (OTHER, OTHER)
     assert loaded.settings.pins == {"python:3.11": f"sha256:{'1' * 64}"}
-    assert str(loaded.where("workloads.runs[train].code.revision")) == "Pulumi.test.yaml:9"
+    assert str(loaded.place_of("workloads.runs[train].code.revision")) == "Pulumi.test.yaml:9"
 
 
 def test_a_name_without_a_pin_does_not_load(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_damaged_pin_is_reported_with_its_line(tmp_path: Path) -> None:
 def test_explain_shows_the_name_and_its_pin(tmp_path: Path) -> None:
     """They are printed with the values of the files."""
     root = make(tmp_path, "main", f"{ADDRESS} main: {COMMIT}\n")
-    values = {path: (value, str(place)) for path, value, place in explain(root, "test")}
+    values = {path: (value, str(place)) for path, value, place in list_scalars(root, "test")}
     assert values["workloads.runs[train].code.revision"] == ("main", "Pulumi.test.yaml:9")
     assert values[f'codePins["{ADDRESS} main"]'] == (COMMIT, "pins/test.yaml:1")
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainstack.settings.search_space.constraints import (
-    GREATEST_NUMBER,
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
+    MAX_NUMBER,
     ConstraintError,
     Value,
-    holds,
-    names,
+    is_satisfied,
+    parameter_names,
 )
 
 PARAMETERS: dict[str, Value] = {"n": 2, "lr": 0.5, "name": "adam", "flag": True}
@@ -37,7 +37,7 @@ PARAMETERS: dict[str, Value] = {"n": 2, "lr": 0.5, "name": "adam", "flag": True}
 )
 def test_a_constraint_has_the_meaning_of_the_python_expression(text: str, *, expected: bool) -> None:
     """The syntax is Python's too."""
-    assert holds(text, PARAMETERS) is expected
+    assert is_satisfied(text, PARAMETERS) is expected
     assert bool(eval(text, {}, dict(PARAMETERS))) is expected
 
 
@@ -63,7 +63,7 @@ def test_a_constraint_has_the_meaning_of_the_python_expression(text: str, *, exp
         "n" + " + n" * 200 + " > 1",
         "9" * 999 + " * n > 1",
         "n > " + "9" * 5000,
-        "n > 1" + " " * MOST_CHARACTERS,
+        "n > 1" + " " * MAX_CHARACTERS,
         "n % 0 == 1",
         "n < name",
         "n ==",
@@ -74,7 +74,7 @@ def test_expensive_or_unsupported_expressions_are_refused_at_once(text: str) -> 
     """No text, list or number can grow without bounds."""
     start, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ConstraintError):
-        holds(text, PARAMETERS)
+        is_satisfied(text, PARAMETERS)
     assert time.process_time() - start < 0.5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 20_000
 
@@ -96,7 +96,7 @@ _TEXTS = st.recursive(
 def test_any_expression_is_evaluated_like_python_or_refused(text: str) -> None:
     """The only error is ConstraintError, and the result is always Python's."""
     try:
-        answer = holds(text, PARAMETERS)
+        answer = is_satisfied(text, PARAMETERS)
     except ConstraintError:
         return
     assert answer is bool(eval(text, {}, dict(PARAMETERS)))
@@ -104,6 +104,6 @@ def test_any_expression_is_evaluated_like_python_or_refused(text: str) -> None:
 
 def test_a_set_without_the_parameter_satisfies_the_constraint() -> None:
     """A set has no parameter whose condition does not hold."""
-    assert names("n * other < 1") == {"n", "other"}
-    assert holds("n * other < 1", PARAMETERS)
-    assert holds(f"n < {GREATEST_NUMBER}", PARAMETERS)
+    assert parameter_names("n * other < 1") == {"n", "other"}
+    assert is_satisfied("n * other < 1", PARAMETERS)
+    assert is_satisfied(f"n < {MAX_NUMBER}", PARAMETERS)

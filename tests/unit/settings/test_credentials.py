@@ -9,14 +9,19 @@ from tests.copies import copy_into
 from tests.unit.make import make_distributed, make_run, make_settings, make_space, make_storage, make_sweeps
 from tests.unit.preflight.cases import ROOT
 from trainstack.preflight.preflight import check
-from trainstack.settings.credentials import credentials
+from trainstack.settings.credentials import find_credentials
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.space import Parameter
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.storage import StorageClass
 from trainstack.settings.sections.workloads import Role
-from trainstack.settings.values.credentials import concealed, in_address, in_text, of_variable
+from trainstack.settings.values.credentials import (
+    address_has_credential,
+    conceal_credentials,
+    find_in_text,
+    find_in_variable,
+)
 
 HEX = "0123456789abcdef0123456789abcdef01234567"
 """The form of a commit, and of an API key of Weights & Biases."""
@@ -57,7 +62,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
 def test_a_known_form_is_certainly_a_credential(text: str) -> None:
     """Its place in the text does not matter."""
-    assert any(found.is_certain for found in in_text(text))
+    assert any(found.is_certain for found in find_in_text(text))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +87,7 @@ def test_a_known_form_is_certainly_a_credential(text: str) -> None:
 )
 def test_the_value_of_a_name_is_probably_a_credential(text: str, name: str) -> None:
     """It may be in arguments, a script, JSON or YAML."""
-    assert [(found.name, found.is_certain) for found in in_text(text)] == [(name, False)]
+    assert [(found.name, found.is_certain) for found in find_in_text(text)] == [(name, False)]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +157,7 @@ def test_the_value_of_a_name_is_probably_a_credential(text: str, name: str) -> N
 )
 def test_references_placeholders_and_other_names_are_no_credentials(text: str) -> None:
     """Neither are a model's tokens, files and commits."""
-    assert list(in_text(text)) == []
+    assert list(find_in_text(text)) == []
 
 
 @pytest.mark.parametrize(
@@ -183,7 +188,7 @@ def test_references_placeholders_and_other_names_are_no_credentials(text: str) -
 )
 def test_a_variable_has_a_credential_by_its_name_or_its_value(name: str, value: str, is_certain: bool | None) -> None:
     """None: it has none."""
-    found = [credential.is_certain for credential in of_variable(name, value)]
+    found = [credential.is_certain for credential in find_in_variable(name, value)]
     assert max(found, default=None) == is_certain
 
 
@@ -201,7 +206,7 @@ def test_a_variable_has_a_credential_by_its_name_or_its_value(name: str, value: 
 )
 def test_the_address_of_a_repository_has_no_credential(address: str, expected: bool) -> None:
     """A user name is one only in an https address."""
-    assert in_address(address) == expected
+    assert address_has_credential(address) == expected
 
 
 @pytest.mark.parametrize(
@@ -215,15 +220,17 @@ def test_the_address_of_a_repository_has_no_credential(address: str, expected: b
 )
 def test_a_login_has_a_credential(text: str) -> None:
     """In the command, or in the file that it writes."""
-    assert [(found.what, found.is_certain) for found in in_text(text)] == [("the credential of a login", False)]
-    assert "hunter2" not in concealed(text)
+    assert [(found.description, found.is_certain) for found in find_in_text(text)] == [
+        ("the credential of a login", False)
+    ]
+    assert "hunter2" not in conceal_credentials(text)
 
 
 def test_a_concealed_text_has_the_rest_of_it() -> None:
     """Overlapping finds are concealed once."""
     text = f"--token=hf_{LETTERS} https://ann:hunter2@example.org/x --epochs 3"
-    assert concealed(text) == "--token=[credential] https://[credential]@example.org/x --epochs 3"
-    assert concealed("--epochs 3") == "--epochs 3"
+    assert conceal_credentials(text) == "--token=[credential] https://[credential]@example.org/x --epochs 3"
+    assert conceal_credentials("--epochs 3") == "--epochs 3"
 
 
 @pytest.mark.parametrize(
@@ -231,11 +238,11 @@ def test_a_concealed_text_has_the_rest_of_it() -> None:
 )
 def test_a_long_text_is_read_in_linear_time(text: str) -> None:
     """It has the length of the longest argument; quadratic time would be minutes."""
-    assert list(in_text(text)) == []
+    assert list(find_in_text(text)) == []
 
 
 def paths(settings: Settings) -> list[tuple[str, bool]]:
-    return [(path, found.is_certain) for path, found in credentials(settings)]
+    return [(path, found.is_certain) for path, found in find_credentials(settings)]
 
 
 @pytest.mark.parametrize(
@@ -310,7 +317,7 @@ def test_a_finding_has_file_and_line_and_not_the_value(tmp_path: Path) -> None:
         findings = [
             finding for finding in check(loaded.settings, tmp_path, loaded.places) if finding.id == "credential-plain"
         ]
-        shown[stack] = [(str(finding.where), finding.severity, bool(finding.silenced)) for finding in findings]
+        shown[stack] = [(str(finding.where), finding.severity, bool(finding.silence_reason)) for finding in findings]
         assert not [finding for finding in findings if re.search("hf_a|hunter2|0123456789", str(finding))]
     lines = {
         file: len((tmp_path / file).read_text().splitlines())

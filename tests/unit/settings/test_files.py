@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from tests.special_files import make_socket, make_sparse_file
 from trainstack.files.regular import MAX_BYTES, FileError, read_bytes
-from trainstack.settings.errors import Finding, SettingsError
+from trainstack.settings.errors import SettingsError, SettingsFinding
 from trainstack.settings.loading import source
 from trainstack.settings.loading.load import load
-from trainstack.settings.loading.merge import plain
-from trainstack.settings.loading.source import read
+from trainstack.settings.loading.merge import to_plain
+from trainstack.settings.loading.source import read_map
 from trainstack.settings.sections.workloads import Image
 
 STRANGE: dict[str, Callable[[Path], object]] = {
@@ -79,9 +79,9 @@ def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
 def test_long_values_take_little_time(tmp_path: Path, text: str, fault: str | None) -> None:
     """Neither the regular expressions for numbers nor the YAML parser is slow for a small file."""
     (tmp_path / "f.yaml").write_text(text, encoding="utf-8")
-    findings: list[Finding] = []
+    findings: list[SettingsFinding] = []
     start = time.process_time()
-    plain(read(tmp_path, "f.yaml", findings))
+    to_plain(read_map(tmp_path, "f.yaml", findings))
     assert time.process_time() - start < 10
     assert [fault in item.message for item in findings] == ([True] if fault else []) if fault else findings == []
 
@@ -91,8 +91,8 @@ def test_the_number_of_values_of_a_file_is_limited(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(source, "_MAX_VALUES", 1000)
     for values, refused in ((996, False), (997, True)):
         (tmp_path / "f.yaml").write_text(f"a: [{'1,' * values}1]", encoding="utf-8")
-        findings: list[Finding] = []
-        read(tmp_path, "f.yaml", findings)
+        findings: list[SettingsFinding] = []
+        read_map(tmp_path, "f.yaml", findings)
         assert ["the file has more than 1000 values" in item.message for item in findings] == [True] * refused
 
 

@@ -7,8 +7,8 @@ from textwrap import dedent, indent
 
 import pytest
 
-from trainstack.settings.errors import ENGINE, Place, SettingsError
-from trainstack.settings.loading.load import explain, load, load_with_places
+from trainstack.settings.errors import ENGINE_PLACE, Place, SettingsError
+from trainstack.settings.loading.load import list_scalars, load, load_with_places
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -166,7 +166,7 @@ def test_explain_shows_the_place_of_each_value(tmp_path: Path) -> None:
                 env: {B: own}
         """,
     )
-    assert [(path, value, str(where)) for path, value, where in explain(root, "test")] == [
+    assert [(path, value, str(where)) for path, value, where in list_scalars(root, "test")] == [
         ("workloads.runs[train].kind", "Job", "workloads/train/workload.yaml:2"),
         ("workloads.runs[train].image.name", "python:3.11", "workloads/train/workload.yaml:3"),
         ("workloads.runs[train].command[0]", "python3", "workloads/train/workload.yaml:4"),
@@ -184,9 +184,9 @@ def test_places_fall_back_to_the_enclosing_value(tmp_path: Path) -> None:
     """A model's default has the place of its element; a value in no file has that of `config:`."""
     root = make_project(tmp_path, "  trainstack:cluster: {context: one}\n")
     loaded = load_with_places(root, "test")
-    assert loaded.where("cluster.registry") == Place("Pulumi.test.yaml", 2, 3)
-    assert loaded.where("queues.priorityClasses[low].adopt") == Place("defaults.yaml", 7, 7)
-    assert loaded.where("storage.volumes") == Place("Pulumi.test.yaml", 1, 1)
+    assert loaded.place_of("cluster.registry") == Place("Pulumi.test.yaml", 2, 3)
+    assert loaded.place_of("queues.priorityClasses[low].adopt") == Place("defaults.yaml", 7, 7)
+    assert loaded.place_of("storage.volumes") == Place("Pulumi.test.yaml", 1, 1)
 
 
 def test_the_engine_agrees_with_the_file() -> None:
@@ -204,8 +204,8 @@ def test_a_different_value_of_the_engine_wins(tmp_path: Path) -> None:
     root = make_project(tmp_path, "  trainstack:cluster: {context: one, registry: here}\n")
     loaded = load_with_places(root, "test", {"trainstack:cluster": '{"context": "two", "registry": "here"}'})
     assert (loaded.settings.cluster.context, loaded.settings.cluster.registry) == ("two", "here")
-    assert loaded.where("cluster.context") == Place(ENGINE)
-    assert loaded.where("cluster.registry") == Place("Pulumi.test.yaml", 2, 38)
+    assert loaded.place_of("cluster.context") == Place(ENGINE_PLACE)
+    assert loaded.place_of("cluster.registry") == Place("Pulumi.test.yaml", 2, 38)
 
 
 def test_faults_of_the_engines_configuration_name_the_engine(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_faults_of_the_engines_configuration_name_the_engine(tmp_path: Path) -> 
     root = make_project(tmp_path, "  trainstack:cluster: {context: one}\n")
     engine = {"trainstack:cluster": '{"contxt": "two"}', "trainstack:quues": "{}", "trainstack:queues": "word"}
     assert faults(root, engine=engine) == [
-        f"{ENGINE}: unknown key trainstack:quues; did you mean trainstack:queues?",
-        f"{ENGINE}: cluster: unknown key contxt; did you mean context?",
-        f'{ENGINE}: queues: must be a map (value "word"); write a map',
+        f"{ENGINE_PLACE}: unknown key trainstack:quues; did you mean trainstack:queues?",
+        f"{ENGINE_PLACE}: cluster: unknown key contxt; did you mean context?",
+        f'{ENGINE_PLACE}: queues: must be a map (value "word"); write a map',
     ]
 
 

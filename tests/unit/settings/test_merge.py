@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainstack.settings.errors import Place
-from trainstack.settings.loading.merge import merge, overlay, plain, prune, walk
+from trainstack.settings.loading.merge import merge, overlay, prune, to_plain, walk
 from trainstack.settings.loading.source import Node
 
 BASE, OVER, ENGINE = Place("base.yaml", 1), Place("over.yaml", 1), Place("engine")
@@ -44,7 +44,7 @@ def make_node(value: object, where: Place = BASE) -> Node:
 
 def merged(base: object, over: object) -> object:
     """Return the values after merge and prune, with lists instead of tuples."""
-    return as_lists(plain(prune(merge(make_node(base), make_node(over, OVER)))))
+    return as_lists(to_plain(prune(merge(make_node(base), make_node(over, OVER)))))
 
 
 def as_lists(value: object) -> object:
@@ -100,7 +100,7 @@ def test_rule(base: object, over: object, expected: object) -> None:
 @given(MAPS)
 def test_an_empty_file_has_no_effect(value: dict[str, object]) -> None:
     """It has none as base or as override. The same file twice has no effect either."""
-    alone = as_lists(plain(prune(make_node(value))))
+    alone = as_lists(to_plain(prune(make_node(value))))
     assert merged(value, {}) == merged({}, value) == merged(value, value) == alone
 
 
@@ -133,4 +133,4 @@ def test_the_engine_agreeing_changes_no_place(value: dict[str, object]) -> None:
 @given(MAPS, MAPS)
 def test_the_engine_wins(value: dict[str, object], other: dict[str, object]) -> None:
     """The result has the engine's values."""
-    assert as_lists(plain(overlay(make_node(value), other, ENGINE))) == other
+    assert as_lists(to_plain(overlay(make_node(value), other, ENGINE))) == other

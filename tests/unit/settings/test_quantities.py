@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainstack.settings.values.quantities import amount, canonical
+from trainstack.settings.values.quantities import amount, canonical_quantity
 
 NUMBERS = st.one_of(
     st.integers(0, 10**6).map(str),
@@ -19,15 +19,15 @@ QUANTITIES = st.builds(lambda number, suffix: number + suffix, NUMBERS, SUFFIXES
 @given(QUANTITIES)
 def test_canonical_is_idempotent_and_keeps_the_amount(text: str) -> None:
     """The canonical spelling has the same amount, and its own canonical spelling is the same."""
-    spelled = canonical(text)
-    assert (amount(spelled), canonical(spelled)) == (amount(text), spelled)
+    spelled = canonical_quantity(text)
+    assert (amount(spelled), canonical_quantity(spelled)) == (amount(text), spelled)
 
 
 @given(QUANTITIES, QUANTITIES)
 def test_equal_amounts_of_one_format_have_the_same_spelling(one: str, other: str) -> None:
     """Two decimal or two binary spellings of one amount become equal, so that texts can be compared."""
     if amount(one) == amount(other) and one.endswith("i") == other.endswith("i"):
-        assert canonical(one) == canonical(other)
+        assert canonical_quantity(one) == canonical_quantity(other)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_equal_amounts_of_one_format_have_the_same_spelling(one: str, other: str
 )
 def test_canonical_is_what_the_api_server_stores(text: str | int, expected: str) -> None:
     """The spelling is that of Kubernetes' own Quantity.String."""
-    assert canonical(text) == expected
+    assert canonical_quantity(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_canonical_is_what_the_api_server_stores(text: str | int, expected: str)
 def test_an_invalid_quantity_is_refused(value: object) -> None:
     """Other text, floats (0.1 is not exact), and amounts that the API server would round or cap are errors."""
     with pytest.raises(ValueError, match=r"quantity|Kubernetes"):
-        canonical(value)
+        canonical_quantity(value)
 
 
 def test_amounts_are_exact() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from trainstack.settings.loading.load import SECTIONS
-from trainstack.settings.loading.schema import FOLDER, schemas, texts
+from trainstack.settings.loading.schema import FOLDER, build_schemas, schema_texts
 from trainstack.settings.model import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_written_schemas_are_current() -> None:
     """If this fails, run `trainstack dev schema`."""
     written = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / FOLDER).iterdir()}
-    assert written == texts()
+    assert written == schema_texts()
 
 
 def test_the_loader_knows_every_section() -> None:
@@ -22,8 +22,8 @@ def test_the_loader_knows_every_section() -> None:
 
 def test_values_that_another_file_may_have_are_not_required() -> None:
     """Only the name of a named element is required, only runs have `from`, and null is accepted."""
-    run = schemas()["environment.schema.json"]["$defs"]["Workload"]
-    base = schemas()["workload.schema.json"]
+    run = build_schemas()["environment.schema.json"]["$defs"]["Workload"]
+    base = build_schemas()["workload.schema.json"]
     assert (run["required"], base["required"]) == (["name"], [])
     assert set(run["properties"]) - set(base["properties"]) == {"from"}
     assert run["properties"]["seed"] == {

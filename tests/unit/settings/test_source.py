@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.settings.errors import Finding, Place
-from trainstack.settings.loading.merge import plain, walk
-from trainstack.settings.loading.source import read
+from trainstack.settings.errors import Place, SettingsFinding
+from trainstack.settings.loading.merge import to_plain, walk
+from trainstack.settings.loading.source import read_map
 
 
 def read_text(tmp_path: Path, text: str, file: str = "f.yaml") -> tuple[object, list[str]]:
     """Return the content of a file and its faults."""
     (tmp_path / file).write_text(text, encoding="utf-8")
-    findings: list[Finding] = []
-    return plain(read(tmp_path, file, findings)), [str(finding) for finding in findings]
+    findings: list[SettingsFinding] = []
+    return to_plain(read_map(tmp_path, file, findings)), [str(finding) for finding in findings]
 
 
 def test_only_true_and_false_are_booleans(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_an_empty_file_is_an_empty_map(tmp_path: Path) -> None:
 def test_every_value_has_its_place(tmp_path: Path) -> None:
     """An entry has the place of its key, an element that of its start."""
     (tmp_path / "f.yaml").write_text("a:\n  b: [1, {name: x}]\n  c: |\n    text\n", encoding="utf-8")
-    places = {path: node.where for path, node in walk(read(tmp_path, "f.yaml", []))}
+    places = {path: node.where for path, node in walk(read_map(tmp_path, "f.yaml", []))}
     assert places == {
         "": Place("f.yaml", 1, 1),
         "a": Place("f.yaml", 1, 1),

@@ -9,13 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.make import make_space
-from trainstack.settings.errors import Finding, SettingsError
-from trainstack.settings.loading.templates import filled
-from trainstack.settings.search_space.constraints import ConstraintError, Value, holds, names
-from trainstack.settings.search_space.hyperparams import digest_in, numbered, set_id, space_digest, text_of
+from trainstack.settings.errors import SettingsError, SettingsFinding
+from trainstack.settings.loading.templates import fill_template
+from trainstack.settings.search_space.constraints import ConstraintError, Value, is_satisfied, parameter_names
+from trainstack.settings.search_space.hyperparams import (
+    format_sets,
+    number_sets,
+    parse_space_digest,
+    set_id,
+    space_digest,
+)
 from trainstack.settings.search_space.space import FloatRange, Objective, Parameter
-from trainstack.settings.search_space.space_values import contains, points
-from trainstack.settings.search_space.spaces import load_space, read_sets, sweeps
+from trainstack.settings.search_space.space_values import contains, discrete_values
+from trainstack.settings.search_space.spaces import list_sweeps, load_space, read_sets
 
 SPACE = """\
 method: grid
@@ -51,8 +57,8 @@ def test_a_space_loads_with_its_places(tmp_path: Path) -> None:
         },
         args=("--batch-size=${parameters.batch_size}", "--lr=${parameters.lr}"),
     )
-    assert str(loaded.where("parameters.lr.float.high")) == "sweeps/s/space.yaml:4"
-    assert sweeps(tmp_path) == ("s",)
+    assert str(loaded.place_of("parameters.lr.float.high")) == "sweeps/s/space.yaml:4"
+    assert list_sweeps(tmp_path) == ("s",)
 
 
 def test_the_error_about_a_missing_space_lists_the_others(tmp_path: Path) -> None:
@@ -332,19 +338,19 @@ def test_a_value_that_would_be_expanded_is_refused(tmp_path: Path, word: str, te
 )
 def test_templates_are_filled(template: str, text: str | None) -> None:
     """Values have a form that programs can parse. Other text is kept; a template with a missing parameter is None."""
-    assert filled(template, {"lr": 1e-05, "on": True, "name": "a b"}) == text
+    assert fill_template(template, {"lr": 1e-05, "on": True, "name": "a b"}) == text
 
 
 def test_constraints_have_python_semantics() -> None:
     """A set without a parameter satisfies the constraint; text and numbers cannot be compared."""
-    assert names("a * 2 <= b and not (c == 'x' or c in ['y', 'z'])") == {"a", "b", "c"}
-    assert holds("1 <= a < 3", {"a": 2})
-    assert not holds("a % 2 == 1", {"a": 2})
-    assert holds("a > b", {"a": 1})
+    assert parameter_names("a * 2 <= b and not (c == 'x' or c in ['y', 'z'])") == {"a", "b", "c"}
+    assert is_satisfied("1 <= a < 3", {"a": 2})
+    assert not is_satisfied("a % 2 == 1", {"a": 2})
+    assert is_satisfied("a > b", {"a": 1})
     with pytest.raises(ConstraintError, match="cannot be evaluated for"):
-        holds("a < 1", {"a": "x"})
+        is_satisfied("a < 1", {"a": "x"})
     with pytest.raises(ConstraintError, match="cannot be evaluated for"):
-        holds("a % 2 == 0", {"a": "50%"})
+        is_satisfied("a % 2 == 0", {"a": "50%"})
 
 
 VALUES = st.one_of(
@@ -363,11 +369,11 @@ def test_the_file_can_be_read_by_the_product_and_by_programs(
 ) -> None:
     """The strict parser and PyYAML read every value with its type."""
     root = tmp_path_factory.mktemp("sweep")
-    written = numbered(sets)
-    text = text_of("s", make_space(), written)
+    written = number_sets(sets)
+    text = format_sets("s", make_space(), written)
     (root / "sweeps/s").mkdir(parents=True)
     (root / "sweeps/s/hyperparams.yml").write_text(text, encoding="utf-8")
-    findings: list[Finding] = []
+    findings: list[SettingsFinding] = []
     expansion, read = read_sets(root, "s", findings)
     assert (findings, read) == ([], text)
     assert expansion is not None
@@ -378,7 +384,9 @@ def test_the_file_can_be_read_by_the_product_and_by_programs(
 def test_the_form_of_the_file() -> None:
     """The job with JOB_ID n uses element n - 1; the file also has numbers, ids and a comment."""
     space = make_space()
-    assert text_of("s", space, numbered([{"batch_size": 32, "lr": 1e-05}, {"batch_size": 64, "name": "no"}])) == dedent(
+    assert format_sets(
+        "s", space, number_sets([{"batch_size": 32, "lr": 1e-05}, {"batch_size": 64, "name": "no"}])
+    ) == dedent(
         f"""\
         # Made from space.yaml by `trainstack sweep expand s`: edit that file, not this one.
         # space: sha256:{space_digest(space)}
@@ -409,7 +417,7 @@ def test_the_digest_has_all_values_that_the_sets_depend_on() -> None:
     same = make_space(objective=other, args=(), env={"B": "${parameters.batch_size}"}, file="/f")
     assert space_digest(same) == space_digest(space)
     assert space_digest(make_space(seed=1)) != space_digest(space)
-    assert digest_in("# space: sha256:" + "0" * 64 + "\n") == "0" * 64
+    assert parse_space_digest("# space: sha256:" + "0" * 64 + "\n") == "0" * 64
 
 
 @pytest.mark.parametrize(
@@ -429,7 +437,7 @@ def test_the_fault_of_a_broken_file_has_the_command_that_repairs_it(tmp_path: Pa
     """The file is generated and not edited by hand."""
     make_sweep_folder(tmp_path, SPACE)
     (tmp_path / "sweeps/s/hyperparams.yml").write_text(text, encoding="utf-8", errors="surrogateescape")
-    findings: list[Finding] = []
+    findings: list[SettingsFinding] = []
     assert read_sets(tmp_path, "s", findings)[0] is None
     assert str(findings[0]).startswith(f"sweeps/s/hyperparams.yml:{fault}")
     assert {finding.remedy for finding in findings} == {"generate it with `trainstack sweep expand s`"}
@@ -438,5 +446,5 @@ def test_the_fault_of_a_broken_file_has_the_command_that_repairs_it(tmp_path: Pa
 def test_points_of_a_range_are_decimals() -> None:
     """0.1 to 0.3 in tenths are three points, none of them 0.30000000000000004."""
     tenths = Parameter(float_range=FloatRange(low=0.1, high=0.35, step=0.1))
-    assert points(tenths) == [0.1, 0.2, 0.3]
+    assert discrete_values(tenths) == [0.1, 0.2, 0.3]
     assert [contains(tenths, value) for value in (0.3, 0.35, 0.4, 0.1, 0.0)] == [True, False, False, True, False]

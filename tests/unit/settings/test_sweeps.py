@@ -7,7 +7,7 @@ import pytest
 
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load, load_with_places
-from trainstack.settings.search_space.hyperparams import numbered, space_digest, text_of
+from trainstack.settings.search_space.hyperparams import format_sets, number_sets, space_digest
 from trainstack.settings.search_space.spaces import load_space
 
 BASE = """
@@ -34,7 +34,7 @@ def make_project(root: Path, sweeps: str, space: str = SPACE, *, expanded: bool 
     (root / "sweeps/search/space.yaml").write_text(space, encoding="utf-8")
     if expanded:
         loaded = load_space(root, "search").space
-        text = text_of("search", loaded, numbered([{"batch_size": 32}, {"batch_size": 64}]))
+        text = format_sets("search", loaded, number_sets([{"batch_size": 32}, {"batch_size": 64}]))
         (root / "sweeps/search/hyperparams.yml").write_text(text, encoding="utf-8")
     lines = "config:\n  trainstack:sweeps:\n    sweeps:\n" + indent(dedent(sweeps), "      ")
     (root / "Pulumi.test.yaml").write_text(lines, encoding="utf-8")
@@ -72,9 +72,11 @@ def test_a_sweep_is_loaded_from_three_files(tmp_path: Path) -> None:
         (2, {"batch_size": 64}),
     ]
     assert sweep.sets_text == (root / "sweeps/search/hyperparams.yml").read_text(encoding="utf-8")
-    assert str(loaded.where("sweeps.sweeps[search].run.queue")) == "Pulumi.test.yaml:4"
-    assert str(loaded.where("sweeps.sweeps[search].run.kind")) == "workloads/train/workload.yaml:2"
-    assert [(path, run.name) for path, run in loaded.settings.trained()] == [("sweeps.sweeps[search].run", "search")]
+    assert str(loaded.place_of("sweeps.sweeps[search].run.queue")) == "Pulumi.test.yaml:4"
+    assert str(loaded.place_of("sweeps.sweeps[search].run.kind")) == "workloads/train/workload.yaml:2"
+    assert [(path, run.name) for path, run in loaded.settings.runs_and_trials()] == [
+        ("sweeps.sweeps[search].run", "search")
+    ]
 
 
 def test_a_sweep_that_is_not_expanded_loads(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_terminating_definition_is_awaited_and_fields_of_another_state_are_tra
         replacements={"1": terminating, "2": namespace},
         takeovers=((transferred, metadata), (namespace, metadata)),
     )
-    steps = assemble._steps_before_definitions(program)
+    steps = assemble._definition_preparations(program)
     assert {*steps} == {terminating["metadata"]["name"], transferred["metadata"]["name"]}
     for work in (*steps[terminating["metadata"]["name"]], *steps[transferred["metadata"]["name"]]):
         work()

@@ -12,7 +12,7 @@ from tests.unit.environments import ROOT, decrypted, make_program, whole
 from tests.unit.make import make_run, make_settings
 from trainstack.components import operators
 from trainstack.declared import declared as module
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.platform import namespaces, queues, secrets, storage
 from trainstack.preflight.preflight import examine
 from trainstack.stacks.assemble import assemble
@@ -67,8 +67,8 @@ def test_each_object_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_inputs_only_the_shape_of_a_launch_is_known() -> None:
     """An image that is not built has no reference, and nothing replaces it."""
-    declared = Declared(make_settings(make_run()))
-    launch, _ = declared.queued(declared.settings.workloads.runs[0])
+    declared = StackObjects(make_settings(make_run()))
+    launch, _ = declared.queued_objects(declared.settings.workloads.runs[0])
     assert launch["kind"] == "Job"
     with pytest.raises(AssertionError, match="requires its inputs"):
         declared.manifests()

@@ -66,9 +66,9 @@ def test_a_state_has_its_identity_and_its_objects() -> None:
     )
     own = own_state([make_stash("other", "x"), make_stash("state-identity", OWN), claim])
     assert own.identity == OWN
-    assert own.held == {("PersistentVolumeClaim", "lab", "data")}
+    assert own.object_identities == {("PersistentVolumeClaim", "lab", "data")}
     fresh = own_state([StateResource("kubernetes:core/v1:ConfigMap", "", "lab/x", {})])
-    assert (len(fresh.identity), fresh.held) == (32, frozenset())
+    assert (len(fresh.identity), fresh.object_identities) == (32, frozenset())
 
 
 def test_a_state_has_the_definitions_of_releases() -> None:
@@ -78,13 +78,13 @@ def test_a_state_has_the_definitions_of_releases() -> None:
         "pulumi:index:Stash", "trainstack:platform:Definitions", "kueue-definitions", {"input": recorded, "output": {}}
     )
     own = own_state([stash, make_stash("state-identity", OWN)])
-    assert own.held == {("CustomResourceDefinition", None, "a.example.org")}
+    assert own.object_identities == {("CustomResourceDefinition", None, "a.example.org")}
     assert own.revisions == {"a.example.org": "0" * 16}
-    assert own.moved == frozenset()
+    assert own.moved_definitions == frozenset()
     # An `up` that was interrupted after this has not removed the resources of an earlier release yet.
     type_ = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
     earlier = StateResource(type_, "", "a.example.org", {"metadata": {"name": "a.example.org"}})
-    assert own_state([stash, earlier]).moved == {"a.example.org"}
+    assert own_state([stash, earlier]).moved_definitions == {"a.example.org"}
 
 
 @pytest.mark.parametrize("provider", ["cluster", "cluster-generating"])
@@ -92,7 +92,7 @@ def test_a_namespace_that_a_provider_only_reads_is_not_held(provider: str) -> No
     """A declared namespace of the same Pulumi name belongs to a component."""
     read = make_namespace(f"{provider}-identity", "kube-system")
     declared = make_namespace(f"{provider}-identity", "lab", parent_type="trainstack:platform:Namespaces")
-    assert own_state([read, declared]).held == {("Namespace", None, "lab")}
+    assert own_state([read, declared]).object_identities == {("Namespace", None, "lab")}
 
 
 def test_every_reader_of_yaml_takes_an_identity_for_text() -> None:

@@ -19,21 +19,21 @@ from tests.unit.make import (
 )
 from trainstack.cli.commands.rights import FOLDER, rights_text
 from trainstack.cli.session import Session
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import PATCH_FORCE, Manifest
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import STANDARD_LAUNCH_KINDS
 from trainstack.platform import probes
-from trainstack.platform.rbac.escalations import escalations
-from trainstack.platform.rbac.policies import held, policies
-from trainstack.platform.rbac.rights import DECLARE, WATCH, Grant, for_a_team, granted_by, grants
+from trainstack.platform.rbac.escalations import find_escalations
+from trainstack.platform.rbac.policies import admission_policies, restricted_objects
+from trainstack.platform.rbac.rights import DECLARE_VERBS, WATCH_VERBS, Grant, grants, rights_of_role, team_rights
 from trainstack.runs.status.kinds import optional_kinds
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.workloads import ReplicatedJob, Role
-from trainstack.settings.values.stack_name import stacks
+from trainstack.settings.values.stack_name import list_stacks
 from trainstack.stacks.rights import deployer_rights, researcher_rights, rights_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,7 +44,7 @@ INSTALLING = ("dev", "prod", "staging")
 """Their roles depend on releases, which `make tools` builds: tests/cluster/test_rights.py tests them."""
 
 
-@pytest.mark.parametrize("stack", sorted({*stacks(ROOT)} - {*INSTALLING}))
+@pytest.mark.parametrize("stack", sorted({*list_stacks(ROOT)} - {*INSTALLING}))
 def test_the_written_roles_are_current(stack: str) -> None:
     """Each environment's file matches its settings; otherwise run `trainstack rights -s <environment>`."""
     assert (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8") == rights_text(Session(ROOT, stack))
@@ -52,7 +52,7 @@ def test_the_written_roles_are_current(stack: str) -> None:
 
 def test_no_role_is_of_a_removed_environment() -> None:
     """Each file has an environment."""
-    assert {file.stem for file in (ROOT / FOLDER).iterdir()} <= {*stacks(ROOT)}
+    assert {file.stem for file in (ROOT / FOLDER).iterdir()} <= {*list_stacks(ROOT)}
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / FOLDER).iterdir()), ids=lambda file: file.stem)
@@ -60,11 +60,11 @@ def test_every_written_role_may_list_launches_of_every_kind(file: Path) -> None:
     """A ledger may be of a kind that the environment no longer declares, and many launches are read from a list."""
     roles = [role for role in yaml.safe_load_all(file.read_text(encoding="utf-8")) if role["kind"].endswith("Role")]
     for name in {role["metadata"]["name"] for role in roles if role["metadata"]["name"].startswith("trainstack-")}:
-        held = {grant for role in roles if role["metadata"]["name"] == name for grant in granted_by(role)}
+        held = {grant for role in roles if role["metadata"]["name"] == name for grant in rights_of_role(role)}
         needed = {
             grant
             for namespace in {role.namespace for role in held if role.namespace}
-            for kind in LAUNCHES.values()
+            for kind in STANDARD_LAUNCH_KINDS.values()
             for grant in grants(*kind, ("list",), namespace)
         }
         assert needed
@@ -96,9 +96,9 @@ def test_a_teams_role_is_what_an_environment_of_all_kinds_needs() -> None:
         make_distributed(name="d"),
         make_distributed(name="e", kind="TrainJob"),
     )
-    assert {run.kind for run in runs} == {*LAUNCHES}
+    assert {run.kind for run in runs} == {*STANDARD_LAUNCH_KINDS}
     settings = make_tenant(*runs, storage=make_storage(classes=(), volumes=(make_volume(retain=False),)))
-    assert any_name(deployer_rights(settings, ()) | researcher_rights(settings, ())) == for_a_team("research")
+    assert any_name(deployer_rights(settings, ()) | researcher_rights(settings, ())) == team_rights("research")
 
 
 def test_a_kind_that_few_environments_use_is_granted_where_it_is_used() -> None:
@@ -107,7 +107,7 @@ def test_a_kind_that_few_environments_use_is_granted_where_it_is_used() -> None:
     run = make_run(kind="MPIJob", managed=False, security="baseline", roles={"Launcher": Role()})
     needed = deployer_rights(make_tenant(run), ()) | researcher_rights(make_tenant(run), ())
     assert grants(*kind, ("get", "list", "watch", "create", "patch", "delete"), "research") <= needed
-    assert any_name(needed) <= for_a_team("research", [kind])
+    assert any_name(needed) <= team_rights("research", [kind])
     assert not {grant for grant in deployer_rights(make_tenant(make_run()), ()) if grant.resource == "mpijobs"}
     for frameworks, optional in ((("batch/job",), ()), (("batch/job", "kubeflow.org/mpijob"), (kind,))):
         operators = Operators(kueue=make_kueue(frameworks=frameworks))
@@ -121,7 +121,7 @@ def test_a_tenant_has_the_kinds_that_it_uses() -> None:
         "kubeflow.org", "pytorchjobs", ("list",), "research"
     )
     assert grants("batch", "jobs", ("create", "patch", "delete"), "research") <= needed
-    assert needed <= for_a_team("research") | {grant for grant in needed if grant.name}
+    assert needed <= team_rights("research") | {grant for grant in needed if grant.name}
     assert {grant.name for grant in needed} == {"", "training"}
 
 
@@ -140,7 +140,7 @@ SECRETS = Secrets(secrets=(make_secret(),))
 def test_an_owner_lists_what_it_declares_and_a_tenant_nothing_more() -> None:
     """`trainstack doctor` lists objects with the stack's label; Secrets may be listed only to delete one."""
     settings = make_settings(make_run(), operators=Operators(), secrets=SECRETS)
-    declared = [manifest for part in Declared(settings, Inputs()).platform for manifest in part.manifests]
+    declared = [manifest for part in StackObjects(settings, Inputs()).platform for manifest in part.manifests]
     granted = deployer_rights(settings, declared)
     assert {"ClusterQueue", "NetworkPolicy", "Secret"} <= {manifest["kind"] for manifest in declared}
     assert {"clusterqueues", "networkpolicies", "localqueues", "namespaces", "persistentvolumeclaims"} <= {
@@ -159,13 +159,13 @@ def test_secrets_are_written_by_name_and_listed_where_one_is_deleted() -> None:
         environment=Environment(namespaces=(Namespace(name="research", adopt=True),)),
     )
     for settings in (tenant, adopting):
-        roles = rights_of(Declared(settings, Inputs())).roles
-        granted = {grant for role in roles for grant in granted_by(role) if grant.resource == "secrets"}
+        roles = rights_of(StackObjects(settings, Inputs())).roles
+        granted = {grant for role in roles for grant in rights_of_role(role) if grant.resource == "secrets"}
         assert granted == {
-            *grants("", "secrets", (*DECLARE, "delete"), "research", ["git"]),
-            *grants("", "secrets", WATCH, "research"),
+            *grants("", "secrets", (*DECLARE_VERBS, "delete"), "research", ["git"]),
+            *grants("", "secrets", WATCH_VERBS, "research"),
         }
-    assert "secrets" not in {grant.resource for grant in for_a_team("research")}
+    assert "secrets" not in {grant.resource for grant in team_rights("research")}
 
 
 def make_role(kind: str, name: str, **rest: Any) -> Manifest:
@@ -201,7 +201,7 @@ def test_a_deployer_writes_in_declared_namespaces_and_under_declared_names_alone
         secrets=SECRETS,
         environment=Environment(namespaces=(Namespace(name="research", adopt=adopt),)),
     )
-    declared = [manifest for part in Declared(settings, Inputs()).platform for manifest in part.manifests]
+    declared = [manifest for part in StackObjects(settings, Inputs()).platform for manifest in part.manifests]
     assert any(PATCH_FORCE in grant["metadata"].get("annotations", {}) for grant in declared) == adopt
     writing = {grant for grant in deployer_rights(settings, declared) if grant.verb not in ("get", "list", "watch")}
     assert {grant.namespace for grant in writing} == {"", "research"}
@@ -216,7 +216,7 @@ def test_only_an_administrator_creates_the_namespaces_of_a_stack() -> None:
         Namespace(name="theirs", adopt=True),
     )
     rights = rights_of(
-        Declared(
+        StackObjects(
             make_settings(make_run(), operators=Operators(), environment=Environment(namespaces=namespaces)), Inputs()
         )
     )
@@ -225,7 +225,7 @@ def test_only_an_administrator_creates_the_namespaces_of_a_stack() -> None:
         "research",
         "baseline",
     )
-    assert held(rights.policies) == {("", "namespaces", "research"), ("", "namespaces", "theirs")}
+    assert restricted_objects(rights.policies) == {("", "namespaces", "research"), ("", "namespaces", "theirs")}
 
 
 def test_a_probe_is_granted_by_its_name_and_never_stored() -> None:
@@ -241,8 +241,8 @@ def test_a_probe_is_granted_by_its_name_and_never_stored() -> None:
         *grants("kubeflow.org", "pytorchjobs", ("create", "patch"), "default", [probes.NAME]),
     }
     kinds = {(grant.group, grant.resource) for grant in probe_grants}
-    assert held(policies("test", (), kinds)) == {(*kind, probes.NAME) for kind in kinds}
-    assert escalations(probe_grants, {}, held(policies("test", (), kinds))) == []
+    assert restricted_objects(admission_policies("test", (), kinds)) == {(*kind, probes.NAME) for kind in kinds}
+    assert find_escalations(probe_grants, {}, restricted_objects(admission_policies("test", (), kinds))) == []
 
 
 def test_who_uses_an_environment_writes_in_its_namespaces_alone() -> None:
@@ -256,7 +256,7 @@ def test_who_uses_an_environment_writes_in_its_namespaces_alone() -> None:
 
 def test_the_roles_are_named_after_the_environment() -> None:
     """Each of the two roles has one name in all places."""
-    roles = rights_of(Declared(make_settings(make_run(), operators=Operators()), Inputs())).roles
+    roles = rights_of(StackObjects(make_settings(make_run(), operators=Operators()), Inputs())).roles
     assert [(role["kind"], role["metadata"]["name"]) for role in roles] == [
         ("ClusterRole", "trainstack-test-deployer"),
         ("Role", "trainstack-test-deployer"),

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_run, make_settings
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
-from trainstack.live.snapshot import Runs
+from trainstack.live.snapshot import LiveRuns
 from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
@@ -22,12 +22,14 @@ def make_lab(*names: str, exclude: tuple[str, ...] = (), environment: Environmen
     """Return an environment with these runs."""
     runs = tuple(make_run(name=name) for name in names)
     settings = make_settings(environment=environment, workloads=Workloads(runs=runs, exclude=exclude))
-    return settings.without_excluded()
+    return settings.without_excluded_runs()
 
 
 def decide(settings: Settings, *ledgers: Ledger, **live: Any) -> RunDecision:
     """Return the decision on runs in a cluster with these ledgers and no objects of them."""
-    return decide_runs_and_sweeps(Declared(settings, INPUTS), Runs(live=(), ledgers=ledgers, wrappers={}, **live))
+    return decide_runs_and_sweeps(
+        StackObjects(settings, INPUTS), LiveRuns(live=(), ledgers=ledgers, wrappers={}, **live)
+    )
 
 
 def test_a_run_that_is_excluded_and_included_again_is_not_trained_again() -> None:

@@ -10,7 +10,7 @@ from tests.unit.environments import make_program
 from tests.unit.make import make_run, make_settings
 from trainstack.declared.inputs import Inputs
 from trainstack.errors import ExitCode
-from trainstack.guards.cluster_identity import memory_name
+from trainstack.guards.cluster_identity import facts_resource_name
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.operators import Operators
 from trainstack.stacks.assemble import assemble
@@ -34,7 +34,7 @@ class OfAnotherCluster(Echo):
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[object, object]]:
         """Return the identity of the first `up` from the Stash of the cluster."""
         identifier, outputs = super().new_resource(args)
-        if args.name == memory_name("owner"):
+        if args.name == facts_resource_name("owner"):
             outputs["output"] = {"kube-system": "former"}
         return identifier, outputs
 

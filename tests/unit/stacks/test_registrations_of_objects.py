@@ -10,7 +10,7 @@ from pulumi.runtime import mocks
 
 from tests.registrations.recorder import Echo
 from trainstack.components.objects import Object
-from trainstack.stacks.registrations import omit_unused
+from trainstack.stacks.registrations import omit_unused_registration_data
 
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "lab"}, "data": {"a": "b"}}
 
@@ -43,7 +43,7 @@ def monitor(restored_sdk: None) -> Iterator[Monitor]:
 def test_resources_are_registered_without_a_trace(monitor: Monitor, omitted: bool) -> None:
     """The SDK sends traces unless they are omitted: a new release may find them in another way."""
     if omitted:
-        omit_unused()
+        omit_unused_registration_data()
 
     pulumi.runtime.test(lambda: pulumi.Stash("stash", input="value"))()  # type: ignore[no-untyped-call]
     (request,) = (request for request in monitor.requests if request.name == "stash")
@@ -69,7 +69,7 @@ def test_an_object_has_no_outputs_but_its_id_and_urn(monitor: Monitor, monkeypat
         return objects[0], len(outputs_made) - count_before
 
     declared_object, outputs = declared()
-    omit_unused()
+    omit_unused_registration_data()
     bare, fewer = declared()
     assert [{*vars(resource)} & {"id", "urn", *MANIFEST} for resource in (declared_object, bare)] == [
         {"id", "urn", *MANIFEST},

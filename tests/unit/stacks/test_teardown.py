@@ -17,7 +17,7 @@ from trainstack.components.removal import delete_and_wait, hold_and_drain, wait_
 from trainstack.components.teardown import Work
 from trainstack.errors import RefusedError
 from trainstack.live.client import ClusterError, RightsError, shared_clients
-from trainstack.live.teardown import read_live_stack, read_own
+from trainstack.live.teardown import read_live_stack, read_stack_objects
 from trainstack.objects.labels import with_state
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.stacks import teardown
@@ -155,7 +155,7 @@ def test_all_objects_of_the_server_are_read(server: Server) -> None:
 
 def test_the_objects_of_a_definition_in_the_state_are_read(server: Server) -> None:
     """Another client may have removed the definition's label, and its operator is deleted."""
-    live = read_live_stack(make_settings(), retained=(), known=[DEFINITION_ID])
+    live = read_live_stack(make_settings(), retained=(), state_objects=[DEFINITION_ID])
     assert names(live.instances[DEFINITION_ID[2]]) == [("kueue.x-k8s.io/v1beta2", "ClusterQueue", "q")]
 
 
@@ -175,17 +175,17 @@ def test_what_an_owner_may_not_read_stops_it(server: Server) -> None:
     """Its objects would be unknown."""
     server.status["/api/v1/configmaps"] = 403
     with pytest.raises(RightsError, match="the cluster answered 403 to list /api/v1/configmaps"):
-        read_own(make_settings())
+        read_stack_objects(make_settings())
 
 
 def test_a_tenant_reads_its_own_namespace_alone(server: Server) -> None:
     """Objects that it may not read there are not its own."""
     tenant = Environment(profile="tenant", namespaces=(Namespace(name="research"),))
     settings = make_settings(environment=tenant)
-    assert names(read_own(settings)) == [("v1", "ConfigMap", "a")]
+    assert names(read_stack_objects(settings)) == [("v1", "ConfigMap", "a")]
     assert not {"/api/v1/configmaps", "/api/v1/namespaces", QUEUES} & {*server.reads}
     server.status[CONFIG_MAPS] = 403
-    assert read_own(settings) == ()
+    assert read_stack_objects(settings) == ()
 
 
 QUEUE = {

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from trainstack.errors import RefusedError
-from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, Permission, permit, teardown_permission
+from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Permission, TeardownMode, permit, teardown_permission
 
 KEEP = Permission(
     mode="keep-platform",
@@ -31,7 +31,9 @@ def inherit(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["everything", "keep-platform"])
-def test_a_command_permits_one_run_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> None:
+def test_a_command_permits_one_run_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: TeardownMode
+) -> None:
     """A second run with the same variable is refused, while the command still runs."""
     with permit(tmp_path, Permission(mode=mode, stack="dev")) as variables:
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])

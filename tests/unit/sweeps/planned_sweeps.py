@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.make import make_settings, make_sweeps
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.sweeps.launches import PlannedSweep
 
@@ -12,7 +12,7 @@ from trainstack.sweeps.launches import PlannedSweep
 def make_planned(*, dispatches: bool = False, **changes: Any) -> PlannedSweep:
     """Return the sweep of `make_sweep` in the stack `test`."""
     settings = make_settings(sweeps=make_sweeps(**changes))
-    (planned,) = Declared(settings, Inputs(wrapper="print()", commit="abc")).sweeps
+    (planned,) = StackObjects(settings, Inputs(wrapper="print()", commit="abc")).sweeps
     return replace(planned, dispatches=dispatches)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from trainstack.runs.launches import LiveLaunch, OfSweep, Phase
+from trainstack.runs.launches import LiveLaunch, Phase, SweepOfLaunch
 from trainstack.runs.ledgers import Ledger
-from trainstack.runs.parameter_file import Data, file_name, file_of, number_of
+from trainstack.runs.parameter_file import FileContents, mounted_parameter_file, parameter_file_name, read_trial_number
 from trainstack.sweeps.decision import SweepDecision, decide
 from trainstack.sweeps.launches import PlannedSweep
 
@@ -21,13 +21,13 @@ class Cluster:
     """By launch name."""
     ledgers: dict[str, Ledger] = field(default_factory=dict)
     """By run id."""
-    files: dict[str, Data] = field(default_factory=dict)
+    files: dict[str, FileContents] = field(default_factory=dict)
     clock: datetime = NOW - timedelta(hours=3)
 
     def up(self, planned: PlannedSweep, *stop: str, held: bool = False) -> SweepDecision:
         """Decide, and apply the decision as the engine would, unless it has refusals."""
         live = list(self.live.values())
-        decision = decide(planned, live, [*self.ledgers.values()], self.files, stop, NOW, held=held)
+        decision = decide(planned, live, [*self.ledgers.values()], self.files, stop, NOW, blocked=held)
         if not decision.refusals:
             self.clock += timedelta(seconds=10)
             self.live = {launch.launch_name: self._launched(launch) for launch in decision.launches}
@@ -59,11 +59,11 @@ class Cluster:
 
     def _launched(self, ledger: Ledger) -> LiveLaunch:
         labels = ledger.launch["metadata"]["labels"]
-        sweep = OfSweep(
+        sweep = SweepOfLaunch(
             name=labels["trainstack.dev/sweep"],
             set_id=labels.get("trainstack.dev/set", ""),
-            number=number_of(ledger.launch),
-            file=file_of(ledger.objects),
+            number=read_trial_number(ledger.launch),
+            file=mounted_parameter_file(ledger.objects),
         )
         new = LiveLaunch(
             run_id=ledger.run_id,
@@ -97,4 +97,4 @@ def assert_unchanged(decision: SweepDecision, before: SweepDecision) -> None:
 
 def name_of_file(planned: PlannedSweep, run_ids: Sequence[str]) -> str:
     """Return the name of the file of a batch with these trials."""
-    return file_name(planned.sweep.name, planned.batch_file(run_ids))
+    return parameter_file_name(planned.sweep.name, planned.batch_file(run_ids))

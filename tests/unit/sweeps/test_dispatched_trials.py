@@ -21,10 +21,10 @@ from trainstack.live.client import Answer, ClusterError
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.settings.sections.queues import MultiKueueConfig
 from trainstack.sweeps.status import LiveTrial, SweepObjects
-from trainstack.transfer.trial_records import Record
+from trainstack.transfer.trial_records import TrialRecord
 
 FEWER = make_expansion({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128})
-RECORD = Record(finished=False, attempts=1, facts={}, metrics="", failure={}, last_lines=())
+RECORD = TrialRecord(finished=False, attempts=1, facts={}, metrics="", failure={}, last_lines=())
 
 
 def test_a_set_of_a_dispatched_active_job_cannot_be_removed() -> None:
@@ -71,8 +71,8 @@ def read_pods(launches: list[Body], workloads: list[list[Body] | None], pods: di
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweeps, "get_all", get_all)
-        patch.setattr(sweeps, "labelled", labelled)
-        found = asyncio.run(sweeps._pods(SimpleNamespace(api=api), launches, "search"))  # type: ignore[arg-type]
+        patch.setattr(sweeps, "read_by_label", labelled)
+        found = asyncio.run(sweeps._read_pods(SimpleNamespace(api=api), launches, "search"))  # type: ignore[arg-type]
     assert len(clusters) == len({*clusters})
     return found
 
@@ -80,8 +80,8 @@ def read_pods(launches: list[Body], workloads: list[list[Body] | None], pods: di
 def test_pods_are_read_in_the_cluster_of_their_launch() -> None:
     """Each cluster is read once, and an unreachable one is reported. An undispatched launch has no pods."""
     planned = make_planned(dispatches=True)
-    first, second, third, undispatched = (planned.job(run_id) for run_id in ids(planned))
-    own = replace(undispatched, launch=make_planned().job(undispatched.run_id).launch)
+    first, second, third, undispatched = (planned.job_ledger(run_id) for run_id in ids(planned))
+    own = replace(undispatched, launch=make_planned().job_ledger(undispatched.run_id).launch)
     launches = [alive(ledger, str(index)) for index, ledger in enumerate((first, second, third, own))]
     workloads = [{"metadata": {}, "status": {"clusterName": name}} for name in ("west", "east")]
     pods = {"west": [make_pod(first)], "": [make_pod(own)]}
@@ -100,15 +100,15 @@ class Workers:
     """The run ids that were requested, by cluster."""
     warnings: list[str] = field(default_factory=list)
 
-    def read(self, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, Record | None]]:
+    def read(self, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, TrialRecord | None]]:
         """Return the run ids of four trials and their records.
 
         The first two are in west. The third was not dispatched. The object of the fourth was deleted.
         """
         planned = make_indexed(dispatches=True)
         run_ids = ids(planned)
-        batch = planned.batch(run_ids[:2], name_of_file(planned, run_ids[:2]))
-        undispatched = make_planned().job(run_ids[2])
+        batch = planned.batch_ledger(run_ids[:2], name_of_file(planned, run_ids[:2]))
+        undispatched = make_planned().job_ledger(run_ids[2])
         read = SweepObjects(
             launches=[alive(batch)], ledgers=[batch, undispatched], clusters={batch.launch_name: "west"}
         )
@@ -127,7 +127,7 @@ class Workers:
             raise ClusterError(f"{cluster} does not answer")
         yield cluster if isinstance(cluster, str) else ""
 
-    def _records(self, cluster: str, _: str, trials: list[str], **__: object) -> dict[str, Record]:
+    def _records(self, cluster: str, _: str, trials: list[str], **__: object) -> dict[str, TrialRecord]:
         self.requests[cluster] = trials
         return {run_id: replace(RECORD, finished=cluster == "west") for run_id in trials}
 
@@ -209,8 +209,8 @@ def test_copies_of_a_waiting_workload_are_read_from_its_clusters() -> None:
     workers: Any = SimpleNamespace(api=api)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "get_all", get_all)
-        found = asyncio.run(progress._copies(workers, workload))
-        dispatched = asyncio.run(progress._copies(workers, {"status": {"clusterName": "west"}}))
+        found = asyncio.run(progress._read_workload_copies(workers, workload))
+        dispatched = asyncio.run(progress._read_workload_copies(workers, {"status": {"clusterName": "west"}}))
     assert found == {
         "east": {"kind": "Workload"},
         "north": {},

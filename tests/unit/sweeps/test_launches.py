@@ -7,11 +7,11 @@ import pytest
 
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweeps
 from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.ledgers import ledger_config_map, read_ledger
-from trainstack.runs.parameter_file import file_of, number_of
+from trainstack.runs.parameter_file import mounted_parameter_file, read_trial_number
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.workloads import Image
@@ -43,7 +43,7 @@ def test_a_trial_is_launched_as_a_run_with_its_set() -> None:
     """It has its arguments, its number, its set in the record, and the labels of its sweep."""
     planned = make_planned()
     run_id = ids(planned)[1]
-    ledger = planned.job(run_id)
+    ledger = planned.job_ledger(run_id)
     labels = {
         "trainstack.dev/workload": "search",
         "trainstack.dev/run": run_id,
@@ -86,8 +86,8 @@ def test_an_unmanaged_program_reads_its_set_by_number_from_the_file() -> None:
     run = make_run(name="search", managed=False, record=None, volumes=(), command=("bash", "-c", "python main.py"))
     space = make_space(args=(), file="/mnist-training/hyperparams.yml")
     planned = make_planned(run=run, space=space, sets_text="- the file\n")
-    ledger = planned.job(ids(planned)[3])
-    ((file, data),) = planned.file.items()
+    ledger = planned.job_ledger(ids(planned)[3])
+    ((file, data),) = planned.jobs_file.items()
     assert data == {"hyperparams.yml": "- the file\n"}
     assert file.startswith("sweep-search-")
     assert ledger.launch["spec"]["template"]["spec"] == {
@@ -114,7 +114,7 @@ def test_an_unmanaged_program_reads_its_set_by_number_from_the_file() -> None:
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "volumes": [{"name": "trainstack-sweep", "configMap": {"name": file}}],
     }
-    assert (file_of(ledger.objects), number_of(ledger.launch)) == (file, 4)
+    assert (mounted_parameter_file(ledger.objects), read_trial_number(ledger.launch)) == (file, 4)
 
 
 def test_run_and_launch_of_a_trial_do_not_depend_on_its_number() -> None:
@@ -124,11 +124,14 @@ def test_run_and_launch_of_a_trial_do_not_depend_on_its_number() -> None:
     after = make_planned(space=make_space(file="/f"), expansion=make_expansion(*sets), sets_text="two")
     assert set(ids(before)) < set(ids(after))
     for run_id in ids(before):
-        first, second = before.job(run_id), after.job(run_id)
+        first, second = before.job_ledger(run_id), after.job_ledger(run_id)
         assert first.launch_name == second.launch_name
-        assert number_of(first.launch) != number_of(second.launch)
-        assert file_of(first.objects) != file_of(second.objects)
-        assert after.job(run_id, number=number_of(first.launch), file=file_of(first.objects)) == first
+        assert read_trial_number(first.launch) != read_trial_number(second.launch)
+        assert mounted_parameter_file(first.objects) != mounted_parameter_file(second.objects)
+        assert (
+            after.job_ledger(run_id, number=read_trial_number(first.launch), file=mounted_parameter_file(first.objects))
+            == first
+        )
 
 
 def test_all_roles_of_a_distributed_trial_get_their_set() -> None:
@@ -136,7 +139,7 @@ def test_all_roles_of_a_distributed_trial_get_their_set() -> None:
     run = make_distributed(name="search", args=("--x",))
     run = run.model_copy(update={"roles": {**run.roles, "Worker": run.roles["Worker"].model_copy(update={"args": ()})}})
     planned = make_planned(run=run)
-    replicas = planned.job(ids(planned)[0]).launch["spec"]["pytorchReplicaSpecs"]
+    replicas = planned.job_ledger(ids(planned)[0]).launch["spec"]["pytorchReplicaSpecs"]
     containers = {role: spec["template"]["spec"]["containers"][0] for role, spec in replicas.items()}
     assert containers["Master"]["command"][-2:] == ["--x", "--batch-size=32"]
     assert containers["Worker"]["command"][-1:] == ["--batch-size=32"]
@@ -146,9 +149,9 @@ def test_all_roles_of_a_distributed_trial_get_their_set() -> None:
 def test_a_trainjobs_runtime_has_the_file_and_its_job_the_number() -> None:
     """The number is read from the TrainJob, and the file from its runtime."""
     planned = make_planned(run=make_distributed(name="search", kind="TrainJob"), space=make_space(file="/f"))
-    ledger = planned.job(ids(planned)[2])
-    assert number_of(ledger.launch) == 3
-    assert file_of(ledger.objects) == next(iter(planned.file))
+    ledger = planned.job_ledger(ids(planned)[2])
+    assert read_trial_number(ledger.launch) == 3
+    assert mounted_parameter_file(ledger.objects) == next(iter(planned.jobs_file))
 
 
 def test_many_trials_as_one_job() -> None:
@@ -157,7 +160,7 @@ def test_many_trials_as_one_job() -> None:
         name="search", active_deadline_seconds=600, backoff_limit=2, ttl_seconds_after_finished=60, env={"A": "b"}
     )
     planned = make_indexed(run=run, active_deadline_seconds=7200, max_failed_indexes=3)
-    ledger = planned.batch(ids(planned), "sweep-search-0")
+    ledger = planned.batch_ledger(ids(planned), "sweep-search-0")
     labels = {
         "trainstack.dev/workload": "search",
         "trainstack.dev/run": ledger.run_id,
@@ -245,7 +248,7 @@ def test_with_a_target_the_first_trial_that_reaches_it_ends_the_job() -> None:
     """The wrapper's exit code fails the index of the other trials without a retry."""
     objective = make_space().objective.model_copy(update={"target": 0.9})
     planned = make_indexed(space=make_space(objective=objective))
-    spec = planned.batch(ids(planned), "").launch["spec"]
+    spec = planned.batch_ledger(ids(planned), "").launch["spec"]
     assert spec["successPolicy"] == {"rules": [{"succeededCount": 1}]}
     assert spec["podFailurePolicy"]["rules"][1:] == [
         {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [79]}}
@@ -261,15 +264,15 @@ def test_with_a_target_the_first_trial_that_reaches_it_ends_the_job() -> None:
 def test_a_batch_is_named_after_its_trials_and_their_common_values() -> None:
     """Its name does not depend on their numbers, the file or the commit."""
     planned = make_indexed()
-    before = planned.batch(ids(planned), "a")
+    before = planned.batch_ledger(ids(planned), "a")
     reordered = make_indexed(expansion=make_expansion(*reversed(SETS)))
-    assert reordered.batch(ids(planned), "b").launch_name == before.launch_name
+    assert reordered.batch_ledger(ids(planned), "b").launch_name == before.launch_name
     assert planned.batch_launch(before.run_id, 4).name == before.launch_name
-    fewer = planned.batch(ids(planned)[1:], "a")
+    fewer = planned.batch_ledger(ids(planned)[1:], "a")
     assert fewer.run_id != before.run_id
     more_memory = make_indexed(run=make_run(name="search", priority="high"))
     assert ids(more_memory) == ids(planned)
-    other = more_memory.batch(ids(planned), "a")
+    other = more_memory.batch_ledger(ids(planned), "a")
     assert (other.run_id, other.launch_name == before.launch_name) == (before.run_id, False)
 
 
@@ -277,21 +280,21 @@ def test_a_sweep_in_another_form_has_the_same_trials() -> None:
     """No trial therefore runs twice. A batch is compared with its launch in its own form."""
     one_by_one, together = make_planned(), make_indexed(max_failed_indexes=1)
     assert ids(one_by_one) == ids(together)
-    batch = together.batch(ids(together), "")
-    assert one_by_one.batch_launch(batch.run_id, 4, like=batch.launch).name == batch.launch_name
+    batch = together.batch_ledger(ids(together), "")
+    assert one_by_one.batch_launch(batch.run_id, 4, recorded_job=batch.launch).name == batch.launch_name
 
 
 def test_a_gang_is_no_larger_than_its_trials() -> None:
     """With parallelism 2 and one trial it has one pod."""
     planned = make_indexed()
-    spec = planned.batch(ids(planned)[:1], "").launch["spec"]
+    spec = planned.batch_ledger(ids(planned)[:1], "").launch["spec"]
     assert (spec["parallelism"], spec["completions"], spec["completionMode"]) == (1, 1, "Indexed")
 
 
 def test_max_failed_indexes_is_at_most_the_number_of_trials() -> None:
     """The API server refuses a larger value, for example for a Job with one added value."""
     planned = make_indexed(max_failed_indexes=3)
-    launch = planned.batch(ids(planned)[:2], "").launch
+    launch = planned.batch_ledger(ids(planned)[:2], "").launch
     assert (launch["spec"]["maxFailedIndexes"], launch["spec"]["completions"]) == (2, 2)
 
 
@@ -299,14 +302,14 @@ def test_the_variables_of_a_batch_are_reserved() -> None:
     """Two values of one name would be ambiguous."""
     planned = make_indexed(run=make_run(name="search", env={"TRAINSTACK_TRIALS": "x"}))
     with pytest.raises(WorkloadError, match="env sets TRAINSTACK_TRIALS"):
-        planned.batch(ids(planned), "")
+        planned.batch_ledger(ids(planned), "")
 
 
 def test_the_variable_with_a_trials_number_is_reserved() -> None:
     """Two values of one name would be ambiguous."""
     planned = make_planned(run=make_run(name="search", env={"JOB_ID": "1"}))
     with pytest.raises(WorkloadError, match="env sets JOB_ID, which is reserved for a Job"):
-        planned.job(ids(planned)[0])
+        planned.job_ledger(ids(planned)[0])
 
 
 def test_the_objects_of_a_sweep_are_rendered_in_the_order_of_their_creation() -> None:
@@ -317,7 +320,7 @@ def test_the_objects_of_a_sweep_are_rendered_in_the_order_of_their_creation() ->
         settings = make_settings(sweeps=make_sweeps(**changes), operators=Operators())
         bodies = [
             body
-            for body in Declared(settings, inputs).manifests()
+            for body in StackObjects(settings, inputs).manifests()
             if "trainstack.dev/sweep" in body["metadata"]["labels"]
         ]
         return [f"{body['kind']} {body['metadata']['name'].rpartition('-')[0]}" for body in bodies]

@@ -61,7 +61,7 @@ def batch_trials(planned: PlannedSweep, ledger: Ledger, status: Mapping[str, Any
 def test_a_queued_trial_has_the_reason_why_it_waits() -> None:
     """The reason is Kueue's, as for any run."""
     planned = make_planned()
-    ledger = planned.job(ids(planned)[0])
+    ledger = planned.job_ledger(ids(planned)[0])
     message = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor cpu, 1 more needed"
     queueing = {"uid": Queueing(workload=make_pending(message), local_queue=None)}
     trial = first_trial(planned, alive(ledger, suspend=True), queueing=queueing)
@@ -73,7 +73,7 @@ def test_a_queued_trial_has_the_reason_why_it_waits() -> None:
 def test_a_preempted_trial_is_queued_with_the_preempting_workload() -> None:
     """The trial was evicted, and continues later."""
     planned = make_planned()
-    ledger = planned.job(ids(planned)[0])
+    ledger = planned.job_ledger(ids(planned)[0])
     evicted = make_condition("Evicted", reason="Preempted", message="Preempted to accommodate (UID: 1, JobUID: ab12)")
     workload = {"metadata": {}, "status": {"conditions": [evicted]}}
     queueing = {"uid": Queueing(workload=workload, local_queue=None, owners={"ab12": "research/urgent"})}
@@ -84,7 +84,7 @@ def test_a_preempted_trial_is_queued_with_the_preempting_workload() -> None:
 def test_a_running_trial_has_the_problem_of_its_pod() -> None:
     """It also has its start time."""
     planned = make_planned()
-    ledger = planned.job(ids(planned)[0])
+    ledger = planned.job_ledger(ids(planned)[0])
     body = alive(ledger, startTime=NOW)
     assert first_trial(planned, body, make_pod(ledger)) == LiveTrial(state="running", started=AT, attempts=1)
     container: Body = {"name": "training", "image": "x", "state": {"waiting": {"reason": "ErrImagePull"}}}
@@ -119,7 +119,7 @@ FAILED = make_condition("Failed", reason="BackoffLimitExceeded", message="Job ha
 def test_a_failed_trial_has_the_reason_of_its_last_pod(condition: Body, pods: Sequence[Body], reason: str) -> None:
     """The status of the last pod is more specific than the controller's condition."""
     planned = make_planned()
-    ledger = planned.job(ids(planned)[0])
+    ledger = planned.job_ledger(ids(planned)[0])
     bodies = [
         make_pod(ledger, phase="Failed", created=f"2026-01-02T03:0{number}:05Z", **status)
         for number, status in enumerate(pods)
@@ -136,7 +136,7 @@ def test_a_trial_without_an_object_is_gone() -> None:
     """Only its ledger exists. A trial without a ledger is not listed."""
     planned = make_planned()
     run_ids = ids(planned)
-    trials = live_trials(SweepObjects(ledgers=[planned.job(run_ids[0])]))
+    trials = live_trials(SweepObjects(ledgers=[planned.job_ledger(run_ids[0])]))
     assert trials == {run_ids[0]: LiveTrial(state="gone")}
 
 
@@ -144,7 +144,7 @@ def test_each_index_of_a_batch_is_a_trial() -> None:
     """One has succeeded, one runs, one is retried; the others wait for a slot of the batch."""
     planned = make_indexed()
     run_ids = ids(planned)
-    ledger = planned.batch(run_ids, name_of_file(planned, run_ids))
+    ledger = planned.batch_ledger(run_ids, name_of_file(planned, run_ids))
     pods = [
         make_pod(ledger, 0, phase="Succeeded", **ended(0)),
         make_pod(ledger, 1),
@@ -162,7 +162,7 @@ def test_the_last_pod_decides_the_state_of_a_failed_index() -> None:
     """Exit code 79 is a success that has not reached the target; without a pod only the record has the outcome."""
     planned = make_indexed()
     run_ids = ids(planned)
-    ledger = planned.batch(run_ids, name_of_file(planned, run_ids))
+    ledger = planned.batch_ledger(run_ids, name_of_file(planned, run_ids))
     pods = [
         make_pod(ledger, 0, phase="Failed", **ended(1)),
         make_pod(ledger, 1, phase="Failed", **ended(79)),
@@ -197,7 +197,7 @@ def test_trials_that_a_batch_did_not_start_were_stopped(condition: Body, reason:
     """The reason names the cause."""
     planned = make_indexed()
     run_ids = ids(planned)
-    ledger = planned.batch(run_ids, name_of_file(planned, run_ids))
+    ledger = planned.batch_ledger(run_ids, name_of_file(planned, run_ids))
     trials = batch_trials(planned, ledger, {"completedIndexes": "0,2-3", "conditions": [condition]})
     assert [trial.state for trial in trials] == ["succeeded", "stopped", "succeeded", "succeeded"]
     assert trials[1].reason.startswith(reason)
@@ -207,7 +207,7 @@ def test_all_trials_of_a_queued_batch_have_its_reason() -> None:
     """The batch is one Workload."""
     planned = make_indexed()
     run_ids = ids(planned)
-    ledger = planned.batch(run_ids, name_of_file(planned, run_ids))
+    ledger = planned.batch_ledger(run_ids, name_of_file(planned, run_ids))
     queueing = {"uid": Queueing(workload=make_pending("LocalQueue research is stopped"), local_queue=None)}
     trials = live_trials(SweepObjects(launches=[alive(ledger, suspend=True)], ledgers=[ledger], queueing=queueing))
     assert {trial.reason for trial in trials.values()} == {
@@ -222,9 +222,9 @@ def test_a_batch_that_an_interrupted_up_left_is_read_by_its_file() -> None:
     run_ids = ids(planned)
     file = name_of_file(planned, run_ids)
     files = {file: planned.batch_file(run_ids)}
-    trials = live_trials(SweepObjects(launches=[alive(planned.batch(run_ids, file))], files=files))
+    trials = live_trials(SweepObjects(launches=[alive(planned.batch_ledger(run_ids, file))], files=files))
     assert [*trials] == run_ids
-    gone = live_trials(SweepObjects(ledgers=[planned.batch(run_ids, file)]))
+    gone = live_trials(SweepObjects(ledgers=[planned.batch_ledger(run_ids, file)]))
     assert gone == {run_id: LiveTrial(state="gone") for run_id in run_ids}
 
 
@@ -232,8 +232,8 @@ def test_trials_are_in_the_clusters_of_their_launches() -> None:
     """A batch has one cluster for all its trials; a trial that was launched alone later has its own."""
     batched, single = make_indexed(dispatches=True), make_planned(dispatches=True)
     run_ids = ids(batched)
-    batch = batched.batch(run_ids, name_of_file(batched, run_ids))
-    job = single.job(run_ids[0])
+    batch = batched.batch_ledger(run_ids, name_of_file(batched, run_ids))
+    job = single.job_ledger(run_ids[0])
     clusters = {batch.launch_name: "west", job.launch_name: "east"}
     launches = [alive(batch), alive(job, "other")]
     read = SweepObjects(launches=launches, ledgers=[batch], clusters=clusters)
@@ -248,7 +248,7 @@ def test_trials_in_an_unreachable_cluster_do_not_count_as_queued() -> None:
     """The Job in the manager cluster shows which trials have ended."""
     planned = make_indexed(dispatches=True)
     run_ids = ids(planned)
-    batch = planned.batch(run_ids, name_of_file(planned, run_ids))
+    batch = planned.batch_ledger(run_ids, name_of_file(planned, run_ids))
     trials = live_trials(
         SweepObjects(
             launches=[alive(batch, completedIndexes="0")],
@@ -265,7 +265,7 @@ def test_the_log_of_a_trial_is_that_of_the_attempt_that_succeeded() -> None:
     """Otherwise that of the latest attempt. A pending pod has no log, and an Indexed Job has records instead."""
     planned = make_planned()
     run_id = ids(planned)[0]
-    ledger = planned.job(run_id)
+    ledger = planned.job_ledger(run_id)
     failed, succeeded, pending = (
         make_attempt(ledger, created, phase)
         for created, phase in ((NOW, "Failed"), (LATER, "Succeeded"), ("2026-01-02T04:00:00Z", "Pending"))
@@ -279,7 +279,7 @@ def test_the_log_of_a_trial_is_that_of_the_attempt_that_succeeded() -> None:
         assert trial_pods(SweepObjects(launches=[alive(ledger)], pods=pods)) == {run_id: expected}
     assert trial_pods(SweepObjects(launches=[alive(ledger)], pods=[pending])) == {}
     indexed = make_indexed()
-    batch = indexed.batch(ids(indexed), name_of_file(indexed, ids(indexed)))
+    batch = indexed.batch_ledger(ids(indexed), name_of_file(indexed, ids(indexed)))
     assert trial_pods(SweepObjects(launches=[alive(batch)], ledgers=[batch], pods=[make_pod(batch)])) == {}
 
 

@@ -80,7 +80,7 @@ class SimulatedCluster:
             self.cluster.live = {**before, **self.cluster.live}
             self.cluster.ledgers = ledgers if interrupted == "before ledgers" else {**self.cluster.ledgers, **ledgers}
             return
-        active = [run_id for launch in self.cluster.live.values() if launch.active for run_id in self.trials(launch)]
+        active = [run_id for launch in self.cluster.live.values() if launch.is_active for run_id in self.trials(launch)]
         assert len(active) == len(set(active))
         ledgers_of = [run_id for ledger in decision.ledgers for run_id in ledger.trials or (ledger.run_id,) if run_id]
         assert len(ledgers_of) == len(set(ledgers_of))
@@ -105,9 +105,9 @@ class SimulatedCluster:
         ledger = self.cluster.ledgers.get(launch.run_id)
         if ledger is None or ledger.launch_name != launch.launch:
             return
-        if event == "remove" and not launch.active:
+        if event == "remove" and not launch.is_active:
             del self.cluster.live[launch.launch]
-        elif event != "remove" and launch.active:
+        elif event != "remove" and launch.is_active:
             self.cluster.live[launch.launch] = self._after(launch, event, number)
 
     def _after(self, launch: LiveLaunch, event: Event, number: int) -> LiveLaunch:

@@ -12,7 +12,7 @@ from tests.unit.sweeps.sweep_cases import NOW, Cluster, assert_unchanged, ids, l
 from tests.unit.sweeps.test_trials_as_jobs import ADDED, MORE_MEMORY, OTHER_PROGRAM, PHASES, SETS
 from trainstack.runs.launches import Phase
 from trainstack.runs.ledgers import Claim, Ledger
-from trainstack.sweeps.decision import decide, stoppable
+from trainstack.sweeps.decision import decide, stoppable_names
 
 
 def test_all_new_trials_are_one_job_and_are_launched_once() -> None:
@@ -263,4 +263,4 @@ def test_what_stop_may_name() -> None:
     """It may name the batch, each of its trials, and the sweep."""
     cluster, planned = Cluster(), make_indexed()
     (first,) = cluster.up(planned).launches
-    assert stoppable(list(cluster.live.values()), cluster.files) == {"search", first.run_id, *ids(planned)}
+    assert stoppable_names(list(cluster.live.values()), cluster.files) == {"search", first.run_id, *ids(planned)}

@@ -8,9 +8,9 @@ from tests.unit.make import make_expansion, make_run, make_space
 from tests.unit.sweeps.planned_sweeps import make_planned
 from tests.unit.sweeps.sweep_cases import NOW, Cluster, assert_unchanged, ids, launched
 from trainstack.runs.launches import Phase
-from trainstack.runs.parameter_file import number_of
+from trainstack.runs.parameter_file import read_trial_number
 from trainstack.settings.search_space.constraints import Value
-from trainstack.sweeps.decision import stoppable, undeclared
+from trainstack.sweeps.decision import decide_removed_sweep, stoppable_names
 
 SETS: tuple[dict[str, Value], ...] = ({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128}, {"batch_size": 512})
 ADDED: tuple[dict[str, Value], ...] = ({"batch_size": 16}, *SETS)
@@ -73,10 +73,10 @@ def test_new_trials_are_launched_after_the_sweeps_dependencies() -> None:
     """Existing launches are kept."""
     cluster, planned = Cluster(), make_planned()
     held = cluster.up(planned, held=True)
-    assert (held.launches, held.held) == ((), tuple(ids(planned)))
+    assert (held.launches, held.blocked) == ((), tuple(ids(planned)))
     first = cluster.up(planned)
     again = cluster.up(planned, held=True)
-    assert (again.launches, again.held) == (first.launches, ())
+    assert (again.launches, again.blocked) == (first.launches, ())
 
 
 def test_two_trials_with_the_same_fixed_name_are_refused_until_the_first_is_deleted() -> None:
@@ -177,11 +177,11 @@ def test_the_removal_of_an_active_sweep_is_refused() -> None:
     cluster = Cluster()
     cluster.up(make_planned())
     live = list(cluster.live.values())
-    (refusal,) = undeclared("search", live, (), NOW).refusals
+    (refusal,) = decide_removed_sweep("search", live, (), NOW).refusals
     assert "because the sweep was removed from the environment" in refusal
-    assert undeclared("search", live, ("search",), NOW).refusals == ()
+    assert decide_removed_sweep("search", live, ("search",), NOW).refusals == ()
     cluster.set("succeeded")
-    assert undeclared("search", list(cluster.live.values()), (), NOW).refusals == ()
+    assert decide_removed_sweep("search", list(cluster.live.values()), (), NOW).refusals == ()
 
 
 def test_the_ledger_of_an_interrupted_launch_has_its_original_values() -> None:
@@ -194,11 +194,11 @@ def test_the_ledger_of_an_interrupted_launch_has_its_original_values() -> None:
     second = {ledger.run_id: ledger for ledger in cluster.up(after).ledgers}
     for ledger in first.ledgers:
         assert second[ledger.run_id] == ledger
-    assert number_of(second[ids(before)[0]].launch) == 1
+    assert read_trial_number(second[ids(before)[0]].launch) == 1
 
 
 def test_what_stop_may_name() -> None:
     """It may name a trial or the sweep."""
     cluster, planned = Cluster(), make_planned()
     cluster.up(planned)
-    assert stoppable(list(cluster.live.values()), {}) == {"search", *ids(planned)}
+    assert stoppable_names(list(cluster.live.values()), {}) == {"search", *ids(planned)}

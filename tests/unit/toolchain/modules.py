@@ -7,7 +7,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainstack.toolchain.groups import Group, Program, Stamp
+from trainstack.toolchain.groups import GoProgram, ProgramGroup, Stamp
 
 DEPENDENCY = "example.test/greeting"
 VERSION = "v1.2.3"
@@ -34,7 +34,7 @@ class Fixture:
     """The folder that holds the group's module, as trainstack/toolchain/go does."""
     proxy: str
     """The value of GOPROXY."""
-    group: Group
+    group: ProgramGroup
 
     @property
     def go_sum(self) -> Path:
@@ -63,11 +63,11 @@ def make_fixture(folder: Path) -> Fixture:
         f"{DEPENDENCY} {VERSION} {_h1(files)}\n{DEPENDENCY} {VERSION}/go.mod {_h1({'go.mod': _GO_MOD})}\n"
     )
     (module / "main.go").write_text(_MAIN)
-    group = Group(
+    group = ProgramGroup(
         name="greeter",
         module="greeter",
         purpose="a greeting",
-        programs=(Program("greet", "."),),
+        programs=(GoProgram("greet", "."),),
         seconds=5,
         stamps=(Stamp(f"{DEPENDENCY}.Release", DEPENDENCY, "bare"),),
         scripts=(("helper", "#!/bin/sh\nexit 0\n"),),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trainstack.toolchain import distribution, machine
-from trainstack.toolchain.distribution import Distribution, read
+from trainstack.toolchain.distribution import Distribution, read_distribution
 
 RELEASES = {
     "debian 11": 'NAME="Debian GNU/Linux"\nVERSION_ID="11"\nVERSION_CODENAME=bullseye\nID=debian\n',
@@ -35,32 +35,35 @@ def make_root(folder: Path, release: str) -> Path:
 def test_supported_releases(tmp_path: Path, release: str) -> None:
     """Debian 12 and later, Ubuntu 24.04 and later; neither older ones nor derived distributions."""
     supported = {"debian 12", "debian 13", "debian testing", "ubuntu 24.04"}
-    assert read(make_root(tmp_path, release)).supported == (release in supported)
+    assert read_distribution(make_root(tmp_path, release)).is_supported == (release in supported)
 
 
 def test_fields(tmp_path: Path) -> None:
     """Quotes, comments and absent fields."""
-    assert read(make_root(tmp_path, "arch")) == Distribution("arch", "Arch Linux")
+    assert read_distribution(make_root(tmp_path, "arch")) == Distribution("arch", "Arch Linux")
 
 
 def test_file_of_the_vendor(tmp_path: Path) -> None:
     """/etc has none where the vendor's file is in use."""
     (tmp_path / "usr/lib").mkdir(parents=True)
     (tmp_path / "usr/lib/os-release").write_text(RELEASES["debian 13"])
-    assert read(tmp_path) == Distribution("debian", "Debian GNU/Linux 13 (trixie)", (13,), "trixie")
+    assert read_distribution(tmp_path) == Distribution("debian", "Debian GNU/Linux 13 (trixie)", (13,), "trixie")
 
 
 def test_system_without_the_file(tmp_path: Path) -> None:
     """The system is not supported, and the message has a name for it."""
-    assert (read(tmp_path).supported, read(tmp_path).name) == (False, "an unknown distribution")
+    assert (read_distribution(tmp_path).is_supported, read_distribution(tmp_path).name) == (
+        False,
+        "an unknown distribution",
+    )
 
 
 @pytest.mark.parametrize("release", ["fedora", "alpine", "ubuntu 22.04"])
 def test_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     """The message has what works, what the local cluster requires, and the alternative."""
-    host = read(make_root(tmp_path, release))
-    monkeypatch.setattr(distribution, "read", lambda: host)
-    assert str(machine.missing()[0]) == (
+    host = read_distribution(make_root(tmp_path, release))
+    monkeypatch.setattr(distribution, "read_distribution", lambda: host)
+    assert str(machine.find_problems()[0]) == (
         f"only the native local cluster does not work on {host.name}; it requires Debian 12 or later, or Ubuntu 24.04 "
         "or later: start it on such a machine, or in kind (`trainstack cluster up --driver kind`); another cluster "
         "works, too: `make up KUBECONFIG=…`"

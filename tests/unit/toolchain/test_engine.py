@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.settings.values.published_passphrase import PUBLISHED
+from trainstack.settings.values.published_passphrase import PUBLISHED_PASSPHRASE
 from trainstack.toolchain import engine, lock, official
 from trainstack.toolchain.errors import ToolchainError
 
@@ -40,7 +40,7 @@ def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Pat
 )
 def test_supported_versions(version: str, supported: bool) -> None:
     """Versions from the SDK's release up to the next major one are supported."""
-    assert (version in official.PULUMI) is supported
+    assert (version in official.SUPPORTED_PULUMI) is supported
 
 
 def test_official_pulumi_is_used_as_it_is(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_official_pulumi_is_used_as_it_is(tmp_path: Path) -> None:
     old = make_pulumi(tmp_path / "old", "v3.100.0")
     good = make_pulumi(tmp_path / "good", "v3.260.0")
     found = official.pulumi(os.pathsep.join(str(path.parent) for path in (old, good)))
-    assert found.program == official.Program(good, "v3.260.0")
-    assert found.unsupported == official.Program(old, "v3.100.0")
+    assert found.program == official.OfficialProgram(good, "v3.260.0")
+    assert found.unsupported == official.OfficialProgram(old, "v3.100.0")
 
 
 def test_pulumi_without_language_host_is_not_used(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_our_own_engine_on_path_does_not_pass_for_an_official_one(tmp_path: Path
     own = make_pulumi(
         tmp_path / "own", "v3.250.0", host="#!/bin/sh\nexec python -m trainstack.toolchain.language_host\n"
     )
-    assert official.pulumi(str(own.parent)) == official.Search()
+    assert official.pulumi(str(own.parent)) == official.PathSearch()
 
 
 def test_another_provider_than_the_built_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,9 @@ def test_another_provider_than_the_built_one_is_refused(tmp_path: Path, monkeypa
         f"pulumi-kubernetes=={BUILT}, or the official `pulumi`, which downloads the provider"
     )
     with pytest.raises(ToolchainError, match=re.escape(message)):
-        engine.prepare(tmp_path, tmp_path / "pulumi", own=True, embedded=True, provider=tmp_path / "provider")
+        engine.prepare_engine(
+            tmp_path, tmp_path / "pulumi", built_here=True, embedded=True, provider=tmp_path / "provider"
+        )
 
 
 def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -> None:
@@ -83,7 +85,9 @@ def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -
     provider = tmp_path / "cache" / "pulumi-resource-kubernetes"
     checkout = tmp_path / "checkout"
     for _ in range(2):
-        engine.prepare(checkout, tmp_path / "cache" / "pulumi", own=True, embedded=True, provider=provider)
+        engine.prepare_engine(
+            checkout, tmp_path / "cache" / "pulumi", built_here=True, embedded=True, provider=provider
+        )
     state = checkout / ".trainstack"
     files = {path.relative_to(state).as_posix() for path in state.rglob("*") if not path.is_dir()}
     plugin = next(name for name in files if name.startswith("pulumi/plugins/resource-kubernetes-v"))
@@ -91,16 +95,16 @@ def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -
     assert plugin.endswith("/pulumi-resource-kubernetes")
     assert (state / plugin).readlink() == provider
     assert (state / "backend").is_dir()
-    assert (state / "passphrase").read_text().strip() == PUBLISHED
+    assert (state / "passphrase").read_text().strip() == PUBLISHED_PASSPHRASE
 
 
 def test_prepare_completes_a_passphrase_that_a_killed_command_left_empty(tmp_path: Path) -> None:
     """The engine would encrypt a new state with the empty passphrase. Any other content is the user's."""
     file = tmp_path / ".trainstack" / "passphrase"
-    for content, expected in (("", f"{PUBLISHED}\n"), ("theirs\n", "theirs\n")):
+    for content, expected in (("", f"{PUBLISHED_PASSPHRASE}\n"), ("theirs\n", "theirs\n")):
         file.parent.mkdir(exist_ok=True)
         file.write_text(content)
-        engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller={})
+        engine.prepare_engine(tmp_path, Path("/opt/pulumi"), built_here=False, embedded=True, caller={})
         assert file.read_text() == expected
     assert {path.name for path in file.parent.iterdir()} == {"backend", "passphrase"}
 
@@ -110,7 +114,7 @@ def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
     logs = tmp_path / ".trainstack" / "pulumi" / "logs"
     logs.mkdir(parents=True)
     (logs / "pulumi.log").write_text("secret")
-    engine.prepare(tmp_path, Path("/opt/pulumi"), own=True, embedded=True)
+    engine.prepare_engine(tmp_path, Path("/opt/pulumi"), built_here=True, embedded=True)
     assert stat.S_ISREG(logs.stat().st_mode)
     assert logs.read_text() == ""
 
@@ -118,8 +122,8 @@ def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
 def test_environment_of_our_engine(tmp_path: Path) -> None:
     """Plain `pulumi` commands need these variables, which depend only on the checkout and the engine."""
     state = tmp_path / ".trainstack"
-    assert engine.environment(
-        tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=True, caller={"PATH": "/usr/bin"}
+    assert engine.engine_variables(
+        tmp_path, Path("/tools/bin/pulumi"), built_here=True, embedded=True, caller={"PATH": "/usr/bin"}
     ) == {
         "PATH": f"{state}/bin:/tools/bin:/usr/bin",
         "PULUMI_HOME": f"{state}/pulumi",
@@ -134,7 +138,7 @@ def test_environment_of_our_engine(tmp_path: Path) -> None:
 def test_environment_keeps_the_callers_backend_and_passphrase(tmp_path: Path) -> None:
     """A team's stack is not silently encrypted with the public passphrase of dev."""
     caller = {"PULUMI_BACKEND_URL": "s3://team", "PULUMI_CONFIG_PASSPHRASE": "theirs"}
-    variables = engine.environment(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller=caller)
+    variables = engine.engine_variables(tmp_path, Path("/opt/pulumi"), built_here=False, embedded=True, caller=caller)
     assert variables["PULUMI_BACKEND_URL"] == "s3://team"
     assert "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables
     assert "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" not in variables
@@ -154,14 +158,16 @@ def test_environment_keeps_the_callers_backend_and_passphrase(tmp_path: Path) ->
 def test_a_folder_of_states_gets_no_sidecars(tmp_path: Path, named: str, used: str) -> None:
     """A killed engine could leave an empty one, and could then not read the state. The folder stays the same."""
     caller = {"PULUMI_BACKEND_URL": named}
-    variables = engine.environment(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller=caller)
+    variables = engine.engine_variables(tmp_path, Path("/opt/pulumi"), built_here=False, embedded=True, caller=caller)
     assert variables["PULUMI_BACKEND_URL"] == used
 
 
 def test_environment_is_the_same_from_within_itself(tmp_path: Path) -> None:
     """A second `trainstack env` changes nothing: neither PATH nor the backend becomes longer."""
-    once = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=True, caller={"PATH": "/usr/bin"})
-    twice = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=True, caller=once)
+    once = engine.engine_variables(
+        tmp_path, Path("/tools/bin/pulumi"), built_here=True, embedded=True, caller={"PATH": "/usr/bin"}
+    )
+    twice = engine.engine_variables(tmp_path, Path("/tools/bin/pulumi"), built_here=True, embedded=True, caller=once)
     assert {name: twice[name] for name in ("PATH", "PULUMI_BACKEND_URL")} == {
         name: once[name] for name in ("PATH", "PULUMI_BACKEND_URL")
     }
@@ -170,8 +176,13 @@ def test_environment_is_the_same_from_within_itself(tmp_path: Path) -> None:
 def test_an_official_engine_has_the_users_home(tmp_path: Path) -> None:
     """Only the state of an embedded environment is created, and no variable sets another home."""
     for embedded in (False, True):
-        prepared = engine.prepare(
-            tmp_path, Path("/opt/pulumi"), own=False, embedded=embedded, provider=Path("/opt/provider"), caller={}
+        prepared = engine.prepare_engine(
+            tmp_path,
+            Path("/opt/pulumi"),
+            built_here=False,
+            embedded=embedded,
+            provider=Path("/opt/provider"),
+            caller={},
         )
         assert {"PULUMI_HOME", "PULUMI_CREDENTIALS_PATH"}.isdisjoint(prepared.environment)
         files = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
@@ -182,24 +193,26 @@ def test_an_official_engine_has_the_users_home(tmp_path: Path) -> None:
 def test_our_engine_has_the_users_credentials(tmp_path: Path) -> None:
     """Its home is the checkout's, and no state is created there."""
     caller = {"PATH": "/usr/bin", "PULUMI_HOME": "/home/ann/pulumi"}
-    prepared = engine.prepare(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=False, caller=caller)
+    prepared = engine.prepare_engine(
+        tmp_path, Path("/tools/bin/pulumi"), built_here=True, embedded=False, caller=caller
+    )
     assert prepared.environment["PULUMI_HOME"] == f"{tmp_path}/.trainstack/pulumi"
     assert prepared.environment["PULUMI_CREDENTIALS_PATH"] == "/home/ann/pulumi"
     assert prepared.environment.keys().isdisjoint(EMBEDDED)
     assert not (tmp_path / ".trainstack" / "backend").exists()
     assert not (tmp_path / ".trainstack" / "passphrase").exists()
     named = {**caller, "PULUMI_CREDENTIALS_PATH": "/home/ann/logins"}
-    variables = engine.environment(tmp_path, Path("/p"), own=True, embedded=False, caller=named)
+    variables = engine.engine_variables(tmp_path, Path("/p"), built_here=True, embedded=False, caller=named)
     assert variables["PULUMI_CREDENTIALS_PATH"] == "/home/ann/logins"
 
 
 def test_our_engine_has_the_users_credentials_for_another_backend_too(tmp_path: Path) -> None:
     """PULUMI_BACKEND_URL selects the state of an embedded environment; the environment's own state needs no login."""
     caller = {"PULUMI_CREDENTIALS_PATH": "/home/ann/logins", "PULUMI_BACKEND_URL": "https://api.pulumi.com"}
-    variables = engine.environment(tmp_path, Path("/p"), own=True, embedded=True, caller=caller)
+    variables = engine.engine_variables(tmp_path, Path("/p"), built_here=True, embedded=True, caller=caller)
     assert variables["PULUMI_CREDENTIALS_PATH"] == "/home/ann/logins"
     caller["PULUMI_BACKEND_URL"] = f"file://{tmp_path}/.trainstack/backend?metadata=skip"
-    variables = engine.environment(tmp_path, Path("/p"), own=True, embedded=True, caller=caller)
+    variables = engine.engine_variables(tmp_path, Path("/p"), built_here=True, embedded=True, caller=caller)
     assert "PULUMI_CREDENTIALS_PATH" not in variables
 
 
@@ -209,11 +222,13 @@ def test_our_engine_has_the_users_credentials_for_another_backend_too(tmp_path: 
 def test_an_empty_passphrase_is_not_set(tmp_path: Path, passphrase: str | None, removed: set[str]) -> None:
     """The engine would use it instead of the file: `incorrect passphrase`. CI systems pass unset secrets as empty."""
     caller = {} if passphrase is None else {"PULUMI_CONFIG_PASSPHRASE": passphrase}
-    prepared = engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller=caller)
-    assert prepared.removed == removed
+    prepared = engine.prepare_engine(tmp_path, Path("/opt/pulumi"), built_here=False, embedded=True, caller=caller)
+    assert prepared.removed_variables == removed
     assert ("PULUMI_CONFIG_PASSPHRASE_FILE" in prepared.environment) == (not passphrase)
     # An empty passphrase may be that of another state.
-    assert not engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=False, caller={**caller}).removed
+    assert not engine.prepare_engine(
+        tmp_path, Path("/opt/pulumi"), built_here=False, embedded=False, caller={**caller}
+    ).removed_variables
 
 
 EMBEDDED = {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"}
@@ -223,15 +238,18 @@ EMBEDDED = {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PAS
 def test_a_shell_of_an_embedded_environment_gives_others_nothing(tmp_path: Path, own: bool) -> None:
     """Neither its state nor the published passphrase is passed on, in any variable; the user's choices are kept."""
     pulumi = tmp_path / "bin" / "pulumi"
-    shell = engine.prepare(tmp_path, pulumi, own=own, embedded=True, caller={"PATH": "/bin"}).environment
-    outer = {**shell, "PULUMI_CONFIG_PASSPHRASE": PUBLISHED}
-    prepared = engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=outer)
-    assert prepared.removed == EMBEDDED | ({"PULUMI_HOME"} if own else set())
+    shell = engine.prepare_engine(tmp_path, pulumi, built_here=own, embedded=True, caller={"PATH": "/bin"}).environment
+    outer = {**shell, "PULUMI_CONFIG_PASSPHRASE": PUBLISHED_PASSPHRASE}
+    prepared = engine.prepare_engine(tmp_path, pulumi, built_here=own, embedded=False, caller=outer)
+    assert prepared.removed_variables == EMBEDDED | ({"PULUMI_HOME"} if own else set())
     assert prepared.environment.keys().isdisjoint(EMBEDDED)
-    (tmp_path / "copy").write_text(f"{PUBLISHED}\n")
+    (tmp_path / "copy").write_text(f"{PUBLISHED_PASSPHRASE}\n")
     copied = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "copy")}
-    assert engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=copied).removed == copied.keys()
+    assert (
+        engine.prepare_engine(tmp_path, pulumi, built_here=own, embedded=False, caller=copied).removed_variables
+        == copied.keys()
+    )
     (tmp_path / "theirs").write_text("correct horse\n")
     users = {"PULUMI_BACKEND_URL": "s3://team", "PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "theirs")}
-    prepared = engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=users)
-    assert (prepared.removed, prepared.environment["PULUMI_BACKEND_URL"]) == (frozenset(), "s3://team")
+    prepared = engine.prepare_engine(tmp_path, pulumi, built_here=own, embedded=False, caller=users)
+    assert (prepared.removed_variables, prepared.environment["PULUMI_BACKEND_URL"]) == (frozenset(), "s3://team")

@@ -20,7 +20,7 @@ def greeter(tmp_path: Path) -> Fixture:
 def key(fixture: Fixture, **changes: Any) -> str:
     """Return the fixture's key, with some of the group's fields changed."""
     group = replace(fixture.group, **changes)
-    return groups.key(group, "go1.26.8", "linux-x86_64", fixture.modules)
+    return groups.build_key(group, "go1.26.8", "linux-x86_64", fixture.modules)
 
 
 def test_key_is_stable(greeter: Fixture) -> None:
@@ -32,11 +32,11 @@ def test_key_changes_with_everything_that_decides_the_result(greeter: Fixture) -
     """The input is sources, go.sum, linker flags, programs, scripts, Go and platform; texts for people do not count."""
     original = key(greeter)
     changed = {
-        key(greeter, programs=(groups.Program("other", "."),)),
+        key(greeter, programs=(groups.GoProgram("other", "."),)),
         key(greeter, stamps=()),
         key(greeter, scripts=()),
-        groups.key(greeter.group, "go1.26.9", "linux-x86_64", greeter.modules),
-        groups.key(greeter.group, "go1.26.8", "linux-aarch64", greeter.modules),
+        groups.build_key(greeter.group, "go1.26.9", "linux-x86_64", greeter.modules),
+        groups.build_key(greeter.group, "go1.26.8", "linux-aarch64", greeter.modules),
     }
     main = greeter.modules / "greeter" / "main.go"
     main.write_text(main.read_text() + "\n")
@@ -57,7 +57,7 @@ def test_kubernetes_programs_are_stamped_with_the_pinned_version() -> None:
     version = gomod.load(GO_MODULES / "cluster" / "go.mod").version("k8s.io/kubernetes")
     major, minor = version.removeprefix("v").split(".")[:2]
     for name in ("cluster", "kubectl"):
-        flags = groups.link_flags(groups.BY_NAME[name])
+        flags = groups.link_flags(groups.GROUPS_BY_NAME[name])
         for package in ("component-base/version", "client-go/pkg/version"):
             assert f"-X k8s.io/{package}.gitVersion={version}" in flags
             assert f"-X k8s.io/{package}.gitMajor={major} -X k8s.io/{package}.gitMinor={minor}" in flags
@@ -72,7 +72,7 @@ def test_engine_and_sdk_are_the_same_release() -> None:
 def test_provider_is_stamped_with_the_release_of_its_sdk() -> None:
     """The engine searches for the plugin of exactly the version of the installed SDK."""
     stamp = f"provider/v4/pkg/version.Version={lock.version('pulumi-kubernetes')}"
-    assert groups.link_flags(groups.BY_NAME["provider"]).endswith(stamp)
+    assert groups.link_flags(groups.GROUPS_BY_NAME["provider"]).endswith(stamp)
 
 
 def test_every_staging_module_is_replaced_by_the_one_of_the_same_kubernetes() -> None:
@@ -114,5 +114,5 @@ def test_programs_have_one_name_each() -> None:
 
 def test_go_names_a_program_after_the_last_element_that_is_no_version() -> None:
     """For example, etcd's main package, server/v3, is built as `server`."""
-    assert groups.Program("etcd", "go.etcd.io/etcd/server/v3").built_as == "server"
-    assert groups.Program("kueue", "sigs.k8s.io/kueue/cmd/kueue").built_as == "kueue"
+    assert groups.GoProgram("etcd", "go.etcd.io/etcd/server/v3").binary_name == "server"
+    assert groups.GoProgram("kueue", "sigs.k8s.io/kueue/cmd/kueue").binary_name == "kueue"

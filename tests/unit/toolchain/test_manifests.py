@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trainstack.toolchain.errors import ToolchainError
-from trainstack.toolchain.manifests import MANIFESTS, Manifest, render
+from trainstack.toolchain.manifests import MANIFESTS, ReleaseManifest, render
 
 OVERLAY = "resources:\n  - deployment.yaml\n  - https://example.org/more.yaml # a download\n"
 DEPLOYMENT = "kind: Deployment\nspec:\n  image: {image}\n  imagePullPolicy: Always\n"
@@ -15,7 +15,7 @@ cd "$2" && cat $(sed -n 's/^  - \\([^ ]*\\).*/\\1/p' kustomization.yaml)
 """
 
 
-def make_module(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
+def make_module(folder: Path, manifest: ReleaseManifest) -> tuple[Path, Path]:
     """Create a module whose overlay downloads a file, read-only like Go's cache, and a minimal kustomize."""
     module = folder / "module"
     overlay = module / manifest.overlay
@@ -30,18 +30,18 @@ def make_module(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
     return module, kubectl
 
 
-def make_manifest(without: str | None) -> Manifest:
+def make_manifest(without: str | None) -> ReleaseManifest:
     """Return one of our manifests, from the minimal overlay."""
     (trainer,) = (manifest for manifest in MANIFESTS if manifest.name == "trainer")
-    fields = {name: getattr(trainer, name) for name in ("name", "group", "module", "image", "released")}
-    return Manifest(**fields, overlay="manifests/overlay", without=without)
+    fields = {name: getattr(trainer, name) for name in ("name", "group", "module", "image", "release_image")}
+    return ReleaseManifest(**fields, overlay="manifests/overlay", omitted_resource=without)
 
 
 def test_a_resource_that_would_be_downloaded_is_left_out(tmp_path: Path) -> None:
     """The rest is built with the image of the release."""
     manifest = make_manifest("https://example.org/more.yaml")
     text = render(manifest, *make_module(tmp_path, manifest))
-    released = manifest.released.format(version=manifest.version)
+    released = manifest.release_image.format(version=manifest.version)
     assert text == f"kind: Deployment\nspec:\n  image: {released}\n  imagePullPolicy: IfNotPresent\n"
 
 

@@ -14,8 +14,8 @@ from trainstack.toolchain import build, digests, gotool, manifests, official, to
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.errors import MissingTool
 from trainstack.toolchain.gotool import Go
-from trainstack.toolchain.groups import BY_NAME, GROUPS
-from trainstack.toolchain.locking import locked
+from trainstack.toolchain.groups import GROUPS, GROUPS_BY_NAME
+from trainstack.toolchain.locking import hold_lock
 from trainstack.toolchain.places import state_root
 
 GKE = """\
@@ -84,12 +84,12 @@ def make_builds(go_version: str) -> None:
         folder.mkdir(parents=True)
         for program in group.programs:
             make_script(folder / program.name, "exit 3")
-        digests.record(folder.parent)
+        digests.record_digests(folder.parent)
     for manifest in manifests.MANIFESTS:
-        file = manifests._cached(manifest)
+        file = manifests._cached_path(manifest)
         file.parent.mkdir(parents=True)
         file.write_text("kind: List")
-        digests.record(file.parent)
+        digests.record_digests(file.parent)
 
 
 def ensure(groups: tuple[str, ...], checkout: Path) -> str:
@@ -117,7 +117,7 @@ def test_supported_versions_of_kubectl(tmp_path: Path, git_version: str, support
     """Supported are one minor release below the oldest supported cluster, and every later one."""
     kubectl = make_kubectl(tmp_path / "bin", version(git_version))
     found = official.kubectl(path_of(kubectl))
-    program = official.Program(kubectl, git_version)
+    program = official.OfficialProgram(kubectl, git_version)
     assert (found.program, found.unsupported) == ((program, None) if supported else (None, program))
 
 
@@ -143,14 +143,14 @@ def test_the_first_supported_kubectl_is_used(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "kubectl").write_text("notes")
     found = official.kubectl(path_of(tmp_path / "none" / "kubectl", old, good))
-    assert found.program == official.Program(good, "v1.33.1")
+    assert found.program == official.OfficialProgram(good, "v1.33.1")
 
 
 def test_our_own_links_do_not_pass_for_the_users(cache: Path, tmp_path: Path) -> None:
     """Both the links of a checkout and the folder of a build, which `trainstack env` adds to PATH, are skipped."""
     linked = make_kubectl(tmp_path / "checkout" / ".trainstack" / "bin", version("v1.34.4"))
     built = make_kubectl(cache / "tools" / "kubectl-0" / "bin", version("v1.34.4"))
-    assert official.kubectl(path_of(linked, built)) == official.Search()
+    assert official.kubectl(path_of(linked, built)) == official.PathSearch()
 
 
 def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.Mo
     linked.parent.mkdir(parents=True)
     linked.symlink_to("/built/before")
     prepared = tools.engine(tmp_path, embedded=False)
-    assert (prepared.pulumi, prepared.own) == (pulumi, False)
+    assert (prepared.pulumi, prepared.built_here) == (pulumi, False)
     assert not linked.is_symlink()
 
 
@@ -208,7 +208,7 @@ def test_unsupported_programs_are_named_once_with_the_builds(
 
 def test_unsupported_programs_are_named_beside_built_ones(old_programs: Mapping[str, Path], tmp_path: Path) -> None:
     """Nothing is built, and `go` does not run."""
-    make_builds(gotool._pinned().version)
+    make_builds(gotool._pinned_go().version)
     printed = ensure(("engine", "kubectl"), tmp_path).splitlines()
     assert [line.rpartition("; ")[2] for line in printed] == ["the pinned one is used instead"] * 2
     assert tools.kubectl() != old_programs["kubectl"]
@@ -230,11 +230,11 @@ def test_a_command_without_the_tool_names_what_was_found(
     assert str(caught.value).endswith(f": trainstack dev tools {groups}")
 
 
-@pytest.mark.parametrize("version_of_go", ["go1.99.3", gotool._pinned().version])
+@pytest.mark.parametrize("version_of_go", ["go1.99.3", gotool._pinned_go().version])
 def test_nothing_to_build_runs_no_go(cache: Path, tmp_path: Path, version_of_go: str) -> None:
     """The `go` on PATH may be a script without a VERSION file, whose version only a call returns."""
     make_builds(version_of_go)
-    gotool.remember(version_of_go)
+    gotool.record_version(version_of_go)
     ensure(tools.needed_groups(), tmp_path / "checkout")
     assert (state_root(tmp_path / "checkout") / "manifests" / "kueue-v0.15.2.yaml").is_file()
     assert tools.program("kubelet").is_file()
@@ -252,33 +252,33 @@ def test_a_missing_tool_in_an_empty_cache_runs_no_go(cache: Path, tmp_path: Path
 def test_builds_from_before_versions_were_recorded_are_found(cache: Path, tmp_path: Path) -> None:
     """`go` is called for its version once."""
     make_builds("go1.99.3")
-    assert build.find(BY_NAME["dns"]) is not None
-    assert build.find(BY_NAME["kwok"]) is not None
+    assert build.find_build(GROUPS_BY_NAME["dns"]) is not None
+    assert build.find_build(GROUPS_BY_NAME["kwok"]) is not None
     assert calls_of_go(tmp_path) == ["env GOVERSION"]
 
 
 def test_a_build_outlives_an_upgrade_of_go(cache: Path, tmp_path: Path) -> None:
     """Sources and flags are the same, and the older compiler was sufficient."""
     make_builds("go1.98.0")
-    gotool.remember("go1.98.0")
-    gotool.remember("go1.98.0")
-    assert build.find(BY_NAME["dns"]) is not None
+    gotool.record_version("go1.98.0")
+    gotool.record_version("go1.98.0")
+    assert build.find_build(GROUPS_BY_NAME["dns"]) is not None
     assert (cache / "tools" / "go-versions").read_text() == "go1.98.0\n"
 
 
 def test_two_processes_record_both_their_versions(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A version that another process records between the read and the write is kept."""
     (cache / "tools").mkdir(parents=True)
-    read, recorded = threading.Event(), gotool._recorded
+    read, recorded = threading.Event(), gotool._read_recorded_versions
 
     def reading() -> list[str]:
         found = recorded()
         read.set()
         return found
 
-    monkeypatch.setattr(gotool, "_recorded", reading)
-    recording = threading.Thread(target=gotool.remember, args=("go1.98.0",))
-    with locked(cache / "locks" / "go-versions", Console(file=io.StringIO())):
+    monkeypatch.setattr(gotool, "_read_recorded_versions", reading)
+    recording = threading.Thread(target=gotool.record_version, args=("go1.98.0",))
+    with hold_lock(cache / "locks" / "go-versions", Console(file=io.StringIO())):
         recording.start()
         assert read.wait(60)
         (cache / "tools" / "go-versions").write_text("go1.97.0\n")
@@ -288,7 +288,7 @@ def test_two_processes_record_both_their_versions(cache: Path, monkeypatch: pyte
 
 def test_a_built_kubectl_is_linked_for_shells(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`trainstack env` adds the folder to PATH."""
-    make_builds(gotool._pinned().version)
+    make_builds(gotool._pinned_go().version)
     monkeypatch.setenv("PATH", path_of(make_pulumi(tmp_path / "a", "v3.260.0")))
     tools.engine(tmp_path / "checkout", embedded=False)
     assert (state_root(tmp_path / "checkout") / "bin" / "kubectl").readlink() == tools.program("kubectl")
@@ -298,7 +298,7 @@ def test_folders_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
     """Shells ignore them too."""
     good = make_kubectl(tmp_path / "bin", version("v1.33.1"))
     found = official.kubectl(os.pathsep.join(["/" + "x" * 300, "a\nb", str(good), str(good.parent)]))
-    assert found.program == official.Program(good, "v1.33.1")
+    assert found.program == official.OfficialProgram(good, "v1.33.1")
 
 
 def test_a_program_in_a_relative_folder_can_be_started_elsewhere(
@@ -307,4 +307,4 @@ def test_a_program_in_a_relative_folder_can_be_started_elsewhere(
     """The engine runs in the project's folder."""
     good = make_kubectl(tmp_path / "bin", version("v1.33.1"))
     monkeypatch.chdir(tmp_path)
-    assert official.kubectl("bin").program == official.Program(good, "v1.33.1")
+    assert official.kubectl("bin").program == official.OfficialProgram(good, "v1.33.1")

@@ -92,8 +92,8 @@ def test_an_upload_is_fetched_bit_equal_or_the_command_fails(
 ) -> None:
     """It fails for a tree without files and for the reserved name, before it sends anything."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(dir=tmp_path) as folder:
-        patch.setattr(parts, "BIG", BIG)
-        patch.setattr(parts, "CHUNK", BIG // 4)
+        patch.setattr(parts, "BIG_FILE_BYTES", BIG)
+        patch.setattr(parts, "CHUNK_BYTES", BIG // 4)
         volume = make_volume(Path(folder), patch, image)
         make(Path(folder, "source"), drawn)
         check_round_trip(volume, Path(folder), place)

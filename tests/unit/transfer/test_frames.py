@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from trainstack.transfer.errors import BrokenConnectionError
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
+from trainstack.transfer.frames import END_COMMAND, SHELL_FUNCTIONS, Frames, encode_names
 
 FIELDS = st.lists(st.binary(max_size=12).map(lambda field: field.replace(b"\0", b"")), min_size=1, max_size=4)
 NAME = st.one_of(
@@ -60,7 +60,7 @@ def test_every_shell_reads_and_writes_every_name(shell: list[str], names: list[s
     """A script returns the names as the fields of frames."""
     if shutil.which(shell[0]) is None:
         pytest.skip(f"this machine has no {shell[0]}")
-    script = f'{FUNCTIONS}\nwhile read_name; do frame name "$name"; done\n{END} 0'
+    script = f'{SHELL_FUNCTIONS}\nwhile read_name; do frame name "$name"; done\n{END_COMMAND} 0'
     process = subprocess.run([*shell, "-c", script], input=encode_names(names), capture_output=True, check=True)
     frames = Frames(io.BytesIO(process.stdout), "answer")
     assert list(frames) == [["name", name] for name in names]

@@ -21,10 +21,10 @@ from trainstack.toolchain import tools
 from trainstack.transfer import loader
 from trainstack.transfer.errors import TransferError
 from trainstack.transfer.loader import (
-    LOOK_SECONDS,
+    IDLE_CHECK_SECONDS,
     _delete_abandoned,
     _queue_reason,
-    _running_pod,
+    _wait_for_pod,
     data_loader,
     loader_job,
 )
@@ -49,7 +49,7 @@ def test_a_loader_uses_the_queue_of_the_runs_that_use_the_volume() -> None:
         "annotations": {"pulumi.com/skipAwait": "true"},
     }
     assert job["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 1234
-    assert container["command"][-2:] == ["600", str(LOOK_SECONDS)]
+    assert container["command"][-2:] == ["600", str(IDLE_CHECK_SECONDS)]
     assert container["volumeMounts"] == [{"name": "training", "mountPath": "/mnt/volume"}]
     assert container["resources"] == {
         "requests": {"cpu": "0", "memory": "0"},
@@ -133,12 +133,12 @@ def fail_kubectl(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
         verbs.append(verb)
         return subprocess.CompletedProcess((), 1, b"", error.encode())
 
-    monkeypatch.setattr(loader, "kubectl", kubectl)
+    monkeypatch.setattr(loader, "run_kubectl", kubectl)
     monkeypatch.setattr(loader, "kubectl_command", lambda *words, **_: [*words])
-    monkeypatch.setattr(loader, "set_guard", lambda words, kubeconfig: verbs.append("guard"))
+    monkeypatch.setattr(loader, "start_guard", lambda words, kubeconfig: verbs.append("guard"))
     monkeypatch.setattr(tools, "kubectl", lambda: "kubectl")
     monkeypatch.setattr(loader, "new_copy", lambda context: "copy")
-    monkeypatch.setattr(loader, "dismiss", lambda _: verbs.append("dismiss"))
+    monkeypatch.setattr(loader, "end_guard", lambda _: verbs.append("dismiss"))
     monkeypatch.setattr(loader, "read_loaders", lambda *_: [])
     monkeypatch.setattr(loader, "nodes_of_volume", lambda *_: [])
     return verbs
@@ -204,7 +204,7 @@ def test_a_loader_that_no_command_can_wait_for_is_removed(
         }
         for hours in (24, 25)
     ]
-    monkeypatch.setattr(loader, "kubectl", kubectl)
+    monkeypatch.setattr(loader, "run_kubectl", kubectl)
     monkeypatch.setattr(loader, "read_loaders", lambda *_: jobs)
     _delete_abandoned(make_settings(), "research", TerminalProgress())
     assert [words[:5] for words in calls] == [("delete", "job", "loader-25", "-n", "research")]
@@ -254,7 +254,7 @@ def wait_error(
     monkeypatch.setattr(loader, "read", read)
     monkeypatch.setattr(loader, "_POLL_SECONDS", 0)
     with transfer_fails():
-        _running_pod(JOB, "loader-1", None, TerminalProgress())
+        _wait_for_pod(JOB, "loader-1", None, TerminalProgress())
     assert remaining == []
     return capsys.readouterr().err
 

@@ -11,18 +11,18 @@ import pytest
 from trainstack.files import temporary
 from trainstack.files.temporary import secret_file
 from trainstack.local_cluster.processes import wait_until
-from trainstack.transfer.loader_guard import dismiss, set_guard
+from trainstack.transfer.loader_guard import end_guard, start_guard
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 20.0
 COMMAND = """
 import os, sys, time
 from trainstack.files.temporary import secret_file
-from trainstack.transfer.loader_guard import set_guard
+from trainstack.transfer.loader_guard import start_guard
 if sys.argv[2] == "folder":
     del os.memfd_create
 delete = ["sh", "-c", 'cat "$3" >> "$1"', "sh", sys.argv[1]]
-guard = set_guard(delete, secret_file(b"a cluster\\n"), pauses=(0, 1))
+guard = start_guard(delete, secret_file(b"a cluster\\n"), pauses=(0, 1))
 print(guard.process.pid, flush=True)
 time.sleep(1000)
 """
@@ -65,8 +65,8 @@ def test_a_dismissed_guard_does_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     """It has ended when `dismiss` returns, and its kubeconfig is removed."""
     monkeypatch.delattr(os, "memfd_create", raising=False)
     kubeconfig = secret_file(b"a cluster\n")
-    guard = set_guard(["touch", str(tmp_path / "log")], kubeconfig, pauses=(0,))
-    dismiss(guard)
+    guard = start_guard(["touch", str(tmp_path / "log")], kubeconfig, pauses=(0,))
+    end_guard(guard)
     assert guard.process.returncode == 0
     assert not (tmp_path / "log").exists()
     assert not kubeconfig.path.parent.exists()
@@ -74,7 +74,7 @@ def test_a_dismissed_guard_does_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_guard_that_has_ended_can_be_dismissed() -> None:
     """Another process may have killed it."""
-    guard = set_guard(["true"], secret_file(b""))
+    guard = start_guard(["true"], secret_file(b""))
     guard.process.kill()
-    dismiss(guard)
+    end_guard(guard)
     assert guard.process.returncode == -signal.SIGKILL

@@ -13,7 +13,7 @@ from trainstack.onboarding.editing import add_section_entries
 from trainstack.onboarding.new_team import NewTeamPlan, plan_new_team
 from trainstack.onboarding.team_request import TeamRequest
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.loading.load import load, shared_names
+from trainstack.settings.loading.load import load, read_shared_names
 from trainstack.settings.loading.project import project_name
 from trainstack.settings.model import Settings
 
@@ -56,10 +56,10 @@ def add_team(  # noqa: PLR0913 (the options of the command)
     )
     team_file, platform_file = f"Pulumi.{name}.yaml", f"Pulumi.{stack}.yaml"
     with edit_project(root) as edit:
-        text = edit.text(platform_file)
+        text = edit.read(platform_file)
         settings = load(root, stack)
-        team_plan = plan_new_team(settings, request, project_name(root), shared_names(root))
-        team_exists = edit.text(team_file) is not None
+        team_plan = plan_new_team(settings, request, project_name(root), read_shared_names(root))
+        team_exists = edit.read(team_file) is not None
         changed_files = {platform_file: add_section_entries(text or "", team_plan.entries)} if team_plan.entries else {}
         # The team may have edited its own file, so an existing one is never changed.
         if team_exists:

@@ -9,13 +9,13 @@ from trainstack.cli.session import DryRunOption, JsonOption, Session, StackOptio
 from trainstack.cli.stack_selection import creation_steps
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.files.project import ProjectEdit, edit_project
-from trainstack.live.existing import read_existing
+from trainstack.live.existing import read_namespace_objects
 from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.adopt.entries import PRIORITY_CLASS
 from trainstack.onboarding.adopt.namespace_objects import NamespaceObjects
 from trainstack.onboarding.adopt.plan import Adoption, describe_operators, plan_adoption
 from trainstack.onboarding.editing import FileAddition, add_section_entries
-from trainstack.settings.loading.load import DEFAULTS, Loaded
+from trainstack.settings.loading.load import DEFAULTS, LoadedEnvironment
 
 _NAMESPACE = re.compile("(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _HEAD = """\
@@ -52,13 +52,13 @@ def adopt(
         _, loaded = _load_environment(edit, session.root, file, stack, namespace)
     with step(f"reading namespace {namespace}", "1 s"):
         owner = loaded.settings.environment.profile == "owner"
-        existing_objects = read_existing(namespace, loaded.settings.cluster.context, cluster_wide=owner)
+        existing_objects = read_namespace_objects(namespace, loaded.settings.cluster.context, cluster_wide=owner)
     if existing_objects is None:
         fail(f"the cluster has no namespace {namespace}; to list namespaces: kubectl get namespaces")
     # Other commands may have changed the file while the cluster was read.
     with edit_project(session.root) as edit:
         text, loaded = _load_environment(edit, session.root, file, stack, namespace)
-        file_exists = edit.text(file) is not None
+        file_exists = edit.read(file) is not None
         adoption = plan_adoption(loaded.settings, existing_objects, _default_priority_classes(loaded))
         changed_files = (
             {file: _text_with_adopted(file, text, loaded, adoption, existing_objects, file_exists=file_exists)}
@@ -90,9 +90,11 @@ def adopt(
         _show(stack, namespace, adoption, notes, diff, stack_creation, dry_run=dry_run)
 
 
-def _load_environment(edit: ProjectEdit, root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loaded]:
+def _load_environment(
+    edit: ProjectEdit, root: Path, file: str, stack: str, namespace: str
+) -> tuple[str, LoadedEnvironment]:
     """Load the environment; a new one if the file does not exist."""
-    text = edit.text(file)
+    text = edit.read(file)
     if not text:
         namespace_entry = FileAddition(("environment", "existing", "namespaces"), namespace)
         text = add_section_entries(_HEAD.format(namespace=namespace), [namespace_entry])
@@ -100,7 +102,13 @@ def _load_environment(edit: ProjectEdit, root: Path, file: str, stack: str, name
 
 
 def _text_with_adopted(
-    file: str, text: str, loaded: Loaded, adoption: Adoption, existing_objects: NamespaceObjects, *, file_exists: bool
+    file: str,
+    text: str,
+    loaded: LoadedEnvironment,
+    adoption: Adoption,
+    existing_objects: NamespaceObjects,
+    *,
+    file_exists: bool,
 ) -> str:
     """Return the environment's file with the adopted objects. `file_exists`: whether the file does."""
     entries = [*adoption.entries, *_operators_entry(existing_objects, text, loaded)]
@@ -113,13 +121,13 @@ def _text_with_adopted(
         return fail(f"{file}: {error}")
 
 
-def _default_priority_classes(loaded: Loaded) -> list[str]:
+def _default_priority_classes(loaded: LoadedEnvironment) -> list[str]:
     names = [priority.name for priority in loaded.settings.queues.priority_classes]
-    places = {name: loaded.where(f"queues.priorityClasses[{name}]") for name in names}
+    places = {name: loaded.place_of(f"queues.priorityClasses[{name}]") for name in names}
     return [name for name, place in places.items() if place is not None and place.file == DEFAULTS]
 
 
-def _operators_entry(existing_objects: NamespaceObjects, text: str, loaded: Loaded) -> list[FileAddition]:
+def _operators_entry(existing_objects: NamespaceObjects, text: str, loaded: LoadedEnvironment) -> list[FileAddition]:
     operator_names = list(describe_operators(existing_objects))
     if not operator_names or "trainstack:operators" in text or "platform" not in loaded.settings.environment.layers:
         return []

@@ -6,12 +6,12 @@ import typer
 from trainstack.cli.output.console import err, out, show_json
 from trainstack.cli.releases import as_finding, try_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.errors import ExitCode
 from trainstack.kueue.format import as_data, verdict_lines
 from trainstack.preflight.against_cluster import CLUSTER_UNREACHABLE
-from trainstack.preflight.finding import Checked
-from trainstack.preflight.preflight import examine, unloaded
+from trainstack.preflight.finding import CheckResult
+from trainstack.preflight.preflight import examine, load_error_result
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
 
@@ -40,18 +40,18 @@ def check(
         show_json({"findings": [finding.as_data() for finding in check_result.findings], "verdicts": verdicts})
     else:
         _show(stack, check_result)
-    stopping_ids = {finding.id for finding in check_result.findings if finding.stops}
+    stopping_ids = {finding.id for finding in check_result.findings if finding.is_blocking}
     if stopping_ids:
         raise typer.Exit(ExitCode.UNREACHABLE if CLUSTER_UNREACHABLE.id in stopping_ids else ExitCode.FINDINGS)
 
 
-def _show(stack: str, check_result: Checked) -> None:
-    findings = [finding for finding in check_result.findings if not finding.silenced]
+def _show(stack: str, check_result: CheckResult) -> None:
+    findings = [finding for finding in check_result.findings if not finding.silence_reason]
     for finding in findings:
         out.print(str(finding), style=_STYLES[finding.severity])
     for line in verdict_lines(check_result.verdicts):
         out.print(line)
-    errors, silenced = sum(finding.stops for finding in findings), len(check_result.findings) - len(findings)
+    errors, silenced = sum(finding.is_blocking for finding in findings), len(check_result.findings) - len(findings)
     counts = f"{_format_count(errors, 'error')}, {_format_count(len(findings) - errors, 'other finding')}"
     err.print(f"{stack}: {counts if findings else 'no findings'}{f', {silenced} silenced' if silenced else ''}")
 
@@ -60,18 +60,19 @@ def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _check(stack: str, *, cluster: bool) -> Checked:
+def _check(stack: str, *, cluster: bool) -> CheckResult:
     root = checkout()
     try:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
-        return unloaded(error)
+        return load_error_result(error)
     settings, download_errors = try_downloads(loaded.settings)
     loaded = replace(loaded, settings=settings)
-    check_result = examine(Declared(settings), root, loaded.places)
+    check_result = examine(StackObjects(settings), root, loaded.places)
     download_findings = [as_finding(error, loaded) for error in download_errors.values()]
-    check_result = Checked(
-        sorted([*check_result.findings, *download_findings], key=lambda finding: finding.order), check_result.verdicts
+    check_result = CheckResult(
+        sorted([*check_result.findings, *download_findings], key=lambda finding: finding.sort_key),
+        check_result.verdicts,
     )
     if not cluster:
         return check_result

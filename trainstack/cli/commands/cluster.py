@@ -13,7 +13,7 @@ from trainstack.cli.session import JsonOption, checkout
 from trainstack.errors import ExitCode
 from trainstack.local_cluster import access, drivers
 from trainstack.local_cluster import cluster as native
-from trainstack.local_cluster.cluster import Cluster
+from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.drivers import Driver
 from trainstack.local_cluster.images import base, ensure_images, git, helpers, operators, workload
 from trainstack.local_cluster.kind import cluster as kind
@@ -35,12 +35,12 @@ def _folder(state: Path | None) -> Path:
     return state or checkout() / ".trainstack" / "cluster"
 
 
-def _install_sites(cluster: Cluster, spec: ClusterSpec) -> None:
+def _install_sites(cluster: LocalCluster, spec: ClusterSpec) -> None:
     if spec.sites:
         install.install_sites(cluster, spec.sites, report)
 
 
-def _running_cluster(state: Path | None) -> Cluster:
+def _running_cluster(state: Path | None) -> LocalCluster:
     cluster_status = drivers.status(_folder(state))
     if cluster_status.cluster is None:
         message = f"the local cluster is not running ({cluster_status.problem}): start it with `trainstack cluster up`"
@@ -95,7 +95,7 @@ def up(  # noqa: PLR0913 (the options of the command)
       trainstack cluster up --site eidf --site vsphere
     """
     folder = _folder(state)
-    drivers.choose(folder, driver)
+    drivers.choose_driver(folder, driver)
     saved_spec = drivers.status(folder).spec or ClusterSpec()
     options: dict[str, Any] = {
         "gpus": gpus,
@@ -138,7 +138,7 @@ def down(
         return
     start, folder = time.monotonic(), _folder(state)
     drivers.down(folder, keep_data=not wipe, report=report)
-    place = "its containers" if drivers.existing(folder) == "kind" else folder
+    place = "its containers" if drivers.existing_driver(folder) == "kind" else folder
     data_note = "its data was deleted" if wipe else f"its data is kept in {place}"
     out.print(f"The local cluster is stopped ({time.monotonic() - start:.1f} s); {data_note}.")
 
@@ -257,7 +257,7 @@ def logs(
       trainstack cluster logs kubelet
       trainstack cluster logs apiserver --follow
     """
-    if drivers.existing(_folder(state)) == "kind":
+    if drivers.existing_driver(_folder(state)) == "kind":
         raise typer.Exit(_print_output(kind.logs(_folder(state), component, follow=follow)))
     folder = Layout.of(_folder(state)).log
     path = folder / f"{component}.log"

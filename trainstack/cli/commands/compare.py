@@ -9,7 +9,7 @@ from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.errors import ExitCode
 from trainstack.reports.comparison import Comparison
 from trainstack.reports.comparison import compare as compare_runs
-from trainstack.reports.table import HEAD, as_json, cells
+from trainstack.reports.table import HEAD, as_json, table_rows
 
 
 def compare(
@@ -62,7 +62,7 @@ def _draw(comparison: Comparison, png: Path | None, html: Path | None) -> dict[P
 
 def _show(comparison: Comparison) -> None:
     # Narrow, so that eight columns fit a terminal of 80 characters.
-    out.print(make_table(HEAD, cells(comparison), right=HEAD[1:], fold=HEAD[:1], collapse=True))
+    out.print(make_table(HEAD, table_rows(comparison), right=HEAD[1:], fold=HEAD[:1], collapse=True))
     for sentence in comparison.sentences():
         out.print(f"\n{sentence}")
     for warning in comparison.warnings:

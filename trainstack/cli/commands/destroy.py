@@ -10,13 +10,13 @@ from trainstack.cli.output.console import confirm, ensure_confirmable, err, fail
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
 from trainstack.errors import ExitCode
-from trainstack.guards.definitions import identities, revisions
+from trainstack.guards.definitions import definition_identities, revisions_of_resource
 from trainstack.lifecycle.teardown.context import Body
-from trainstack.lifecycle.teardown.leftovers import explain_leftover, leftovers
+from trainstack.lifecycle.teardown.leftovers import explain_leftover, find_leftovers
 from trainstack.lifecycle.teardown.plan import TeardownPlan
 from trainstack.live.client import reach
-from trainstack.live.teardown import plan_teardown, read_own
-from trainstack.objects.ownership import Identity, shown
+from trainstack.live.teardown import plan_teardown, read_stack_objects
+from trainstack.objects.ownership import Identity, format_identity
 from trainstack.runs.launches import utc_now
 from trainstack.runs.recorded import recorded_launches, state_resource
 from trainstack.stacks.teardown_mode import Permission, permit
@@ -97,7 +97,9 @@ def _permission(
         mode="keep-platform" if keep_platform else "everything",
         stack=session.stack,
         retained=tuple(_identities(resource for resource in state if resource.get("retainOnDelete"))),
-        protected=tuple(sorted(map(shown, _identities(resource for resource in state if resource.get("protect"))))),
+        protected=tuple(
+            sorted(map(format_identity, _identities(resource for resource in state if resource.get("protect"))))
+        ),
         stop=(*stop, *session.settings.workloads.stop),
     )
 
@@ -111,7 +113,7 @@ def _plan(session: Session, state: Sequence[Mapping[str, Any]], permission: Perm
             retained=permission.retained,
             protected=permission.protected,
             stop=permission.stop,
-            known=_identities(state),
+            state_objects=_identities(state),
             recorded=recorded_launches(session.stack, launches),
         )
 
@@ -151,7 +153,7 @@ def _await_deletion(session: Session, plan: TeardownPlan, deadline_seconds: floa
     """Wait for the deletion of all objects that are not kept, and return those that remain."""
     deadline, reported_count = time.monotonic() + deadline_seconds, -1
     while True:
-        remaining_objects = leftovers(read_own(session.settings), plan.retention_reasons)
+        remaining_objects = find_leftovers(read_stack_objects(session.settings), plan.retention_reasons)
         if not remaining_objects or time.monotonic() >= deadline:
             return remaining_objects
         if len(remaining_objects) != reported_count:
@@ -166,14 +168,16 @@ def _identities(state: Iterable[Mapping[str, Any]]) -> frozenset[Identity]:
         if resource.get("custom") and not resource.get("external") and resource["type"].startswith("kubernetes:"):
             namespace, _, name = str(resource.get("id", "")).rpartition("/")
             state_identities.add((resource["type"].rpartition(":")[2], namespace or None, name))
-        state_identities |= identities(revisions(state_resource(resource["urn"], resource.get("outputs"))))
+        state_identities |= definition_identities(
+            revisions_of_resource(state_resource(resource["urn"], resource.get("outputs")))
+        )
     return frozenset(state_identities)
 
 
 def _show(stack: str, plan: TeardownPlan) -> None:
     for stage, objects in plan.stages.items():
         if objects:
-            out.print(f"delete: {stage}: {', '.join(map(shown, objects))}")
+            out.print(f"delete: {stage}: {', '.join(map(format_identity, objects))}")
     _show_kept(plan, "keep")
     if plan.active_runs and not plan.refusals:
         out.print(f"stop: {', '.join(plan.active_runs)}", style="yellow")
@@ -183,14 +187,14 @@ def _show(stack: str, plan: TeardownPlan) -> None:
 
 def _show_kept(plan: TeardownPlan, label: str) -> None:
     for key, reason in sorted(plan.retention_reasons.items(), key=str):
-        out.print(f"{label}: {shown(key)}: {reason}")
+        out.print(f"{label}: {format_identity(key)}: {reason}")
 
 
 def _as_data(stack: str, plan: TeardownPlan, leftovers: Iterable[str]) -> dict[str, Any]:
     return {
         "stack": stack,
-        "goes": {stage: list(map(shown, objects)) for stage, objects in plan.stages.items()},
-        "stays": {shown(key): reason for key, reason in plan.retention_reasons.items()},
+        "goes": {stage: list(map(format_identity, objects)) for stage, objects in plan.stages.items()},
+        "stays": {format_identity(key): reason for key, reason in plan.retention_reasons.items()},
         "stops": list(plan.active_runs),
         "refusals": list(plan.refusals),
         "left": list(leftovers),

@@ -13,7 +13,7 @@ from trainstack.dev import release
 from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
 from trainstack.local_cluster import drivers
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.toolchain import debian, tools
 from trainstack.toolchain import lock as locks
 from trainstack.toolchain import machine as host
@@ -53,8 +53,8 @@ def machine(
       trainstack dev machine --install
     """
     state = (find_project() or Path.cwd()) / ".trainstack" / "cluster"
-    in_kind = drivers.default(state) == "kind"
-    findings = _missing_for_kind(state) if in_kind else [str(finding) for finding in host.missing()]
+    in_kind = drivers.default_driver(state) == "kind"
+    findings = _missing_for_kind(state) if in_kind else [str(finding) for finding in host.find_problems()]
     for finding in findings:
         out.print(finding)
     if findings:
@@ -111,7 +111,7 @@ def schema() -> None:
     """
     from trainstack.settings.loading import schema as schemas  # noqa: PLC0415 (`dev tools` runs before each `make up`)
 
-    _write(schemas.files())
+    _write(schemas.schema_files())
 
 
 @app.command()
@@ -123,7 +123,7 @@ def rules_page() -> None:
     """
     from trainstack.preflight import rules_page as page  # noqa: PLC0415 (as above)
 
-    _write({str(page.PAGE): page.text()})
+    _write({str(page.PAGE): page.render_page()})
 
 
 @app.command()
@@ -141,7 +141,7 @@ def terminal_pictures() -> None:
 def _missing_for_kind(state: Path) -> list[str]:
     try:
         drivers.check_machine(state)
-    except ClusterError as error:
+    except LocalClusterError as error:
         return [str(error)]
     return []
 

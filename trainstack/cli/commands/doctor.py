@@ -11,11 +11,11 @@ from trainstack.cli.output.console import err, fail, out, show_json
 from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.same_cluster import cluster_refusal
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.declared.inputs import FAULTS
+from trainstack.declared.inputs import BUILD_ERRORS
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files, diagnose_refused
 from trainstack.lifecycle.recovery.integrity import StateFault, find_state_faults, parse_engine_fault
-from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
+from trainstack.lifecycle.recovery.loaders import WaitingLoader, find_waiting_loaders
 from trainstack.lifecycle.recovery.local_files import local_file_problems
 from trainstack.lifecycle.recovery.locks import StateFiles
 from trainstack.lifecycle.recovery.objects import LiveObjects
@@ -25,12 +25,12 @@ from trainstack.lifecycle.recovery.state import EngineState, read_state
 from trainstack.lifecycle.recovery.state_files import has_usable_backup, read_state_files, state_file, state_folder
 from trainstack.live.client import ClusterError
 from trainstack.live.loaders import read_loaders
-from trainstack.live.marked import read_marked
+from trainstack.live.marked import read_labeled_objects
 from trainstack.live.snapshot import run_namespaces
 from trainstack.objects.ownership import Identity, identity
-from trainstack.platform.retained import retained
+from trainstack.platform.retained import list_retained_objects
 from trainstack.runs.launches import utc_now
-from trainstack.runs.status.kinds import declared_kinds
+from trainstack.runs.status.kinds import other_launch_kinds
 from trainstack.settings.loading.project import project_name
 
 _LOCKS_ELSEWHERE = "locks: the state is not in a folder; the engine's next command reports whether the stack is locked"
@@ -107,9 +107,9 @@ def _diagnose_objects(
     unreachable: tuple[Problem, ...] = ()
     try:
         namespaces, context = run_namespaces(session.settings), session.settings.cluster.context
-        loaders = waiting_loaders(read_loaders(session.stack, namespaces, context))
-        launch_kinds = declared_kinds(session.settings)
-        marked_objects = read_marked(session.stack, state.objects, namespaces, context, launch_kinds)
+        loaders = find_waiting_loaders(read_loaders(session.stack, namespaces, context))
+        launch_kinds = other_launch_kinds(session.settings)
+        marked_objects = read_labeled_objects(session.stack, state.objects, namespaces, context, launch_kinds)
         unchecked_notes += [
             f"{kind}: these credentials may not read it" for kind in sorted(marked_objects.unreadable_kinds)
         ]
@@ -122,7 +122,7 @@ def _diagnose_objects(
         live_objects=marked_objects,
         retained={
             (retained_object.kind, retained_object.namespace, retained_object.name)
-            for retained_object in retained(session.settings)
+            for retained_object in list_retained_objects(session.settings)
         },
         read_declared_identities=lambda: _declared_identities(session, marked_objects, unchecked_notes),
         loaders=loaders,
@@ -149,10 +149,10 @@ def _declared_identities(
     Returns None if the files do not suffice, and adds the reason to `unchecked_notes`. Launches, ledgers and wrappers
     of earlier versions of a run are included, since `up` keeps or deletes them.
     """
-    run_names = {run.name for _, run in session.settings.trained()}
+    run_names = {run.name for _, run in session.settings.runs_and_trials()}
     try:
         manifests = build_manifests(session.root, settings_with_downloads(session.settings))
-    except FAULTS as error:
+    except BUILD_ERRORS as error:
         unchecked_notes.append(f"objects that are not in the state, since the declared objects are unknown: {error}")
         return None
     declared_identities = {identity(manifest) for manifest in manifests if "name" in manifest["metadata"]}

@@ -29,7 +29,7 @@ def env(
         ensure_stack(session)
     # Includes `trainstack`, which the stack's outputs recommend.
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
-    for name in sorted(engine.removed - variables.keys()):
+    for name in sorted(engine.removed_variables - variables.keys()):
         sys.stdout.write(f"unset {name}\n")
     for name, value in sorted(variables.items()):
         sys.stdout.write(f"export {name}={shlex.quote(value)}\n")

@@ -56,7 +56,7 @@ def _watch(
 ) -> None:
     """Print events that are new or have a higher count, until no run is active."""
     counts = {event.key: event.count for event in views}
-    while any(launch.active for launch in launches):
+    while any(launch.is_active for launch in launches):
         time.sleep(PAUSE_SECONDS)
         launches, views = retry_budget.retry(lambda: _read_launches_and_events(session, run))
         new_views = [event for event in views if counts.get(event.key) != event.count]

@@ -11,10 +11,10 @@ from rich.text import Text
 from trainstack.cli.output.console import fail, out, show, show_json
 from trainstack.cli.session import JsonOption
 from trainstack.errors import ExitCode
-from trainstack.preflight.registry import BY_ID, EVERY
+from trainstack.preflight.registry import ALL_RULES, RULES_BY_ID
 from trainstack.preflight.rule import Rule
-from trainstack.preflight.rules_page import PAGE, facts, scope
-from trainstack.settings.errors import closest
+from trainstack.preflight.rules_page import PAGE, rule_properties, rule_scopes
+from trainstack.settings.errors import closest_name
 
 _WIDTH = 100
 _LINK = re.compile(r"\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)")
@@ -39,7 +39,7 @@ def explain(
     if rule is None:
         _list_rules(as_json=json_)
         return
-    explained_rule = BY_ID.get(rule)
+    explained_rule = RULES_BY_ID.get(rule)
     if explained_rule is None:
         fail(_describe_unknown_rule(rule), ExitCode.USAGE)
     if json_:
@@ -49,16 +49,16 @@ def explain(
 
 
 def _describe_unknown_rule(word: str) -> str:
-    close = closest(word, BY_ID)
+    close = closest_name(word, RULES_BY_ID)
     return f"unknown rule {word}; {f'did you mean {close}?' if close else '`trainstack explain` lists all rules'}"
 
 
 def _list_rules(*, as_json: bool) -> None:
     if as_json:
-        show_json(list(map(_as_data, EVERY)))
+        show_json(list(map(_as_data, ALL_RULES)))
         return
     table = Table("RULE", "SEVERITY", "MEANING", box=None, pad_edge=False, header_style="bold")
-    for rule in EVERY:
+    for rule in ALL_RULES:
         table.add_row(Text(rule.id), Text(rule.severity), Text(_plain_text(rule.summary)))
     show(table)
 
@@ -66,7 +66,7 @@ def _list_rules(*, as_json: bool) -> None:
 def _paragraphs(rule: Rule) -> Iterator[str]:
     yield rule.id
     yield _wrap(" ".join(filter(None, [rule.summary, rule.details])))
-    yield _wrap(facts(rule))
+    yield _wrap(rule_properties(rule))
     if rule.example:
         yield _wrap(f"Example: {rule.example}")
     if rule.change:
@@ -86,5 +86,5 @@ def _plain_text(markdown: str) -> str:
 
 def _as_data(rule: Rule) -> dict[str, Any]:
     texts = {name: getattr(rule, name) for name in ("id", "severity", "summary", "details", "example", "remedy")}
-    more = {"severities": rule.severities, "applied_to": scope(rule), "silenceable": rule.silenceable}
+    more = {"severities": rule.severities, "applied_to": rule_scopes(rule), "silenceable": rule.silenceable}
     return {**texts, **more, "change": cleandoc(rule.change)}

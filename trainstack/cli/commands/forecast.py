@@ -33,8 +33,8 @@ from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.forecast.forecast import forecast as simulate
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import ForecastReport, build_report
-from trainstack.preflight.preflight import faults_of_names
-from trainstack.settings.loading.load import Loaded, load_with_places
+from trainstack.preflight.preflight import find_name_errors
+from trainstack.settings.loading.load import LoadedEnvironment, load_with_places
 from trainstack.settings.model import Settings
 
 _WIDE_TERMINAL = 150
@@ -90,7 +90,7 @@ def forecast(
 
 
 def _reports(
-    session: Session, loaded: Loaded, nodes: list[str], *, cluster: bool
+    session: Session, loaded: LoadedEnvironment, nodes: list[str], *, cluster: bool
 ) -> tuple[ForecastReport, ForecastReport | None]:
     settings, unchanged, durations = loaded.settings, session.settings, measured_durations(session)
     live_workloads_for: Callable[[Settings], LiveWorkloads] | None = None
@@ -115,10 +115,10 @@ def _reports(
     return forecast_report, make_report(unchanged, []) if nodes or settings is not unchanged else None
 
 
-def _refuse_unknown_names(session: Session, loaded: Loaded, live_workloads: LiveWorkloads | None) -> None:
+def _refuse_unknown_names(session: Session, loaded: LoadedEnvironment, live_workloads: LiveWorkloads | None) -> None:
     """Exit if the environment refers to undeclared objects: `up` would refuse it, and other runs would be planned."""
     priority_classes = None if live_workloads is None else live_workloads.snapshot.model.priorities
-    if faults := faults_of_names(loaded, session.root, priority_classes):
+    if faults := find_name_errors(loaded, session.root, priority_classes):
         fail("\n".join(map(str, faults)))
 
 

@@ -17,9 +17,9 @@ from trainstack.images.tools import ImageToolError
 from trainstack.live.registry import Registries
 from trainstack.live.registry_credentials import read_credentials
 from trainstack.live.registry_errors import ImageMissingError, RegistryError
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.runs.images.run_images import RunImage, run_images
-from trainstack.settings.errors import nearest
+from trainstack.settings.errors import suggest_name
 
 app = typer.Typer(no_args_is_help=True, help="Build, push and list the images of an environment's runs.")
 
@@ -123,7 +123,8 @@ def _select_images(session: Session, names: Sequence[str] | None) -> list[RunIma
     if unknown_names:
         fail(
             "\n".join(
-                f"{session.stack} has no run or sweep {name}; {nearest(name, images_by_name)}" for name in unknown_names
+                f"{session.stack} has no run or sweep {name}; {suggest_name(name, images_by_name)}"
+                for name in unknown_names
             )
         )
     selected_images = (
@@ -160,12 +161,12 @@ def _describe_images(session: Session, images: Sequence[RunImage]) -> list[dict[
             # Without an image tool, the local builds are unknown, but the registry can be read.
             has_build = None
         try:
-            registry_image = (registry_client(require_local_registry(access)) if image.local else registries).describe(
-                image.reference
-            )
+            registry_image = (
+                registry_client(require_local_registry(access)) if image.is_local else registries
+            ).describe(image.reference)
         except ImageMissingError as error:
             state, problem = "missing", str(error)
-        except (RegistryError, ClusterError) as error:
+        except (RegistryError, LocalClusterError) as error:
             state, problem = "unknown", str(error)
         return {
             "image": image.reference,

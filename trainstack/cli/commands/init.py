@@ -12,7 +12,7 @@ import typer
 from trainstack.cli.output.console import err, fail, out, show_steps
 from trainstack.cli.session import DryRunOption
 from trainstack.cli.stack_selection import creation_steps
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.files.project import edit_project
 from trainstack.files.temporary import temporary_folder
@@ -26,12 +26,12 @@ from trainstack.onboarding.new_project.files import (
 )
 from trainstack.onboarding.new_project.origin import WHEELS, Origin, read_origin
 from trainstack.onboarding.new_project.request import ProjectRequest
-from trainstack.preflight.preflight import examine, unloaded
+from trainstack.preflight.preflight import examine, load_error_result
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading import schema
 from trainstack.settings.loading.load import load_with_places
-from trainstack.settings.loading.project import FILE, project_name, virtualenv
-from trainstack.settings.values.stack_name import fault
+from trainstack.settings.loading.project import PROJECT_FILE, has_virtualenv, project_name
+from trainstack.settings.values.stack_name import stack_name_fault
 from trainstack.toolchain.lock import runtime_requirements
 
 _SCHEMAS = Path(".trainstack/schema")
@@ -77,7 +77,7 @@ def init(  # noqa: PLR0913 (the options of the command)
       trainstack init vision --profile tenant --cluster eks --namespace vision --queue vision
       trainstack init --upgrade
     """
-    if stack is not None and (name_fault := fault(stack)):
+    if stack is not None and (name_fault := stack_name_fault(stack)):
         fail(str(name_fault), ExitCode.USAGE)
     root = folder.resolve()
     if upgrade:
@@ -106,7 +106,7 @@ def init(  # noqa: PLR0913 (the options of the command)
         with edit_project(root) as edit:
             # Again, since another command may have written them before this block.
             _ensure_absent(root, files)
-            edit.write(files | schema.files(_SCHEMAS))
+            edit.write(files | schema.schema_files(_SCHEMAS))
         for path in files:
             err.print(f"written: {path}")
     _warn_of_origin(installation.origin)
@@ -142,7 +142,9 @@ def _wheel_steps(origin: Origin) -> list[str]:
 
 def _ensure_absent(root: Path, files: Iterable[str]) -> None:
     if existing_paths := [path for path in files if (root / path).is_symlink() or (root / path).exists()]:
-        remedy = "renew the generated files with --upgrade" if FILE in existing_paths else "move these files away"
+        remedy = (
+            "renew the generated files with --upgrade" if PROJECT_FILE in existing_paths else "move these files away"
+        )
         raise TrainstackError(
             f"nothing was written, since these files exist in {root}: {', '.join(existing_paths)}",
             f"{remedy}, or name another folder",
@@ -157,8 +159,8 @@ def _findings(files: dict[str, str], stack: str) -> list[str]:
         try:
             loaded = load_with_places(root, stack)
         except SettingsError as error:
-            return [str(finding) for finding in unloaded(error).findings]
-        return [str(finding) for finding in examine(Declared(loaded.settings), root, loaded.places).findings]
+            return [str(finding) for finding in load_error_result(error).findings]
+        return [str(finding) for finding in examine(StackObjects(loaded.settings), root, loaded.places).findings]
 
 
 def _show_next(
@@ -180,18 +182,20 @@ def _show_next(
 
 
 def _upgrade(root: Path, *, dry_run: bool) -> None:
-    if not (root / FILE).is_file():
-        fail(f"no {FILE} in {root}; change to the project's folder, or create a project with --profile and --cluster")
+    if not (root / PROJECT_FILE).is_file():
+        fail(
+            f"no {PROJECT_FILE} in {root}; change to the project's folder, or create a project with --profile and --cluster"
+        )
     installation = _installation()
-    fresh_texts = build_owned_files(project_name(root), installation, virtualenv=virtualenv(root))
+    fresh_texts = build_owned_files(project_name(root), installation, virtualenv=has_virtualenv(root))
     with edit_project(root) as edit:
-        existing_texts = {path: text for path in OWNED_FILES if (text := edit.text(path)) is not None}
+        existing_texts = {path: text for path in OWNED_FILES if (text := edit.read(path)) is not None}
         renewals = renew_owned_files(existing_texts, fresh_texts)
         renewed_texts = {path: renewal.text for path, renewal in renewals.items() if renewal.outcome == "renewed"}
         edited_texts = {path: renewal.text for path, renewal in renewals.items() if renewal.outcome == "edited"}
         out.print(project_files.unified_diff_of(root, renewed_texts | edited_texts), end="")
         if not dry_run:
-            edit.write(renewed_texts | schema.files(_SCHEMAS))
+            edit.write(renewed_texts | schema.schema_files(_SCHEMAS))
     for path, renewal in renewals.items():
         err.print(f"{path}: {'would be renewed' if dry_run and path in renewed_texts else renewal.outcome}")
     _warn_of_origin(installation.origin)

@@ -23,16 +23,16 @@ from trainstack.cli.run_selection import (
 from trainstack.cli.session import Session, StackOption
 from trainstack.errors import ExitCode
 from trainstack.live.client import ClusterError, get_all
-from trainstack.live.logs import Source, follow_log, read_logs
-from trainstack.live.paths import location
-from trainstack.live.progress import view_all
+from trainstack.live.logs import LogSource, follow_log, read_logs
+from trainstack.live.paths import object_path
+from trainstack.live.progress import read_launch_views_async
 from trainstack.live.snapshot import read_runs
-from trainstack.live.worker_clusters import Workers
+from trainstack.live.worker_clusters import WorkerClients
 from trainstack.runs.launches import live_launch, utc_now
-from trainstack.runs.ledgers import wrapper_of
+from trainstack.runs.ledgers import mounted_wrapper
 from trainstack.runs.logs.log_lines import LogLine
-from trainstack.runs.logs.log_merge import Cursor, merged
-from trainstack.runs.status.main_container import trainer
+from trainstack.runs.logs.log_merge import Cursor, merge_logs
+from trainstack.runs.status.main_container import select_main_container
 from trainstack.runs.status.run_view import RunView
 
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
@@ -107,7 +107,7 @@ def _read_launch_bodies(session: Session, run: str) -> list[Body]:
     all_launches = [live_launch(body) for body in bodies]
     if not launches_named(all_launches, run):
         for ledger in ledgers_of(read_runs(session.settings).ledgers, run):
-            _exit_for_deleted_pods(session, ledger.run_id, has_record=wrapper_of(ledger.objects) is not None)
+            _exit_for_deleted_pods(session, ledger.run_id, has_record=mounted_wrapper(ledger.objects) is not None)
     return bodies_of(select_launches(all_launches, run), bodies)
 
 
@@ -122,20 +122,20 @@ def _exit_for_deleted_pods(session: Session, run_id: str, *, has_record: bool) -
 
 @dataclass
 class _Printer:
-    labels: dict[Source, str] = field(default_factory=dict)
+    labels: dict[LogSource, str] = field(default_factory=dict)
     width: int = 0
 
-    def name(self, source: Source, label: str) -> None:
+    def name(self, source: LogSource, label: str) -> None:
         self.labels[source] = label
         self.width = max(self.width, len(label))
 
-    def print(self, source: Source, line: LogLine) -> None:
+    def print(self, source: LogSource, line: LogLine) -> None:
         label = self.labels[source]
         color = _COLORS[sorted(set(self.labels.values())).index(label) % len(_COLORS)]
         print_with_prefix(f"{label:<{self.width}} │ ", line.text, color)
 
 
-def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer) -> list[Source]:
+def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer) -> list[LogSource]:
     """Return the selected containers, the master's first, and name them for the printer."""
     sources = []
     for view in views:
@@ -144,21 +144,21 @@ def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer)
             if selection.role not in (None, pod.role) or selection.index not in (None, pod.index):
                 continue
             for container in pod.containers:
-                source = Source(view.launch.namespace, pod.name, pod.uid, container, view.cluster)
+                source = LogSource(view.launch.namespace, pod.name, pod.uid, container, view.cluster)
                 # Init and sidecar containers are named in the label.
-                suffix = "" if container == trainer(pod.containers) else f" {container}"
+                suffix = "" if container == select_main_container(pod.containers) else f" {container}"
                 printer.name(source, f"{launch_prefix}{pod.role}-{pod.index}{suffix}")
                 sources.append(source)
     return sources
 
 
-def _sources_of_repeated_training(views: Sequence[RunView]) -> set[Source]:
+def _sources_of_repeated_training(views: Sequence[RunView]) -> set[LogSource]:
     """Return the containers with restartPolicy Always whose previous attempt succeeded.
 
     The current attempt repeats the training: the complete log is that of the previous attempt.
     """
     return {
-        Source(view.launch.namespace, pod.name, pod.uid, trainer(pod.containers), view.cluster)
+        LogSource(view.launch.namespace, pod.name, pod.uid, select_main_container(pod.containers), view.cluster)
         for view in views
         if view.launch.endless
         for pod in view.pods
@@ -167,26 +167,30 @@ def _sources_of_repeated_training(views: Sequence[RunView]) -> set[Source]:
 
 
 async def _read_live_views(
-    workers: Workers, session: Session, bodies: Sequence[Body]
+    workers: WorkerClients, session: Session, bodies: Sequence[Body]
 ) -> tuple[list[Body], list[RunView]]:
     api = await workers.api("")
-    answers = await get_all(api, [location(body) for body in bodies])
-    live_bodies: list[Body] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
+    answers = await get_all(api, [object_path(body) for body in bodies])
+    live_bodies: list[Body] = [
+        answers[object_path(body)].body for body in bodies if answers[object_path(body)].is_success
+    ]
     is_owner = session.settings.environment.profile == "owner"
-    return live_bodies, await view_all(workers, live_bodies, utc_now(), cluster_wide=is_owner, with_log=False)
+    return live_bodies, await read_launch_views_async(
+        workers, live_bodies, utc_now(), cluster_wide=is_owner, with_log=False
+    )
 
 
 async def _print_logs(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
-    workers = Workers(session.settings)
+    workers = WorkerClients(session.settings)
     _, views = await _read_live_views(workers, session, bodies)
     printer = _Printer()
     sources = _sources(views, selection, printer)
     if not sources:
         _exit_without_logs(session, bodies, views, selection)
     logs = await read_logs(
-        workers, sources, tail=selection.tail, since=selection.since, repeated=_sources_of_repeated_training(views)
+        workers, sources, tail=selection.tail, since=selection.since, with_previous=_sources_of_repeated_training(views)
     )
-    for source, line in merged(logs):
+    for source, line in merge_logs(logs):
         printer.print(source, line)
     if not any(logs.values()):
         for view in views:
@@ -209,18 +213,18 @@ def _exit_without_logs(
                 f"these credentials may not read pods in namespace {view.launch.namespace}; ask its administrator for "
                 "the rights to list pods and to get pods/log"
             )
-        if view.launch.active:
+        if view.launch.is_active:
             fail(f"{view.launch.run_id} has no pods yet: {view.summary()}. To wait for them, add --follow")
         ledgers = {ledger.run_id: ledger.objects for ledger in read_runs(session.settings).ledgers}
-        has_record = wrapper_of(ledgers.get(view.launch.run_id, (body,))) is not None
+        has_record = mounted_wrapper(ledgers.get(view.launch.run_id, (body,))) is not None
         _exit_for_deleted_pods(session, view.launch.run_id, has_record=has_record)
 
 
 async def _follow_logs(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
-    workers = Workers(session.settings)
-    printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
+    workers = WorkerClients(session.settings)
+    printer, tasks = _Printer(), dict[LogSource, asyncio.Task[None]]()
     launches = [live_launch(body) for body in bodies]
-    active_names = {launch.name for launch in launches if launch.active}
+    active_names = {launch.name for launch in launches if launch.is_active}
     changes = ChangeReporter()
     retry_budget = RetryBudget(session)
     while True:
@@ -230,12 +234,12 @@ async def _follow_logs(session: Session, bodies: Sequence[Body], selection: _Sel
             retry_budget.record_failure(error)
         else:
             retry_budget.reset()
-            active_names -= {view.launch.name for view in views if not view.launch.active}
+            active_names -= {view.launch.name for view in views if not view.launch.is_active}
             await _follow_new_replicas(workers, views, selection, printer, tasks)
             for view in views:
                 if not view.pods or any(pod.problems for pod in view.pods):
                     changes.report(view.launch.name, f"{view.launch.run_id}: {view.summary()}")
-            if not any(view.launch.active and view.pods_known for view in views):
+            if not any(view.launch.is_active and view.pods_known for view in views):
                 break
         await asyncio.sleep(PAUSE_SECONDS)
     await asyncio.gather(*tasks.values())
@@ -251,11 +255,11 @@ async def _follow_logs(session: Session, bodies: Sequence[Body], selection: _Sel
 
 
 async def _follow_new_replicas(
-    workers: Workers,
+    workers: WorkerClients,
     views: Sequence[RunView],
     selection: _Selection,
     printer: _Printer,
-    tasks: dict[Source, "asyncio.Task[None]"],
+    tasks: dict[LogSource, "asyncio.Task[None]"],
 ) -> None:
     """Start following new replicas; --tail and --since apply only to the first ones, whose lines are merged by time."""
     for task in tasks.values():
@@ -263,13 +267,15 @@ async def _follow_new_replicas(
             task.result()  # raises its error
     new_sources = [source for source in _sources(views, selection, printer) if source not in tasks]
     tail, since = (None, None) if tasks else (selection.tail, selection.since)
-    cursors = {source: Cursor(cut=tail is not None) for source in new_sources}
-    for source, line in merged(
-        await read_logs(workers, new_sources, tail=tail, since=since, repeated=_sources_of_repeated_training(views))
+    cursors = {source: Cursor(is_tail=tail is not None) for source in new_sources}
+    for source, line in merge_logs(
+        await read_logs(
+            workers, new_sources, tail=tail, since=since, with_previous=_sources_of_repeated_training(views)
+        )
     ):
-        cursors[source].take(line)
+        cursors[source].read_if_new(line)
         printer.print(source, line)
     for source in new_sources:
         if since is not None:
-            cursors[source].begin(since)
+            cursors[source].start_at(since)
         tasks[source] = asyncio.create_task(follow_log(workers, source, cursors[source], printer.print))

@@ -11,18 +11,18 @@ from trainstack.cli.local_registry import local_registry, registry_client
 from trainstack.cli.output.console import err, fail, out, show_json, step
 from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
-from trainstack.live.code_commits import GitError, resolve, revisions
+from trainstack.live.code_commits import GitError, resolve_commits, revisions
 from trainstack.live.registry import Registries
 from trainstack.live.registry_credentials import read_credentials
 from trainstack.live.registry_errors import RegistryError
 from trainstack.preflight.preflight import check as preflight
 from trainstack.preflight.rules.images import image_unpinned
 from trainstack.preflight.used_images import UsedImage, used_images
-from trainstack.settings.loading.code_pins import is_code
-from trainstack.settings.loading.load import Loaded, load_with_places, pins_file
+from trainstack.settings.loading.code_pins import is_code_key
+from trainstack.settings.loading.load import LoadedEnvironment, load_with_places, pins_file
 from trainstack.settings.model import Settings
 
 _WORKERS = 8
@@ -52,7 +52,7 @@ class Pin:
         return "kept" if self.current_value == self.pinned_value else "moved"
 
     def as_data(self) -> dict[str, Any]:
-        if is_code(self.key):
+        if is_code_key(self.key):
             git, _, revision = self.key.partition(" ")
             subject = {"git": git, "revision": revision, "commit": self.current_value}
         else:
@@ -133,24 +133,24 @@ def _commits(session: Session, settings: Settings) -> dict[str, str]:
         return {}
     try:
         with step(f"reading the commits of {count} branches and tags", "2 s"):
-            return resolve(settings, session.root)
+            return resolve_commits(settings, session.root)
     except GitError as error:
         fail(f"nothing was written:\n{error}")
 
 
-def _digests(session: Session, loaded: Loaded) -> dict[str, str]:
+def _digests(session: Session, loaded: LoadedEnvironment) -> dict[str, str]:
     images = _images_to_pin(session, loaded)
     with step(f"reading the digests of {len(images)} images", "2 s"):
         return _resolve_digests(session.stack, images, _registries(session))
 
 
-def _images_to_pin(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
+def _images_to_pin(session: Session, loaded: LoadedEnvironment) -> dict[str, UsedImage]:
     settings = loaded.settings
     findings = preflight(settings, session.root, loaded.places)
-    if faults := [str(finding) for finding in findings if finding.stops and finding.rule != image_unpinned.rule]:
+    if faults := [str(finding) for finding in findings if finding.is_blocking and finding.rule != image_unpinned.rule]:
         fail("\n".join(faults))
-    images = used_images(Declared.from_files(settings_with_downloads(settings), session.root))
-    return {image.reference: image for image in images if not image.by_digest}
+    images = used_images(StackObjects.from_files(settings_with_downloads(settings), session.root))
+    return {image.reference: image for image in images if not image.has_digest}
 
 
 def _registries(session: Session) -> Registries:

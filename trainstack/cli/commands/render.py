@@ -6,11 +6,11 @@ import typer
 from trainstack.cli.output.console import fail, out, show_json, write
 from trainstack.cli.releases import try_downloads
 from trainstack.cli.session import JsonOption, StackOption, checkout
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import ReleasesError
 from trainstack.objects.labels import Manifest
 from trainstack.review.declared import as_yaml
-from trainstack.settings.loading.load import explain as explain_settings
+from trainstack.settings.loading.load import list_scalars as explain_settings
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
@@ -62,11 +62,15 @@ def _objects(settings: Settings, folder: Path, *, cached: bool) -> tuple[list[Ma
     settings = settings.model_copy(update={"operators": settings.operators.without(errors)})
     head_commit = commit(folder)
     try:
-        return Declared.from_files(settings, folder, commit=head_commit, cached=cached).manifests(), "\n".join(messages)
+        return StackObjects.from_files(settings, folder, commit=head_commit, use_cache=cached).manifests(), "\n".join(
+            messages
+        )
     except ReleasesError as error:
         readable = settings.model_copy(update={"operators": settings.operators.without(error.operators)})
         messages.append(str(error))
-    return Declared.from_files(readable, folder, commit=head_commit, cached=cached).manifests(), "\n".join(messages)
+    return StackObjects.from_files(readable, folder, commit=head_commit, use_cache=cached).manifests(), "\n".join(
+        messages
+    )
 
 
 def _explain(folder: Path, stack: str, *, as_json: bool) -> None:

@@ -12,11 +12,11 @@ from trainstack.cli.output.console import err, fail, write, write_json
 from trainstack.errors import ExitCode
 from trainstack.review import engine, report
 from trainstack.review import static as files
-from trainstack.review.comment import comment as comment_of
+from trainstack.review.comment import format_comment as comment_of
 from trainstack.review.github import GitHub
 from trainstack.review.post import post as post_reviews
-from trainstack.review.selection import Selection, ignored, require_success, reviews
-from trainstack.settings.values.stack_name import stacks as stacks_in
+from trainstack.review.selection import Selection, collect_reviews, ignored_reports, require_success
+from trainstack.settings.values.stack_name import list_stacks as stacks_in
 
 app = typer.Typer(no_args_is_help=True, help="Review pull requests: the steps of the workflows in .github/.")
 
@@ -40,9 +40,9 @@ def environments(
     Example:
       trainstack review environments --base ../base --head .
     """
-    for message in files.misnamed_files(base, head):
+    for message in files.misnamed_file_errors(base, head):
         err.print(f"not reviewed: {message}")
-    names = json.dumps(files.environments(base, head))
+    names = json.dumps(files.environment_names(base, head))
     write_json(f"{names}\n")
     if output:
         with Path(_variable("GITHUB_OUTPUT")).open("a", encoding="utf-8") as file:
@@ -62,11 +62,11 @@ def preview(*, base: BaseOption, head: HeadOption, reports: ReportsOption, stack
     pull_number = _pull_number()
     stack_reports = []
     for stack in _select_stacks(base, head, stacks):
-        if engine.configured() and (head / f"Pulumi.{stack}.yaml").is_file():
+        if engine.has_kubeconfig() and (head / f"Pulumi.{stack}.yaml").is_file():
             stack_reports.append(engine.preview(head.resolve(), stack, pull_number))
         else:
             err.print(f"{stack}: comparing the files: no kubeconfig is set, or the head lacks this environment")
-            stack_reports.append(files.reviewed(base, head, stack, pull_number))
+            stack_reports.append(files.review_checkouts(base, head, stack, pull_number))
         _write_report(stack_reports[-1], reports)
     require_success(stack_reports)
 
@@ -82,9 +82,9 @@ def static(*, base: BaseOption, head: HeadOption, reports: ReportsOption, stacks
     """
     stack_reports = []
     for stack in _select_stacks(base, head, stacks):
-        stack_reports.append(files.reviewed(base, head, stack, _pull_number()))
+        stack_reports.append(files.review_checkouts(base, head, stack, _pull_number()))
         _write_report(stack_reports[-1], reports)
-    if misnamed := files.misnamed_files(base, head):
+    if misnamed := files.misnamed_file_errors(base, head):
         # The other environments have been reviewed.
         fail("not reviewed: " + "; ".join(misnamed), ExitCode.FINDINGS)
     require_success(stack_reports)
@@ -111,8 +111,8 @@ def comment(
         _post(reports)
         return
     selection = Selection(tuple(stacks or stacks_in(Path.cwd())))
-    stack_reviews = reviews(reports, selection, lambda _: f"{reports} has none")
-    write(comment_of(stack_reviews, "this checkout", "", ignored(reports, selection)))
+    stack_reviews = collect_reviews(reports, selection, lambda _: f"{reports} has none")
+    write(comment_of(stack_reviews, "this checkout", "", ignored_reports(reports, selection)))
     require_success(stack_reviews)
 
 
@@ -137,7 +137,7 @@ def _post(reports: Path) -> None:
 
 
 def _select_stacks(base: Path, head: Path, stacks: Sequence[str] | None) -> Sequence[str]:
-    names = files.environments(base, head)
+    names = files.environment_names(base, head)
     if unknown := sorted({*(stacks or ())} - {*names}):
         message = f"unknown environment {', '.join(unknown)}; the checkouts have {', '.join(names) or 'none'}"
         fail(message, ExitCode.USAGE)
@@ -146,7 +146,7 @@ def _select_stacks(base: Path, head: Path, stacks: Sequence[str] | None) -> Sequ
 
 def _write_report(stack_report: report.Report, folder: Path) -> None:
     outcome = "cannot be applied" if stack_report.error else f"{stack_report.counts.changes} changes"
-    err.print(f"{stack_report.stack}: {outcome}: {report.write(stack_report, folder)}")
+    err.print(f"{stack_report.stack}: {outcome}: {report.write_report(stack_report, folder)}")
 
 
 def _pull_number() -> int | None:

@@ -6,7 +6,7 @@ import yaml
 from trainstack.cli.output.console import out, show_json
 from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.files.project import edit_project
 from trainstack.stacks.rights import Rights, rights_of
 
@@ -22,7 +22,7 @@ def rights_in(session: Session) -> Rights:
 
     Raises ReleaseError for a missing release manifest, WorkloadError or OperatorError for an invalid file.
     """
-    return rights_of(Declared.from_files(settings_with_downloads(session.settings), session.root))
+    return rights_of(StackObjects.from_files(settings_with_downloads(session.settings), session.root))
 
 
 def rights_text(session: Session) -> str:

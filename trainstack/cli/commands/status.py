@@ -28,9 +28,9 @@ from trainstack.cli.run_options import OptionalRun, WatchOption, ensure_one_outp
 from trainstack.cli.run_views import as_data, leave_out_loaders, read_run_views, split_off_earlier
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.runs.launches import utc_now
-from trainstack.runs.logs.training_progress import Progress
+from trainstack.runs.logs.training_progress import TrainingProgress
 from trainstack.runs.status.run_view import ClaimUse, RunView
-from trainstack.runs.status.usage import Use
+from trainstack.runs.status.usage import ResourceUse
 
 _STYLES = {"queued": "yellow", "running": "cyan", "succeeded": "green", "failed": "red"}
 _DETAILS_WIDTH = 120
@@ -107,7 +107,7 @@ def _watch(session: Session, run: str | None) -> None:
             live.update(Group(*_render(views, session.stack, run)), refresh=True)
             finite_views = leave_out_loaders(session, views)
             last_views |= {view.launch.name: view for view in finite_views}
-            if not any(view.launch.awaited for view in finite_views):
+            if not any(view.launch.is_unfinished for view in finite_views):
                 break
             time.sleep(PAUSE_SECONDS)
     err.print(_count_results(list(last_views.values())))
@@ -116,7 +116,8 @@ def _watch(session: Session, run: str | None) -> None:
 def _count_results(last_views: Sequence[RunView]) -> str:
     """Count the results; a run that was last seen active was deleted since."""
     phases = [
-        "deleted before its result was known" if view.launch.awaited else _describe_result(view) for view in last_views
+        "deleted before its result was known" if view.launch.is_unfinished else _describe_result(view)
+        for view in last_views
     ]
     counts = ", ".join(f"{count} {phase}" for phase, count in sorted(Counter(phases).items(), reverse=True))
     return f"all have ended: {counts}" if counts else "no run is left to wait for"
@@ -182,7 +183,7 @@ def details_of_run(view: RunView, now: datetime) -> Panel:
         "waits": view.waits_because,
         "failed": view.failure,
         "end": "none: restartPolicy Always restarts it whenever it has ended" if launch.endless else "",
-        "restarts": view.restarts,
+        "restarts": view.restart_summary,
         "last line": view.last_line,
     }
     for name, value in optional_facts.items():
@@ -217,7 +218,7 @@ def _progress_bar(view: RunView) -> Table:
     return grid
 
 
-def _position_texts(progress: Progress) -> list[str]:
+def _position_texts(progress: TrainingProgress) -> list[str]:
     texts = []
     if progress.epoch is not None:
         texts.append(f"epoch {progress.epoch}" + ("" if progress.epochs is None else f"/{progress.epochs}"))
@@ -287,7 +288,7 @@ def _sections(view: RunView, now: datetime) -> Iterator[RenderableType]:
         yield _section("Volumes", "CLAIM PHASE REQUESTED USED", claims)
 
 
-def _format_use(use: Use | None) -> tuple[str, str]:
+def _format_use(use: ResourceUse | None) -> tuple[str, str]:
     """Format cores and memory; empty if no metrics are available."""
     return (f"{use.cpu_cores:.2f}", f"{use.memory_bytes / 2**30:.2f}Gi") if use else ("", "")
 

@@ -10,9 +10,9 @@ from trainstack.cli.session import JsonOption, checkout
 from trainstack.errors import ExitCode
 from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.search_space.hyperparams import SETS_FILE, folder, text_of
+from trainstack.settings.search_space.hyperparams import SETS_FILE, format_sets, sweep_folder
 from trainstack.settings.search_space.space import ParameterSet
-from trainstack.settings.search_space.spaces import LoadedSpace, load_space, read_sets, sweeps
+from trainstack.settings.search_space.spaces import LoadedSpace, list_sweeps, load_space, read_sets
 from trainstack.sweeps.search.expand import SpaceError
 from trainstack.sweeps.search.expand import expand as expand_space
 
@@ -37,14 +37,14 @@ def expand(
     """
     root = checkout()
     with nullcontext() if check else edit_project(root) as edit:
-        expansions = expand_sweeps(root, names or sweeps(root), edit)
+        expansions = expand_sweeps(root, names or list_sweeps(root), edit)
     if as_json:
         show_json(expansions)
     else:
         for expansion in expansions:
             out.print(_describe_expansion(expansion))
         if not expansions:
-            err.print(f"no {folder('<name>')}/space.yaml in this checkout: nothing to expand")
+            err.print(f"no {sweep_folder('<name>')}/space.yaml in this checkout: nothing to expand")
     stale_sweeps = [expansion["sweep"] for expansion in expansions if not expansion["current"]]
     if check and stale_sweeps:
         command = f"trainstack sweep expand {' '.join(stale_sweeps)}"
@@ -66,7 +66,7 @@ def expand_sweeps(root: Path, names: Iterable[str], edit: ProjectEdit | None) ->
         except (SettingsError, SpaceError) as error:
             faults.append(str(error))
             continue
-        text = text_of(name, loaded_space.space, sets)
+        text = format_sets(name, loaded_space.space, sets)
         expansions.append(_expansion(root, name, text, sets))
         if not expansions[-1]["current"]:
             texts[expansions[-1]["file"]] = text
@@ -83,7 +83,7 @@ def _expansion(root: Path, name: str, text: str, sets: tuple[ParameterSet, ...])
     ids = [parameter_set.id for parameter_set in sets]
     return {
         "sweep": name,
-        "file": f"{folder(name)}/{SETS_FILE}",
+        "file": f"{sweep_folder(name)}/{SETS_FILE}",
         "sets": [parameter_set.model_dump(by_alias=True) for parameter_set in sets],
         "new": [id_ for id_ in ids if id_ not in old_ids],
         "gone": sorted(old_ids.difference(ids)),
@@ -108,7 +108,7 @@ def locate_space_errors(loaded_space: LoadedSpace) -> Iterator[None]:
     try:
         yield
     except SpaceError as error:
-        raise SpaceError(error.path, f"{loaded_space.where(error.path)}: {error}") from None
+        raise SpaceError(error.path, f"{loaded_space.place_of(error.path)}: {error}") from None
 
 
 def _describe_expansion(expansion: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from trainstack.errors import TrainstackError
 from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.onboarding.editing import FileAddition, add_entries
 from trainstack.settings.loading.templates import format_value
-from trainstack.settings.search_space.hyperparams import SPACE_FILE, folder
+from trainstack.settings.search_space.hyperparams import SPACE_FILE, sweep_folder
 from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.search_space.spaces import load_space
 from trainstack.sweeps.search.results import TrialResult, from_json
@@ -54,7 +54,7 @@ def next_sets(
     for parameter_set in added_sets:
         values = ", ".join(f"{key} {format_value(value)}" for key, value in parameter_set.parameters.items())
         out.print(f"{parameter_set.number}  {parameter_set.id}  {values}")
-    err.print(f"{len(added_sets)} sets added to {folder(name)}: review and commit them, then `up` launches them")
+    err.print(f"{len(added_sets)} sets added to {sweep_folder(name)}: review and commit them, then `up` launches them")
 
 
 def _read_live_results(stack: str, name: str) -> Sequence[TrialResult]:
@@ -76,8 +76,8 @@ def add_proposed_sets(
     """Add proposals to the space's file and expand it again. Raises SpaceError if the space has fewer sets left."""
     from trainstack.sweeps.search.propose import propose  # noqa: PLC0415 (Optuna is slow to load)
 
-    file = f"{folder(name)}/{SPACE_FILE}"
-    text = edit.text(file) or ""
+    file = f"{sweep_folder(name)}/{SPACE_FILE}"
+    text = edit.read(file) or ""
     loaded_space = load_space(root, name)
     old_sets = draw_sets(loaded_space)
     with locate_space_errors(loaded_space):

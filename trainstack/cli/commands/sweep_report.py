@@ -64,7 +64,7 @@ def _draw(sweep: Sweep, results: tuple[TrialResult, ...]) -> dict[str, bytes]:
     from trainstack.reports import sweep_page  # noqa: PLC0415 (matplotlib takes a second to load)
 
     ranking = rank(results, sweep.space.objective)
-    page_sweep = sweep_page.Sweep(
+    page_sweep = sweep_page.SweepResults(
         name=sweep.name,
         space=sweep.space,
         results=results,

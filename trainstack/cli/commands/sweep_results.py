@@ -19,18 +19,18 @@ from trainstack.cli.output.console import (
 )
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
-from trainstack.reports.sweep_export import as_csv, as_parquet, columns
+from trainstack.reports.sweep_export import as_csv, as_parquet, result_columns
 from trainstack.reports.sweep_format import (
-    best_in_words,
-    compared_by,
-    counted,
-    head,
-    parameters_of,
-    rows,
-    test_in_words,
+    describe_best_trial,
+    describe_ranking,
+    describe_test_metrics,
+    describe_trial_states,
+    format_parameters,
+    table_head,
+    table_rows,
 )
 from trainstack.settings.sections.sweeps import Sweep
-from trainstack.sweeps.search.ranking import Ranking, on_test_data, rank, without_test
+from trainstack.sweeps.search.ranking import Ranking, rank, read_test_metrics, without_test_data
 from trainstack.sweeps.search.results import TrialResult, to_json
 
 _STYLES = {"succeeded": "green", "running": "cyan", "queued": "yellow", "failed": "red"}
@@ -58,11 +58,11 @@ def results(
     """
     session = Session.open(stack)
     sweep = sweep_of(session, name)
-    trial_results = without_test(read_results(session, sweep))
+    trial_results = without_test_data(read_results(session, sweep))
     ranking = rank(trial_results, sweep.space.objective)
     files: dict[Path, bytes] = {}
     if csv is not None or parquet is not None:
-        export_columns = columns(sweep.space, ranking)
+        export_columns = result_columns(sweep.space, ranking)
         files |= {csv: as_csv(export_columns).encode()} if csv is not None else {}
         files |= {parquet: as_parquet(export_columns)} if parquet is not None else {}
         write_files(files)
@@ -70,7 +70,7 @@ def results(
         show_json(replace_non_finite(to_json(name, sweep.space.objective, trial_results)))
         return
     _show_table(sweep, ranking)
-    _show_sentences(counted(trial_results), *ranking.notes())
+    _show_sentences(describe_trial_states(trial_results), *ranking.notes())
     for result in trial_results:
         if result.state == "failed":
             _show_failed(result)
@@ -101,7 +101,7 @@ def best(
     else:
         _show_best(sweep, ranking, top, stack)
     if ranking.best is None:
-        reasons = "; ".join(dict.fromkeys(trial.why for trial in ranking.unranked))
+        reasons = "; ".join(dict.fromkeys(trial.reason for trial in ranking.unranked))
         fail(f"no trial of {name} can be ranked: {reasons}")
 
 
@@ -121,9 +121,9 @@ def best_as_data(sweep: Sweep, ranking: Ranking, top: int) -> dict[str, Any]:
             }
             for trial in ranking.ranked[:top]
         ],
-        "test": on_test_data(ranking.best) if ranking.best else {},
+        "test": read_test_metrics(ranking.best) if ranking.best else {},
         "notes": ranking.notes(),
-        "unranked": [{"number": trial.result.number, "why": trial.why} for trial in ranking.unranked],
+        "unranked": [{"number": trial.result.number, "why": trial.reason} for trial in ranking.unranked],
     }
 
 
@@ -139,27 +139,27 @@ def replace_non_finite(value: Any) -> Any:
 def _show_best(sweep: Sweep, ranking: Ranking, top: int, stack: str) -> None:
     objective = sweep.space.objective
     if ranking.best is not None:
-        _show_sentences(best_in_words(ranking.best, objective), test_in_words(ranking.best))
+        _show_sentences(describe_best_trial(ranking.best, objective), describe_test_metrics(ranking.best))
         for trial in ranking.ranked[1:top]:
             out.print(
                 f"place {trial.place}: trial {trial.result.number} ({trial.result.run_id}): {objective.metric} "
-                f"{trial.value:.6g}, with {parameters_of(trial.result.parameters)}"
+                f"{trial.value:.6g}, with {format_parameters(trial.result.parameters)}"
             )
         out.print(f"its record: trainstack fetch {ranking.best.result.run_id} -s {stack}")
-    _show_sentences(compared_by(objective), *ranking.notes(), dim=True)
+    _show_sentences(describe_ranking(objective), *ranking.notes(), dim=True)
 
 
 def _show_table(sweep: Sweep, ranking: Ranking) -> None:
-    names = head(sweep.space, sweep.space.objective)
+    names = table_head(sweep.space, sweep.space.objective)
     cells: list[tuple[str | Text, ...]] = [
-        (*row[:-1], make_text(row[-1], _STYLES.get(row[-1], ""))) for row in rows(sweep.space, ranking)
+        (*row[:-1], make_text(row[-1], _STYLES.get(row[-1], ""))) for row in table_rows(sweep.space, ranking)
     ]
     show(make_table(names, cells, right={*names} - {"state"}), width=FILE_WIDTH)
 
 
 def _show_failed(result: TrialResult) -> None:
     out.print(f"\ntrial {result.number} ({result.run_id}) failed: {result.reason}", style="red")
-    out.print(f"  with {parameters_of(result.parameters)}")
+    out.print(f"  with {format_parameters(result.parameters)}")
     for line in result.last_lines[-_LINES:]:
         print_with_prefix("  | ", line)
 

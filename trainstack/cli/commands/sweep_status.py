@@ -16,7 +16,13 @@ from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_read import SweepArgument, TrialCache, planned_trials, read_states, sweep_of
 from trainstack.printable import clean
-from trainstack.reports.sweep_format import STATES, best_in_words, counted, parameters_of, seconds_of
+from trainstack.reports.sweep_format import (
+    STATES,
+    describe_best_trial,
+    describe_trial_states,
+    format_parameters,
+    trial_seconds,
+)
 from trainstack.runs.launches import utc_now
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.search.progress import seconds_left
@@ -92,7 +98,7 @@ def as_data(sweep: Sweep, trial_results: Sequence[TrialResult], now: datetime) -
 
 def _seconds_left(trial_results: Sequence[TrialResult], now: datetime) -> float | None:
     succeeded = [trial for trial in trial_results if trial.state == "succeeded"]
-    finished = [seconds for trial in succeeded if (seconds := seconds_of(trial)) is not None]
+    finished = [seconds for trial in succeeded if (seconds := trial_seconds(trial)) is not None]
     running = [(now - (trial.started or now)).total_seconds() for trial in trial_results if trial.state == "running"]
     return seconds_left(finished, running, sum(trial.state in ("queued", "waiting") for trial in trial_results))
 
@@ -115,7 +121,7 @@ def _render(sweep: Sweep, trial_results: Sequence[TrialResult], now: datetime) -
         if counts[state]
     )
     return Group(
-        f"{sweep.name}, form {sweep.form}, {counted(trial_results)}{_describe_time_left(trial_results, now)}",
+        f"{sweep.name}, form {sweep.form}, {describe_trial_states(trial_results)}{_describe_time_left(trial_results, now)}",
         grid,
         legend,
         *_best_trial_text(sweep, trial_results),
@@ -125,7 +131,7 @@ def _render(sweep: Sweep, trial_results: Sequence[TrialResult], now: datetime) -
 
 def _best_trial_text(sweep: Sweep, trial_results: Sequence[TrialResult]) -> list[RenderableType]:
     best = rank(trial_results, sweep.space.objective).best
-    return [] if best is None else [best_in_words(best, sweep.space.objective)]
+    return [] if best is None else [describe_best_trial(best, sweep.space.objective)]
 
 
 def _describe_time_left(trial_results: Sequence[TrialResult], now: datetime) -> str:
@@ -154,7 +160,7 @@ def _reason_lines(trial_results: Sequence[TrialResult]) -> list[RenderableType]:
     for (state, reason), trials in list(by_reason.items())[:_MAX_REASONS]:
         numbers = ", ".join(str(trial.number) for trial in trials[:_MAX_NUMBERS])
         more = f" and {len(trials) - _MAX_NUMBERS} more" if len(trials) > _MAX_NUMBERS else ""
-        parameters_note = f" ({parameters_of(trials[0].parameters)})" if len(trials) == 1 else ""
+        parameters_note = f" ({format_parameters(trials[0].parameters)})" if len(trials) == 1 else ""
         lines.append(
             Text.assemble(
                 make_text(state, _STYLES.get(state, "")), clean(f" {numbers}{more}{parameters_note}: {reason}")

@@ -45,7 +45,7 @@ from trainstack.reports.errors import ReportError
 from trainstack.reports.runs import read_metrics
 from trainstack.runs.launches import live_launch
 from trainstack.runs.ledgers import Ledger
-from trainstack.runs.names import workload_of
+from trainstack.runs.names import workload_name
 from trainstack.settings.sections.workloads import Data, Workload
 from trainstack.sweeps.status import live_trials
 from trainstack.toolchain.digests import sha256
@@ -81,7 +81,7 @@ def up(
     ensure_backend(session)
     ensure_intended_cluster(settings)
     findings = check(settings, session.root, session.loaded.places)
-    if faults := [str(finding) for finding in findings if finding.stops]:
+    if faults := [str(finding) for finding in findings if finding.is_blocking]:
         fail("\n".join(faults), ExitCode.REFUSED)
     if not session.is_local:
         # Before anything is built, which takes minutes.
@@ -118,7 +118,7 @@ def up(
 def _start_local_cluster(session: Session) -> None:
     with step("local cluster", "10 s, with kind 30 s"):
         cluster = drivers.up(session.cluster_folder, None, report)
-    runs = [run for _, run in session.settings.trained()]
+    runs = [run for _, run in session.settings.runs_and_trials()]
     builds = sorted({run.image.build for run in runs if run.image.build is not None})
     installs = session.settings.operators.installs
     recipes = [*operators(installs), *helpers(), *(workload(session.root / build) for build in builds)]
@@ -130,8 +130,8 @@ def _start_local_cluster(session: Session) -> None:
 
 def _upload_data(session: Session) -> None:
     launches = map(live_launch, launch_bodies(session, None))
-    active_workloads = {workload_of(launch.run_id) for launch in launches if launch.active}
-    for _, run in session.settings.trained():
+    active_workloads = {workload_name(launch.run_id) for launch in launches if launch.is_active}
+    for _, run in session.settings.runs_and_trials():
         if run.data is not None and run.data.prepare and run.name in active_workloads:
             _prepare_and_upload(session, run, run.data, run.data.prepare)
 
@@ -145,7 +145,7 @@ def _prepare_and_upload(session: Session, run: Workload, data: Data, prepare: st
     for cluster_settings in [settings_of_worker(settings, worker) for worker in workers] or [settings]:
         with data_loader(cluster_settings, run.namespace, data.volume) as loader, step("uploading it to the volume"):
             # Sends only differences, also after an interrupted upload or over an older data set.
-            upload_folder(loader, folder, data.path, last=_MANIFEST)
+            upload_folder(loader, folder, data.path, last_file=_MANIFEST)
 
 
 def _is_complete(folder: Path, committed_manifest: Path) -> bool:
@@ -192,7 +192,7 @@ def _launch_trials(session: Session) -> None:
 
 
 def _launch_dependents(session: Session) -> None:
-    has_dependents = any(run.depends_on for _, run in session.settings.trained())
+    has_dependents = any(run.depends_on for _, run in session.settings.runs_and_trials())
     waiting_runs = outputs(session).get("waiting", {}) if has_dependents else {}
     while waiting_runs:
         with step(f"pulumi up -s {session.stack}: dependencies of {', '.join(waiting_runs)} have ended", "15 s"):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from trainstack.cli.output.console import duration
 from trainstack.forecast.costs import FlavorUsage
 from trainstack.forecast.report import ForecastReport, ForecastRow, Stretch
-from trainstack.reports.gantt import Gantt, Lane, Level, Piece
+from trainstack.reports.gantt import Gantt, Lane, Level, RunSegment
 
 HEAD = ("run", "queue", "start", "end", "wait", "takes", "gpus", "gpu-h", "cost", "flavors", "note")
 USE_HEAD = ("flavor", "resource", "quota", "peak", "mean", "of quota")
@@ -139,17 +139,17 @@ def _lane(row: ForecastRow, colors: dict[str, int]) -> Lane:
     return Lane(
         name=row.name,
         label=" \u00b7 ".join(filter(None, texts)),
-        since=row.submitted,
-        pieces=tuple(_piece(stretch, row, colors) for stretch in row.stretches if stretch.started is not None),
-        ends=row.start is not None and not row.stretches[-1].evicted_by,
+        waits_from=row.submitted,
+        segments=tuple(_piece(stretch, row, colors) for stretch in row.stretches if stretch.started is not None),
+        has_end=row.start is not None and not row.stretches[-1].evicted_by,
     )
 
 
-def _piece(stretch: Stretch, row: ForecastRow, colors: dict[str, int]) -> Piece:
+def _piece(stretch: Stretch, row: ForecastRow, colors: dict[str, int]) -> RunSegment:
     start, flavors = stretch.started or 0.0, ", ".join(stretch.flavors)
     end = "an unknown end" if stretch.ended is None else format_time(stretch.ended)
     preempted = f", preempted by {stretch.evicted_by}" if stretch.evicted_by else ""
-    return Piece(
+    return RunSegment(
         start=start,
         end=stretch.ended,
         colors=tuple(colors[flavor] for flavor in stretch.flavors) or (_NO_FLAVOR,),

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainstack.guards.definitions import API_VERSION, KIND, RESOURCE, revisions
+from trainstack.guards.definitions import API_VERSION, KIND, RESOURCE_TYPE, revisions_of_resource
 from trainstack.live.paths import is_cluster_scoped
-from trainstack.objects.ownership import listed
+from trainstack.objects.ownership import format_names
 from trainstack.runs.recorded import state_resource, type_token
 
 _LISTED_OPERATIONS = ("create", "import", "import-replacement", "delete")
@@ -66,7 +66,7 @@ def _definition_steps(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _definitions_in_release(step: Mapping[str, Any], state: str) -> dict[str, Mapping[str, Any]]:
     """Return the definitions in a resource of a release as if each were a resource, by name."""
-    if _type(step) != RESOURCE:
+    if _type(step) != RESOURCE_TYPE:
         return {}
     inputs = (step.get(state) or {}).get("inputs") or {}
     return {
@@ -79,7 +79,7 @@ def _definitions_in_release(step: Mapping[str, Any], state: str) -> dict[str, Ma
                 "revision": revision,
             },
         }
-        for name, revision in revisions(state_resource(step["urn"], inputs)).items()
+        for name, revision in revisions_of_resource(state_resource(step["urn"], inputs)).items()
     }
 
 
@@ -97,7 +97,7 @@ def _lines_by_kind(op: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]
     for head, names in groups.items():
         kept_note = " (kept in the cluster)" if head.startswith("forget") else ""
         # Whoever confirms a deletion has seen its name.
-        shown_names = ", ".join(sorted(names)) if op == "delete" else listed(sorted(names))
+        shown_names = ", ".join(sorted(names)) if op == "delete" else format_names(sorted(names))
         yield f"{head} {shown_names}{kept_note}"
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from trainstack.lifecycle.recovery.integrity import StateFault, refused_state_problem
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_problems
-from trainstack.lifecycle.recovery.locks import StateFiles, files_problems, lock_problems
+from trainstack.lifecycle.recovery.locks import StateFiles, lock_problems, state_file_problems
 from trainstack.lifecycle.recovery.objects import (
     LiveObjects,
     find_unrecorded_objects,
@@ -42,7 +42,7 @@ def diagnose_files(files: StateFiles | None, stack: str) -> Diagnosis | None:
     running_operations = [
         problem for problem in lock_problems(files.locks, recovery) if problem.id == "operation-running"
     ]
-    problems = running_operations or [*files_problems(files, recovery)]
+    problems = running_operations or [*state_file_problems(files, recovery)]
     return Diagnosis(tuple(problems), recovery.commands(problems)) if problems else None
 
 

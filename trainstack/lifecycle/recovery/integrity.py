@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
-from trainstack.lifecycle.recovery.restore import Backup, restoration
+from trainstack.lifecycle.recovery.restore import Backup, restore_advice
 from trainstack.runs.recorded import state_resource
 
 _NEWER_RELEASE_PHRASES = ("unsupported checkpoint version", "needs support for the following features")
@@ -41,7 +41,7 @@ def parse_engine_fault(message: str) -> StateFault:
 def find_state_faults(deployment: Any) -> tuple[StateFault, ...]:
     """Return the faults of a state's `deployment`; empty if the engine accepts it."""
     try:
-        return tuple(_faults(deployment or {}))
+        return tuple(_integrity_faults(deployment or {}))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return (StateFault(f"it has values of unexpected types ({type(error).__name__}: {error})"[:200]),)
 
@@ -57,11 +57,11 @@ def refused_state_problem(
         return Problem("state-refused", name, message, (recovery.repair, recovery.up))
     if "upgrade" in remedies:
         return Problem("state-refused", name, f"{message}. Use the release of Pulumi that wrote it, or a newer one", ())
-    advice, commands = restoration(backup, recovery)
+    advice, commands = restore_advice(backup, recovery)
     return Problem("state-refused", name, f"{message}. {advice}", commands)
 
 
-def _faults(deployment: Mapping[str, Any]) -> Iterator[StateFault]:
+def _integrity_faults(deployment: Mapping[str, Any]) -> Iterator[StateFault]:
     manifest = deployment.get("manifest") or {}
     version = manifest.get("version") or ""
     if (manifest.get("magic") or "") != (hashlib.sha256(version.encode()).hexdigest() if version else ""):
@@ -77,7 +77,7 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[StateFault]:
             continue
         if resource.get("id") and not resource.get("custom"):
             yield StateFault(f"{_display_name(urn)} has an id, but no object")
-        for role, required_name in _needs(resource):
+        for role, required_name in _required_resources(resource):
             if required_name not in all_names:
                 yield StateFault(
                     f"the {role} of {_display_name(urn)}, {_display_name(required_name)}, is missing",
@@ -101,7 +101,7 @@ def _names(resource: Mapping[str, Any]) -> tuple[str, str]:
     return urn, f"{urn}::{resource.get('id', '')}"
 
 
-def _needs(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _required_resources(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the roles and names of the resources that have to precede a resource."""
     dependencies = chain(
         resource.get("dependencies") or (),

@@ -35,7 +35,7 @@ class WaitingLoader:
         return now - self.created > timedelta(seconds=QUEUE_SECONDS + START_SECONDS)
 
 
-def waiting_loaders(jobs: Collection[Mapping[str, Any]]) -> list[WaitingLoader]:
+def find_waiting_loaders(jobs: Collection[Mapping[str, Any]]) -> list[WaitingLoader]:
     return [
         WaitingLoader(
             namespace=job["metadata"]["namespace"],

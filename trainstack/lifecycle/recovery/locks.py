@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
-from trainstack.lifecycle.recovery.restore import Backup, restoration
+from trainstack.lifecycle.recovery.restore import Backup, restore_advice
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class StateFiles:
     """Whether the engine accepts the backup of an unreadable state."""
 
 
-def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Problem]:
+def state_file_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Problem]:
     """Yield the problems of unreadable files."""
     if files.sidecars:
         first_sidecar, *other_sidecars = files.sidecars
@@ -48,7 +48,7 @@ def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Pr
             (f"rm -- {' '.join(map(shlex.quote, files.sidecars))}",),
         )
     if files.checkpoint:
-        advice, commands = restoration(Backup(files.checkpoint, files.has_usable_backup), recovery)
+        advice, commands = restore_advice(Backup(files.checkpoint, files.has_usable_backup), recovery)
         yield Problem("state-unreadable", files.checkpoint, f"the file is not valid JSON. {advice}", commands)
 
 

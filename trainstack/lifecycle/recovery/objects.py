@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from trainstack.guards.states import NO_ID, entry
+from trainstack.guards.states import NO_STATE_IDENTITY, take_over_setting
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 from trainstack.lifecycle.recovery.state import EngineState, RecordedObject
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, SWEEP, WORKLOAD, WRAPPER
-from trainstack.objects.ownership import Identity, kubectl_arguments, shown
+from trainstack.objects.ownership import Identity, format_identity, kubectl_arguments
 
 STUCK_AFTER = timedelta(minutes=5)
 """Time after which a terminating object is a problem. A pod's default grace period is 30 s, and its Job follows it."""
@@ -25,7 +25,7 @@ class LiveObject:
     finalizers: tuple[str, ...] = ()
     is_owned: bool = False
     """Whether another object owns it."""
-    state: str = NO_ID
+    state: str = NO_STATE_IDENTITY
     """The identity of the engine's state that declared it."""
     is_drained: bool = False
     """Whether it is a ClusterQueue that a teardown has stopped."""
@@ -49,18 +49,18 @@ def pending_problems(
     """Yield interrupted operations, unfinished replacements, and objects that did not become ready."""
     for operation in state.pending_operations:
         interrupted_object = operation.object
-        name = operation.urn if interrupted_object is None else shown(interrupted_object.identity)
+        name = operation.urn if interrupted_object is None else format_identity(interrupted_object.identity)
         message = f"the engine was interrupted while {operation.verb} it"
         if interrupted_object and live_objects and interrupted_object.kind not in live_objects.unreadable_kinds:
             message += f"; {_live_status(interrupted_object, live_objects)}"
         yield Problem("operation-pending", name, message, (recovery.refresh, recovery.up))
     for replaced_object in state.replaced_objects:
         message = "another object has replaced it, but it has not been deleted yet"
-        yield Problem("replacement-unfinished", shown(replaced_object.identity), message, (recovery.up,))
+        yield Problem("replacement-unfinished", format_identity(replaced_object.identity), message, (recovery.up,))
     for recorded in state.objects:
         if recorded.errors:
             message = f"it was created, but did not become ready ({recorded.errors[0].splitlines()[0]})"
-            yield Problem("object-unready", shown(recorded.identity), message, (recovery.up,))
+            yield Problem("object-unready", format_identity(recorded.identity), message, (recovery.up,))
 
 
 def recorded_problems(
@@ -71,7 +71,7 @@ def recorded_problems(
     for recorded in state.objects:
         if recorded.kind in live_objects.unreadable_kinds or recorded.identity in pending:
             continue  # unknown, or reported by `pending_problems`
-        live_object, name = live_objects.objects.get(recorded.identity), shown(recorded.identity)
+        live_object, name = live_objects.objects.get(recorded.identity), format_identity(recorded.identity)
         if live_object is None:
             # A launch may be deleted, by its TTL or by a user: its ledger records it.
             if not recorded.is_launch:
@@ -87,7 +87,7 @@ def recorded_problems(
             )
             label_command = f"kubectl label --overwrite {kubectl_arguments(recorded.identity)} {STACK}={stack}"
             yield Problem("object-unmarked", name, message, (label_command, recovery.up))
-        elif live_object.state not in (NO_ID, state.identity):
+        elif live_object.state not in (NO_STATE_IDENTITY, state.identity):
             clause = "the object is in the state, but another state of the stack"
             yield _foreign_state_problem(recorded.identity, live_object.state, stack, clause)
         elif live_object.is_drained:
@@ -127,7 +127,7 @@ def unrecorded_problems(
     recovery: RecoveryCommands,
 ) -> Iterator[Problem]:
     """Yield unrecorded objects, including those of this state only if the declared objects are known (not None)."""
-    for identity, live_object in sorted(unrecorded_objects.items(), key=lambda item: shown(item[0])):
+    for identity, live_object in sorted(unrecorded_objects.items(), key=lambda item: format_identity(item[0])):
         if live_object.state != state_identity:
             clause = "the object is not in this state, and another state"
             yield _foreign_state_problem(identity, live_object.state, recovery.stack, clause)
@@ -137,24 +137,27 @@ def unrecorded_problems(
             message = (
                 "it has this stack's label, but is not in its state. The environment declares it: `up` takes it over"
             )
-            yield Problem("object-unrecorded", shown(identity), message, (recovery.up,))
+            yield Problem("object-unrecorded", format_identity(identity), message, (recovery.up,))
         else:
             message = "it has this stack's label, but is neither in its state nor declared"
             if RUN in live_object.labels and LEDGER not in live_object.labels:
                 message += ". It is a run: deleting it ends it"
             yield Problem(
-                "object-orphaned", shown(identity), message, (f"kubectl delete {kubectl_arguments(identity)}",)
+                "object-orphaned",
+                format_identity(identity),
+                message,
+                (f"kubectl delete {kubectl_arguments(identity)}",),
             )
 
 
 def _foreign_state_problem(identity: Identity, state: str, stack: str, clause: str) -> Problem:
     # No command: the user decides which state to continue with.
-    owner = "a state without an identity" if state == NO_ID else f"state {state}"
+    owner = "a state without an identity" if state == NO_STATE_IDENTITY else f"state {state}"
     message = (
         f"{clause} owns it ({owner}). `up` refuses to change it. If that state is lost or no longer used, add "
-        f"`{entry([state])}` into Pulumi.{stack}.yaml and run `up`; otherwise work with that state"
+        f"`{take_over_setting([state])}` into Pulumi.{stack}.yaml and run `up`; otherwise work with that state"
     )
-    return Problem("object-of-another-state", shown(identity), message, ())
+    return Problem("object-of-another-state", format_identity(identity), message, ())
 
 
 def stuck_problems(live_objects: LiveObjects, now: datetime) -> Iterator[Problem]:
@@ -162,14 +165,17 @@ def stuck_problems(live_objects: LiveObjects, now: datetime) -> Iterator[Problem
 
     No command removes a finalizer, because its controller has not completed the deletion.
     """
-    for identity, live_object in sorted(live_objects.objects.items(), key=lambda item: shown(item[0])):
+    for identity, live_object in sorted(live_objects.objects.items(), key=lambda item: format_identity(item[0])):
         if live_object.deletion_time is not None and now - live_object.deletion_time > STUCK_AFTER:
             blockers = ", ".join(live_object.finalizers) or "its contents or its pods"
             message = (
                 f"it has been terminating since {live_object.deletion_time:%Y-%m-%d %H:%M:%S} UTC, held by {blockers}"
             )
             yield Problem(
-                "object-stuck", shown(identity), message, (_blocker_command(identity, live_object.finalizers),)
+                "object-stuck",
+                format_identity(identity),
+                message,
+                (_blocker_command(identity, live_object.finalizers),),
             )
 
 

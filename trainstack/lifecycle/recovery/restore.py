@@ -15,7 +15,7 @@ class Backup:
     """Whether the engine accepts the previous state."""
 
 
-def restoration(backup: Backup | None, recovery: RecoveryCommands) -> tuple[str, tuple[str, ...]]:
+def restore_advice(backup: Backup | None, recovery: RecoveryCommands) -> tuple[str, tuple[str, ...]]:
     """Return the advice about a lost state, and its commands. `backup` is None if the state is not in a folder."""
     if backup is None:
         advice = "Import an earlier version of it (pulumi stack export --version <number>, pulumi stack import)"

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainstack.guards.definitions import API_VERSION, KIND, revisions
-from trainstack.guards.states import MEMORY, OwnState, StateObject
+from trainstack.guards.definitions import API_VERSION, KIND, revisions_of_resource
+from trainstack.guards.states import IDENTITY_RESOURCE_NAME, OwnState, StateObject
 from trainstack.objects.labels import RUN
 from trainstack.objects.ownership import Identity
 from trainstack.runs.recorded import state_resource
 
-_PREFIX = "kubernetes:"
-_BUILTIN = "pulumi:"
+_KUBERNETES_PREFIX = "kubernetes:"
+_BUILTIN_PREFIX = "pulumi:"
 """The prefix of types without objects, such as providers."""
 _STASH = "pulumi:index:Stash"
 
@@ -73,7 +73,7 @@ class EngineState:
         """The objects of the state, as the program reads them."""
         state_objects = {
             recorded.identity: StateObject(
-                api_version=recorded.api_version, urn=recorded.urn, retained=recorded.is_retained
+                api_version=recorded.api_version, urn=recorded.urn, is_retained=recorded.is_retained
             )
             for recorded in self.objects
             if not recorded.is_in_release
@@ -101,22 +101,22 @@ def read_state(export: Mapping[str, Any]) -> EngineState:
         foreign_resource_urns=tuple(
             resource["urn"]
             for resource in resources
-            if resource.get("custom") and not resource["type"].startswith((_PREFIX, _BUILTIN))
+            if resource.get("custom") and not resource["type"].startswith((_KUBERNETES_PREFIX, _BUILTIN_PREFIX))
         ),
         identity=next(filter(None, map(_identity, resources)), ""),
     )
 
 
 def _identity(resource: Mapping[str, Any]) -> str:
-    is_identity_stash = resource["type"] == _STASH and resource["urn"].endswith(f"::{MEMORY}")
+    is_identity_stash = resource["type"] == _STASH and resource["urn"].endswith(f"::{IDENTITY_RESOURCE_NAME}")
     return str((resource.get("outputs") or {}).get("output") or "") if is_identity_stash else ""
 
 
 def _recorded_objects(resources: Any) -> Iterator[RecordedObject]:
     for resource in resources:
-        group_version, _, kind = resource["type"].removeprefix(_PREFIX).rpartition(":")
+        group_version, _, kind = resource["type"].removeprefix(_KUBERNETES_PREFIX).rpartition(":")
         namespace, name = _namespace_and_name(resource)
-        if not resource.get("custom") or not resource["type"].startswith(_PREFIX) or not name:
+        if not resource.get("custom") or not resource["type"].startswith(_KUBERNETES_PREFIX) or not name:
             continue
         live_metadata = _metadata(resource, "outputs")
         yield RecordedObject(
@@ -135,7 +135,7 @@ def _recorded_definitions(resources: Iterable[Mapping[str, Any]]) -> Iterator[Re
     """Yield the definitions of releases. A release is one resource."""
     for resource in resources:
         if resource["type"] == _STASH:
-            for name in revisions(state_resource(resource["urn"], resource.get("outputs"))):
+            for name in revisions_of_resource(state_resource(resource["urn"], resource.get("outputs"))):
                 yield RecordedObject(api_version=API_VERSION, identity=(KIND, None, name), is_in_release=True)
 
 

@@ -28,9 +28,9 @@ def state_folder(url: str) -> Path | None:
 
 def state_file(folder: Path, project: str, stack: str) -> Path | None:
     """Return the file with the state of a stack; None without one. `project` is the name in Pulumi.yaml."""
-    stacks = folder / ".pulumi" / "stacks" / project
+    stacks_folder = folder / ".pulumi" / "stacks" / project
     # The engine uses the newest of the existing forms (state.go, stackPath).
-    state_files = [file for suffix in ("", ".gz") if (file := stacks / f"{stack}.json{suffix}").is_file()]
+    state_files = [file for suffix in ("", ".gz") if (file := stacks_folder / f"{stack}.json{suffix}").is_file()]
     return max(state_files, key=lambda file: file.stat().st_mtime, default=None)
 
 
@@ -51,17 +51,17 @@ def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:
 
     `project` is the name in Pulumi.yaml, and of the engine's folder for the project's stacks.
     """
-    base = folder / ".pulumi"
-    stacks = base / "stacks" / project
+    backend_folder = folder / ".pulumi"
+    stacks_folder = backend_folder / "stacks" / project
     checkpoint = state_file(folder, project, stack)
-    unreadable = checkpoint is not None and _read_json(checkpoint) is None
-    sidecars = [*base.glob("meta.yaml.attrs"), *stacks.glob(f"{stack}.json*.attrs")]
-    sidecars += (base / "history" / project / stack).glob("*.attrs")
+    is_unreadable = checkpoint is not None and _read_json(checkpoint) is None
+    sidecars = [*backend_folder.glob("meta.yaml.attrs"), *stacks_folder.glob(f"{stack}.json*.attrs")]
+    sidecars += (backend_folder / "history" / project / stack).glob("*.attrs")
     return StateFiles(
-        locks=tuple(_locks(base / "locks" / "organization" / project / stack)),
+        locks=tuple(_locks(backend_folder / "locks" / "organization" / project / stack)),
         sidecars=tuple(str(file) for file in sorted(sidecars) if _read_json(file) is None),
-        checkpoint=str(checkpoint) if unreadable else "",
-        has_usable_backup=unreadable and checkpoint is not None and has_usable_backup(checkpoint),
+        checkpoint=str(checkpoint) if is_unreadable else "",
+        has_usable_backup=is_unreadable and checkpoint is not None and has_usable_backup(checkpoint),
     )
 
 
@@ -100,11 +100,11 @@ def _is_running_engine(pid: int) -> bool:
         # The state follows the name, which is in parentheses and may contain any character.
         name, _, fields = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
     except OSError:
-        return _exists(pid)
+        return _process_exists(pid)
     return name == _ENGINE and fields.split()[0] != "Z"
 
 
-def _exists(pid: int) -> bool:
+def _process_exists(pid: int) -> bool:
     """Return whether any process has the PID. Used on systems without /proc."""
     try:
         os.kill(pid, 0)

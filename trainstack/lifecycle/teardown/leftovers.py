@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from trainstack.lifecycle.teardown.context import Body
-from trainstack.objects.ownership import Identity, identity, shown
+from trainstack.objects.ownership import Identity, format_identity, identity
 
-_REASONS = {
+_REASON_BY_FINALIZER = {
     "kubernetes.io/pvc-protection": "a pod still mounts it",
     "kubernetes.io/pv-protection": "a claim is still bound to it",
     "kueue.x-k8s.io/resource-in-use": "Kueue finds it in use, or is not running",
@@ -16,7 +16,7 @@ _REASONS = {
 """Why a finalizer has not been removed yet, by finalizer."""
 
 
-def leftovers(labeled_objects: Iterable[Body], retained_identities: Collection[Identity]) -> list[Body]:
+def find_leftovers(labeled_objects: Iterable[Body], retained_identities: Collection[Identity]) -> list[Body]:
     """Return the objects that are not retained, sorted."""
     return sorted(
         (body for body in labeled_objects if identity(body) not in retained_identities),
@@ -27,15 +27,16 @@ def leftovers(labeled_objects: Iterable[Body], retained_identities: Collection[I
 def explain_leftover(body: Body, now: datetime) -> str:
     """Return why an object still exists: its finalizers, or that it was not deleted."""
     metadata = body["metadata"]
-    name = shown(identity(body))
-    since = metadata.get("deletionTimestamp")
-    if since is None:
+    name = format_identity(identity(body))
+    terminating_since = metadata.get("deletionTimestamp")
+    if terminating_since is None:
         return f"{name} was not deleted"
-    seconds = int((now - datetime.fromisoformat(since)).total_seconds())
+    seconds = int((now - datetime.fromisoformat(terminating_since)).total_seconds())
     # A namespace has its finalizers in the spec.
     finalizers = metadata.get("finalizers") or (["kubernetes"] if body["kind"] == "Namespace" else [])
     finalizer_texts = ", ".join(
-        f"{finalizer} ({_REASONS[finalizer]})" if finalizer in _REASONS else finalizer for finalizer in finalizers
+        f"{finalizer} ({_REASON_BY_FINALIZER[finalizer]})" if finalizer in _REASON_BY_FINALIZER else finalizer
+        for finalizer in finalizers
     )
     return f"{name} has been terminating for {seconds} s" + (
         f", held by {finalizer_texts}" if finalizer_texts else ", its pods are ending"

@@ -17,15 +17,15 @@ _NAME = re.compile("[0-9a-f]{32}")
 @contextmanager
 def write_permission_file(root: Path, text: str) -> Iterator[str]:
     """Write a permission, and yield its name, which is random: only a program that receives the name can use it."""
-    remove_leftovers(root)
-    file, lock = _locked_file(root / _FOLDER)
+    remove_stale_permissions(root)
+    file, descriptor = _create_locked_file(root / _FOLDER)
     try:
-        with os.fdopen(lock, "w", encoding="utf-8", closefd=False) as stream:
+        with os.fdopen(descriptor, "w", encoding="utf-8", closefd=False) as stream:
             stream.write(text)
         yield file.name
     finally:
         file.unlink(missing_ok=True)
-        os.close(lock)
+        os.close(descriptor)
 
 
 def consume_permission(root: Path, name: str) -> str | None:
@@ -35,15 +35,15 @@ def consume_permission(root: Path, name: str) -> str | None:
     file = root / _FOLDER / name
     try:
         with _open_file(file) as descriptor, os.fdopen(descriptor, encoding="utf-8", closefd=False) as stream:
-            valid, text = is_locked(descriptor), stream.read()
+            is_valid, text = is_locked(descriptor), stream.read()
             # Only one of two programs with the same permission can remove the file.
             file.unlink()
     except FileNotFoundError:
         return None
-    return text if valid else None
+    return text if is_valid else None
 
 
-def remove_leftovers(root: Path) -> None:
+def remove_stale_permissions(root: Path) -> None:
     """Remove the permissions of killed commands."""
     for file in (root / _FOLDER).glob("*"):
         with suppress(OSError):
@@ -56,7 +56,7 @@ def _is_file_locked(file: Path) -> bool:
         return is_locked(descriptor)
 
 
-def _locked_file(folder: Path) -> tuple[Path, int]:
+def _create_locked_file(folder: Path) -> tuple[Path, int]:
     """Create a locked file; return it with the descriptor that has the lock."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     while True:

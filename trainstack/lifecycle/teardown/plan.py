@@ -7,9 +7,9 @@ from datetime import datetime
 from trainstack.lifecycle.teardown.context import Body, LiveStack, describe_owner, has_label_of, owners
 from trainstack.lifecycle.teardown.users import foreign_users
 from trainstack.objects.labels import RUN
-from trainstack.objects.launch_kinds import ALL_LAUNCHES
-from trainstack.objects.ownership import Identity, identity, listed, shown
-from trainstack.runs.launches import LiveLaunch, age, wait_or_stop
+from trainstack.objects.launch_kinds import ALL_LAUNCH_KINDS
+from trainstack.objects.ownership import Identity, format_identity, format_names, identity
+from trainstack.runs.launches import LiveLaunch, launch_age, wait_or_stop
 from trainstack.settings.model import Settings
 
 _VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
@@ -21,7 +21,7 @@ _RETENTION_REASONS = {
 }
 """Why the engine retains an object, by kind."""
 STAGES: Mapping[str, tuple[str, ...]] = {
-    "runs": (*ALL_LAUNCHES, "TrainingRuntime"),
+    "runs": (*ALL_LAUNCH_KINDS, "TrainingRuntime"),
     "volumes": _VOLUMES,
     "local queues": ("LocalQueue",),
     "cluster queues": ("ClusterQueue",),
@@ -65,7 +65,7 @@ def plan_full_teardown(live: LiveStack, now: datetime) -> TeardownPlan:
     deleted = frozenset(map(identity, live.labeled_objects)) - retention_reasons.keys()
     # A ConfigMap can belong to a run or to an operator, so that the kind alone does not determine its stage.
     objects_of_runs = _objects_of_runs(live)
-    stage_by_object = {key: "runs" if key in objects_of_runs else _stage(key[0]) for key in deleted}
+    stage_by_object = {key: "runs" if key in objects_of_runs else _stage_of_kind(key[0]) for key in deleted}
     stages = {
         stage: tuple(sorted((key for key in deleted if stage_by_object[key] == stage), key=str)) for stage in STAGES
     }
@@ -90,7 +90,7 @@ def plan_teardown_without_platform(live: LiveStack, now: datetime) -> TeardownPl
     state_identities = live.state_identities or frozenset()
     deleted = sorted(state_identities - live.retained, key=str)
     launches = _launches(live)
-    stage_by_object = {key: "runs" if key in launches else _stage(key[0]) for key in deleted}
+    stage_by_object = {key: "runs" if key in launches else _stage_of_kind(key[0]) for key in deleted}
     stages = {stage: tuple(key for key in deleted if stage_by_object[key] == stage) for stage in STAGES}
     retention_reasons = {
         key: _RETENTION_REASONS.get(key[0], "the engine retains it") for key in state_identities & live.retained
@@ -110,17 +110,17 @@ def _user_refusals(live: LiveStack, deleted: frozenset[Identity]) -> list[str]:
 
 
 def _active_run_ids(live: LiveStack) -> tuple[str, ...]:
-    return tuple(sorted(launch.run_id for launch in live.launches if launch.active))
+    return tuple(sorted(launch.run_id for launch in live.launches if launch.is_active))
 
 
 def _active_run_refusals(live: LiveStack, now: datetime, command: str) -> Iterator[str]:
     """Yield a refusal for each active run that may not be stopped; `command` with `--stop` is the remedy."""
     for launch in live.launches:
-        if launch.active and not _may_be_stopped(launch, live.stop):
+        if launch.is_active and not _may_be_stopped(launch, live.stop):
             name = launch.sweep.name if launch.sweep else launch.run_id
             yield (
-                f"{shown((launch.kind, launch.namespace, launch.name))} (run {launch.run_id}) has been {launch.phase} "
-                f"for {age(launch, now)}; {wait_or_stop(launch)}: {command} --stop {name}"
+                f"{format_identity((launch.kind, launch.namespace, launch.name))} (run {launch.run_id}) has been {launch.phase} "
+                f"for {launch_age(launch, now)}; {wait_or_stop(launch)}: {command} --stop {name}"
             )
 
 
@@ -128,7 +128,7 @@ def _launches(live: LiveStack) -> set[Identity]:
     return {(launch.kind, launch.namespace, launch.name) for launch in live.launches}
 
 
-def _stage(kind: str) -> str:
+def _stage_of_kind(kind: str) -> str:
     return next((stage for stage, kinds in STAGES.items() if kind in kinds), "operators")
 
 
@@ -186,18 +186,18 @@ def _namespace_retention_reason(live: LiveStack, name: str, volumes: set[Identit
         and body["metadata"]["namespace"] == name
         and not has_label_of(body, live.stack)
     ]
-    return f"it holds {listed(sorted(claims))}" if claims else ""
+    return f"it holds {format_names(sorted(claims))}" if claims else ""
 
 
 def definition_retention_reason(instances: tuple[Body, ...], live: LiveStack) -> str:
     """Return why a definition remains, or an empty string if all objects of its kind are the stack's."""
     own_uids = {str(body["metadata"]["uid"]) for body in live.labeled_objects}
     foreign_objects = [
-        shown(identity(body))
+        format_identity(identity(body))
         for body in instances
         if not has_label_of(body, live.stack) and not any(owner["uid"] in own_uids for owner in owners(body))
     ]
-    return f"others have objects of this kind: {listed(sorted(foreign_objects))}" if foreign_objects else ""
+    return f"others have objects of this kind: {format_names(sorted(foreign_objects))}" if foreign_objects else ""
 
 
 def _may_be_stopped(launch: LiveLaunch, stop: frozenset[str]) -> bool:
@@ -214,11 +214,13 @@ def _protection_refusal(volume: str, stack: str) -> str:
 def _unrecorded_object_refusals(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[str]:
     # The engine would leave objects that are not in the state.
     unrecorded_objects = (
-        sorted(shown(key) for key in deleted - live.state_identities) if live.state_identities is not None else []
+        sorted(format_identity(key) for key in deleted - live.state_identities)
+        if live.state_identities is not None
+        else []
     )
     if unrecorded_objects:
         yield (
-            f"{listed(unrecorded_objects)}: labelled with stack {live.stack!r}, but not in this checkout's state. "
+            f"{format_names(unrecorded_objects)}: labelled with stack {live.stack!r}, but not in this checkout's state. "
             "An interrupted `up`, an active data loader, or another checkout's stack of this name created it. "
             f"`trainstack up -s {live.stack}` takes over declared objects; delete others with kubectl if they are not "
             "needed"

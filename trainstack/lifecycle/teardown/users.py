@@ -15,9 +15,9 @@ from trainstack.lifecycle.teardown.context import (
     owners,
 )
 from trainstack.objects.labels import LEDGER
-from trainstack.objects.ownership import Identity, identity, shown
+from trainstack.objects.ownership import Identity, format_identity, identity
 
-_KUBERNETES_OWN = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
+_KUBERNETES_OBJECTS = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
 """The objects that Kubernetes creates in every namespace."""
 _SECRET_SOURCES, _CONFIG_MAP_SOURCES = ("secretRef", "secretKeyRef"), ("configMapRef", "configMapKeyRef")
 """The keys of a container's `envFrom` and `valueFrom`."""
@@ -27,7 +27,7 @@ ForeignUse = tuple[Body, str]
 """An object of another owner, and its use of the stack's object."""
 
 
-_USERS: Mapping[str, tuple[str, ...]] = {
+_USER_KINDS: Mapping[str, tuple[str, ...]] = {
     "AdmissionCheck": ("ClusterQueue", "Workload"),
     "ClusterQueue": ("LocalQueue", "Workload"),
     "Cohort": ("ClusterQueue", "Cohort"),
@@ -52,21 +52,23 @@ the users of a namespace are all objects in it."""
 
 def may_be_used(kind: str, metadata: Mapping[str, Any]) -> bool:
     """Return whether others may use an object. Only Trainstack reads ledgers."""
-    return kind in _USERS and LEDGER not in (metadata.get("labels") or {})
+    return kind in _USER_KINDS and LEDGER not in (metadata.get("labels") or {})
 
 
 def kinds_of_users(deleted: Collection[Identity]) -> Mapping[str, frozenset[str | None]]:
     """Return the kinds that may use deleted objects, with the namespaces of the users; None means all namespaces."""
     namespaces_by_kind: defaultdict[str, set[str | None]] = defaultdict(set)
     for kind, namespace, _ in deleted:
-        for user in _USERS.get(kind, ()):
+        for user in _USER_KINDS.get(kind, ()):
             namespaces_by_kind[user].add(namespace)
     return {
         kind: frozenset({None} if None in namespaces else namespaces) for kind, namespaces in namespaces_by_kind.items()
     }
 
 
-def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept_launches: Collection[Identity] = ()) -> list[str]:
+def foreign_users(
+    live: LiveStack, deleted: frozenset[Identity], remaining_launches: Collection[Identity] = ()
+) -> list[str]:
     """Return the objects of others that use deleted objects, with their uses, sorted.
 
     `deleted` has the definitions of deleted operators, even if the definitions remain. `remaining_launches` are the
@@ -74,16 +76,16 @@ def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept_launches: 
     """
     all_bodies = [*live.labeled_objects, *live.in_namespaces]
     all_bodies += [body for lists in (live.lists, live.instances) for bodies in lists.values() for body in bodies]
-    roots = [body for body in live.labeled_objects if identity(body) not in kept_launches]
+    roots = [body for body in live.labeled_objects if identity(body) not in remaining_launches]
     own_uids, bodies_by_identity = dependent_uids(roots, all_bodies), {identity(body): body for body in all_bodies}
     users: dict[Identity, tuple[str, list[str]]] = {}
-    launches_in_use = {launch_name(body) for body in live.labeled_objects if identity(body) in kept_launches}
+    launches_in_use = {launch_name(body) for body in live.labeled_objects if identity(body) in remaining_launches}
     launches = ({launch_name(body) for body in roots} | live.recorded_launches) - launches_in_use - {""}
     foreign = [
         (body, use)
         for body, use in _uses(live, deleted)
         if not _belongs_to(body, own_uids)
-        and (identity(body) in kept_launches or not has_label_of(body, live.stack))
+        and (identity(body) in remaining_launches or not has_label_of(body, live.stack))
         and launch_name(body) not in launches
         and not _is_pod_of_deployment(body, deleted)
     ]
@@ -92,7 +94,10 @@ def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept_launches: 
         _, uses = users.setdefault(user, (describe_owner(bodies_by_identity.get(user, body)), []))
         if use not in uses:
             uses.append(use)
-    return [f"{shown(user)}, {owner}, {' and '.join(uses)}" for user, (owner, uses) in sorted(users.items(), key=str)]
+    return [
+        f"{format_identity(user)}, {owner}, {' and '.join(uses)}"
+        for user, (owner, uses) in sorted(users.items(), key=str)
+    ]
 
 
 def queue_users(name: str, stack: str, local_queues: Sequence[Body], workloads: Sequence[Body]) -> list[str]:
@@ -106,13 +111,13 @@ def queue_users(name: str, stack: str, local_queues: Sequence[Body], workloads: 
         if not has_label_of(queue, stack) and (queue.get("spec") or {}).get("clusterQueue") == name
     ]
     return sorted(
-        f"{shown(owner_identity(body))}, {describe_owner(body)}"
+        f"{format_identity(owner_identity(body))}, {describe_owner(body)}"
         for body in (*bound_queues, *workloads_holding_quota(name, workloads))
     )
 
 
 def workloads_holding_quota(name: str, workloads: Sequence[Body]) -> list[Body]:
-    return [workload for workload in workloads if admitted_by(workload) == name and not is_finished(workload)]
+    return [workload for workload in workloads if admitting_queue(workload) == name and not is_finished(workload)]
 
 
 def workloads_without_owner(
@@ -130,7 +135,7 @@ def workloads_without_owner(
     ]
 
 
-def admitted_by(workload: Body) -> str | None:
+def admitting_queue(workload: Body) -> str | None:
     """Return the name of the ClusterQueue that has admitted a Workload, or None."""
     admission = (workload.get("status") or {}).get("admission") or {}
     return admission.get("clusterQueue")
@@ -151,7 +156,7 @@ def _uses(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]
     yield from _uses_in_namespaces(live, deleted)
 
 
-def _names(deleted: Collection[Identity], kind: str) -> frozenset[str]:
+def _names_of_kind(deleted: Collection[Identity], kind: str) -> frozenset[str]:
     return frozenset(name for deleted_kind, _, name in deleted if deleted_kind == kind)
 
 
@@ -170,7 +175,9 @@ def _belongs_to(body: Body, uids: frozenset[str]) -> bool:
 
 
 def _uses_by_queues(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
-    flavors, cohorts, checks = (_names(deleted, kind) for kind in ("ResourceFlavor", "Cohort", "AdmissionCheck"))
+    flavors, cohorts, checks = (
+        _names_of_kind(deleted, kind) for kind in ("ResourceFlavor", "Cohort", "AdmissionCheck")
+    )
     for queue in live.objects_of_kind("ClusterQueue"):
         spec = queue.get("spec") or {}
         groups = spec.get("resourceGroups") or ()
@@ -188,13 +195,13 @@ def _uses_by_queues(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[F
 
 
 def _uses_by_parameters(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
-    topologies, clusters = _names(deleted, "Topology"), _names(deleted, "MultiKueueCluster")
+    topologies, clusters = _names_of_kind(deleted, "Topology"), _names_of_kind(deleted, "MultiKueueCluster")
     for flavor in live.objects_of_kind("ResourceFlavor"):
         if (name := (flavor.get("spec") or {}).get("topologyName")) in topologies:
             yield flavor, f"uses Topology {name}"
     for check in live.objects_of_kind("AdmissionCheck"):
         parameters = (check.get("spec") or {}).get("parameters") or {}
-        if (kind := parameters.get("kind")) and parameters.get("name") in _names(deleted, kind):
+        if (kind := parameters.get("kind")) and parameters.get("name") in _names_of_kind(deleted, kind):
             yield check, f"uses {kind} {parameters['name']}"
     for config in live.objects_of_kind("MultiKueueConfig"):
         if removed_clusters := {*(config.get("spec") or {}).get("clusters", ())} & clusters:
@@ -203,19 +210,22 @@ def _uses_by_parameters(live: LiveStack, deleted: frozenset[Identity]) -> Iterat
 
 def _uses_by_workloads(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     cluster_queues, checks, clusters = (
-        _names(deleted, kind) for kind in ("ClusterQueue", "AdmissionCheck", "MultiKueueCluster")
+        _names_of_kind(deleted, kind) for kind in ("ClusterQueue", "AdmissionCheck", "MultiKueueCluster")
     )
     local_queues = {key[1:] for key in deleted if key[0] == "LocalQueue"}
     for queue in live.objects_of_kind("LocalQueue"):
         if (name := (queue.get("spec") or {}).get("clusterQueue")) in cluster_queues:
             yield queue, f"points to ClusterQueue {name}"
     for workload in live.objects_of_kind("Workload"):
-        queue_of = (str(workload["metadata"]["namespace"]), str((workload.get("spec") or {}).get("queueName")))
+        queue_key = (str(workload["metadata"]["namespace"]), str((workload.get("spec") or {}).get("queueName")))
         if is_finished(workload):
             continue
-        if queue_of in local_queues:
-            yield workload, f"{'holds quota' if admitted_by(workload) else 'waits'} in LocalQueue {'/'.join(queue_of)}"
-        elif (queue_name := admitted_by(workload)) in cluster_queues:
+        if queue_key in local_queues:
+            yield (
+                workload,
+                f"{'holds quota' if admitting_queue(workload) else 'waits'} in LocalQueue {'/'.join(queue_key)}",
+            )
+        elif (queue_name := admitting_queue(workload)) in cluster_queues:
             yield workload, f"holds quota of ClusterQueue {queue_name}"
         status = workload.get("status") or {}
         if required_checks := {str(check["name"]) for check in status.get("admissionChecks") or ()} & checks:
@@ -289,14 +299,14 @@ def _uses_by_pending_claims(live: LiveStack, deleted: frozenset[Identity]) -> It
 
 def _uses_by_instances(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     # Without the operator, no controller removes the finalizers of objects that have not finished.
-    for name in _names(deleted, "CustomResourceDefinition"):
+    for name in _names_of_kind(deleted, "CustomResourceDefinition"):
         for body in live.instances.get(name, ()):
             if not is_finished(body):
                 yield body, f"is of the kind {name}, whose operator would be deleted"
 
 
 def _uses_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
-    for body in objects_of_others(live.in_namespaces, _names(deleted, "Namespace")):
+    for body in objects_of_others(live.in_namespaces, _names_of_kind(deleted, "Namespace")):
         # The garbage collector deletes the dependents of a controller.
         if "deletionTimestamp" in body["metadata"] or any(owner.get("controller") for owner in owners(body)):
             continue
@@ -322,7 +332,7 @@ def _uses_of_policies(live: LiveStack, deleted: frozenset[Identity]) -> Iterator
 
 def _claims_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[ForeignUse]:
     """Yield the stack's own claims that a deleted namespace holds, such as retained ones of earlier declarations."""
-    namespaces = _names(deleted, "Namespace")
+    namespaces = _names_of_kind(deleted, "Namespace")
     for body in live.in_namespaces:
         is_claim = body["kind"] == "PersistentVolumeClaim" and "deletionTimestamp" not in body["metadata"]
         if (
@@ -340,7 +350,7 @@ def objects_of_others(bodies: Sequence[Body], namespaces: Collection[str]) -> It
     for body in bodies:
         metadata = body["metadata"]
         is_owned = any(owner["uid"] in uids for owner in owners(body))
-        is_kubernetes_own = (body["kind"], metadata["name"]) in _KUBERNETES_OWN or _ACCOUNT_ANNOTATION in (
+        is_kubernetes_own = (body["kind"], metadata["name"]) in _KUBERNETES_OBJECTS or _ACCOUNT_ANNOTATION in (
             metadata.get("annotations") or {}
         )
         if metadata.get("namespace") in namespaces and not is_owned and not is_kubernetes_own:

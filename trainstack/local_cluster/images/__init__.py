@@ -9,12 +9,12 @@ from trainstack.local_cluster.images.catalog import base, git, helpers, operator
 from trainstack.local_cluster.images.ensure import ensure_built, ensure_images
 from trainstack.local_cluster.images.recipe import Recipe
 from trainstack.local_cluster.images.registry import Registry
-from trainstack.local_cluster.images.storage import Storage
+from trainstack.local_cluster.images.storage import ImageStorage
 
 __all__ = [
+    "ImageStorage",
     "Recipe",
     "Registry",
-    "Storage",
     "base",
     "ensure_built",
     "ensure_images",

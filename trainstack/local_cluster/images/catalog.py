@@ -4,11 +4,11 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images.recipe import Recipe
 from trainstack.runs.images.images import BASE_RECIPE, base_reference
 from trainstack.toolchain import tools
-from trainstack.toolchain.manifests import MANIFESTS, Manifest
+from trainstack.toolchain.manifests import MANIFESTS, ReleaseManifest
 
 CONTAINERFILES = BASE_RECIPE.parent
 ROOT, NOBODY = "0:0", "65534:65534"
@@ -27,12 +27,12 @@ def operators(names: Collection[str] = _OPERATORS) -> list[Recipe]:
 
     The controllers' programs must be built.
     """
-    return [_of_program(manifest) for manifest in MANIFESTS if manifest.name in names]
+    return [_program_recipe(manifest) for manifest in MANIFESTS if manifest.name in names]
 
 
 def helpers() -> list[Recipe]:
     """Return the recipes of busybox: as root under its public names, and as another user for init containers."""
-    program = {"busybox": _busybox()}
+    program = {"busybox": _find_busybox()}
     context = CONTAINERFILES / "busybox"
     return [
         Recipe("busybox", context, {"RUN_AS": ROOT}, programs=program, serve_as=BUSYBOX),
@@ -43,7 +43,7 @@ def helpers() -> list[Recipe]:
 def git(packages: tuple[str, ...] = ("git", "openssh-client"), serve_as: tuple[str, ...] = (GIT,)) -> Recipe:
     """Return the recipe of Debian's git on the base image, for runs whose code is checked out."""
     build_args = {"BASE": base_reference(), "PACKAGES": " ".join(packages)}
-    return Recipe("git", CONTAINERFILES / "git", build_args, serve_as=serve_as, installs=True)
+    return Recipe("git", CONTAINERFILES / "git", build_args, serve_as=serve_as, installs_packages=True)
 
 
 def base(serve_as: tuple[str, ...] = ()) -> Recipe:
@@ -57,18 +57,18 @@ def workload(folder: Path, serve_as: tuple[str, ...] = ()) -> Recipe:
     Raises LocalClusterError without a Dockerfile.
     """
     if not (folder / "Dockerfile").is_file():
-        raise ClusterError(f"{folder} has no Dockerfile; name a folder with one")
+        raise LocalClusterError(f"{folder} has no Dockerfile; name a folder with one")
     return Recipe(folder.resolve().name, folder, {"BASE": base_reference()}, serve_as=serve_as)
 
 
-def _of_program(manifest: Manifest) -> Recipe:
-    name, served = manifest.name, manifest.released.format(version=manifest.version)
-    return Recipe(name, CONTAINERFILES / name, programs={name: tools.program(name)}, serve_as=(served,))
+def _program_recipe(manifest: ReleaseManifest) -> Recipe:
+    name, released_name = manifest.name, manifest.release_image.format(version=manifest.version)
+    return Recipe(name, CONTAINERFILES / name, programs={name: tools.program(name)}, serve_as=(released_name,))
 
 
-def _busybox() -> Path:
-    found = shutil.which("busybox")
+def _find_busybox() -> Path:
+    program = shutil.which("busybox")
     # A dynamic program contains its loader's path; the image has no loader.
-    if found is None or b"/ld-linux" in Path(found).read_bytes():
-        raise ClusterError("No static busybox is installed; install it with `apt-get install busybox-static`")
-    return Path(found)
+    if program is None or b"/ld-linux" in Path(program).read_bytes():
+        raise LocalClusterError("No static busybox is installed; install it with `apt-get install busybox-static`")
+    return Path(program)

@@ -3,9 +3,15 @@
 import os
 from pathlib import Path
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images import sources
-from trainstack.local_cluster.images.storage import OWN_MOUNTS, Report, Storage, container_name, execute_logged
+from trainstack.local_cluster.images.storage import (
+    UNSHARE_COMMAND,
+    ImageStorage,
+    Report,
+    container_name,
+    execute_logged,
+)
 from trainstack.runs.images.images import BASE_RECIPE
 
 EXPECTED_SECONDS = 90
@@ -14,39 +20,41 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def build(storage: Storage, image: str, report: Report) -> None:
+def build_base(storage: ImageStorage, image: str, report: Report) -> None:
     """Build the base image under a name. A later build uses nothing of an interrupted one.
 
     Raises LocalClusterError, also if this account is not root.
     """
     if os.geteuid() != 0:
-        raise ClusterError(
+        raise LocalClusterError(
             "The base image requires root, since debootstrap creates device files",
             "run the command as root, or name an existing image in the workload (`image: {build: null, name: …}`), and "
             "copy it to a kind cluster with `kind load docker-image`",
         )
     if not KEYRING.is_file():
-        raise ClusterError(f"{KEYRING} is missing; install it with `apt-get install debian-archive-keyring`")
-    found = sources.read()
-    (storage.folder / "sources.list").write_text("".join(f"{source.line}\n" for source in found))
+        raise LocalClusterError(f"{KEYRING} is missing; install it with `apt-get install debian-archive-keyring`")
+    apt_sources = sources.read_sources()
+    (storage.folder / "sources.list").write_text("".join(f"{source.line}\n" for source in apt_sources))
     container = container_name("base")
     storage.run("from", "--name", container, "scratch")
     try:
         with storage.apt_settings() as apt:
-            execute_logged(rootfs_command(storage, container, found[0].uri, apt), storage.folder / "base.log", report)
+            execute_logged(
+                rootfs_command(storage, container, apt_sources[0].uri, apt), storage.folder / "base.log", report
+            )
         storage.run("config", "--cmd", "python3", "--workingdir", "/", "--env", f"PATH={PATH}", container)
         storage.run("commit", "--quiet", container, image)
     finally:
         storage.run("rm", container)
 
 
-def rootfs_command(storage: Storage, container: str, mirror: str, apt: Path) -> list[str]:
+def rootfs_command(storage: ImageStorage, container: str, mirror: str, apt: Path) -> list[str]:
     """Return the command that creates the root file system in a working container.
 
     `mirror` is the URI of an archive; `apt` is a file with apt's settings.
     """
     return [
-        *OWN_MOUNTS,
+        *UNSHARE_COMMAND,
         "sh",
         str(BASE_RECIPE / "rootfs.sh"),
         container,

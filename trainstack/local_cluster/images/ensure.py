@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from trainstack.local_cluster.images import debian, layout
-from trainstack.local_cluster.images.recipe import Recipe, build
+from trainstack.local_cluster.images.recipe import Recipe, build_recipe
 from trainstack.local_cluster.images.registry import Registry
-from trainstack.local_cluster.images.storage import Report, Storage
+from trainstack.local_cluster.images.storage import ImageStorage, Report
 from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.runs.images.images import base_reference
 
@@ -16,69 +16,73 @@ COMPRESSION_SECONDS = 10
 
 
 def ensure_images(
-    recipes: Sequence[Recipe], registry: RegistryAccess, report: Report, storage: Storage | None = None
+    recipes: Sequence[Recipe], registry: RegistryAccess, report: Report, storage: ImageStorage | None = None
 ) -> list[str]:
     """Build missing images, and push what the registry lacks; return the images' names, in order.
 
     If nothing is missing, a call takes less than 2 s. After an interruption, another call continues. A second process
     waits for the first.
     """
-    storage = storage or Storage.shared()
+    storage = storage or ImageStorage.shared()
     images = [recipe.image for recipe in recipes]
-    missing = _ensure_all_built(storage, list(zip(recipes, images, strict=True)), report)
-    target = Registry(registry)
-    places = [
+    was_any_missing = _ensure_all_built(storage, list(zip(recipes, images, strict=True)), report)
+    registry_client = Registry(registry)
+    image_names = [
         (image, name)
         for image, recipe in zip(images, recipes, strict=True)
         for name in dict.fromkeys((image, *recipe.serve_as))
     ]
     with ThreadPoolExecutor(max_workers=8) as pool:
-        found = pool.map(lambda place: target.has(storage.layout, *place), places)
-        lacking = [place for place, is_there in zip(places, found, strict=True) if not is_there]
-    for image, name in lacking:
+        presence = pool.map(lambda image_name: registry_client.has_image(storage.layout, *image_name), image_names)
+        missing_names = [
+            image_name for image_name, is_present in zip(image_names, presence, strict=True) if not is_present
+        ]
+    for image, name in missing_names:
         since = time.monotonic()
-        target.push(storage.layout, image, name)
+        registry_client.push(storage.layout, image, name)
         report(f"pushed {name} in {time.monotonic() - since:.1f} s")
-    if not missing and not lacking:
-        report(f"the registry has all {len(places)} images")
+    if not was_any_missing and not missing_names:
+        report(f"the registry has all {len(image_names)} images")
     return images
 
 
-def ensure_built(recipes: Sequence[Recipe], report: Report, storage: Storage | None = None) -> list[str]:
+def ensure_built(recipes: Sequence[Recipe], report: Report, storage: ImageStorage | None = None) -> list[str]:
     """Build missing images into the storage's layout; return the images' names, in order."""
     images = [recipe.image for recipe in recipes]
-    _ensure_all_built(storage or Storage.shared(), list(zip(recipes, images, strict=True)), report)
+    _ensure_all_built(storage or ImageStorage.shared(), list(zip(recipes, images, strict=True)), report)
     return images
 
 
-def _ensure_all_built(storage: Storage, images: Sequence[tuple[Recipe, str]], report: Report) -> bool:
+def _ensure_all_built(storage: ImageStorage, images: Sequence[tuple[Recipe, str]], report: Report) -> bool:
     """Build the missing ones of the images, with their recipes; return whether any was missing."""
-    missing = [(recipe, image) for recipe, image in images if not layout.find(storage.layout, image)]
+    missing = [(recipe, image) for recipe, image in images if not layout.find_image(storage.layout, image)]
     if missing:
-        with storage.locked(report):
+        with storage.lock(report):
             storage.remove_leftovers()
             for recipe, image in missing:
                 _ensure_built(storage, recipe, image, report)
     return bool(missing)
 
 
-def _ensure_built(storage: Storage, recipe: Recipe, image: str, report: Report) -> None:
+def _ensure_built(storage: ImageStorage, recipe: Recipe, image: str, report: Report) -> None:
     """Build an image and its base if they are missing. The caller has locked the storage."""
-    if layout.find(storage.layout, image):
+    if layout.find_image(storage.layout, image):
         return
     base_image = base_reference()
-    if base_image in (image, recipe.build_args.get("BASE")) and not storage.has(base_image):
-        _timed(report, "base image", debian.EXPECTED_SECONDS, lambda: debian.build(storage, base_image, report))
+    if base_image in (image, recipe.build_args.get("BASE")) and not storage.has_image(base_image):
+        _run_timed(
+            report, "base image", debian.EXPECTED_SECONDS, lambda: debian.build_base(storage, base_image, report)
+        )
     if image != base_image:
-        _timed(report, image, None, lambda: build(storage, recipe, image))
+        _run_timed(report, image, None, lambda: build_recipe(storage, recipe, image))
     expected = COMPRESSION_SECONDS if base_image in (image, recipe.build_args.get("BASE")) else None
-    _timed(report, f"compressing {image}", expected, lambda: layout.add(storage, image))
+    _run_timed(report, f"compressing {image}", expected, lambda: layout.add_image(storage, image))
 
 
-def _timed(report: Report, what: str, expected_seconds: int | None, step: Callable[[], object]) -> None:
+def _run_timed(report: Report, task: str, expected_seconds: int | None, step: Callable[[], object]) -> None:
     """Run a step, and report its expected duration, if it is known, and its duration."""
     if expected_seconds is not None:
-        report(f"{what}: about {expected_seconds} s")
+        report(f"{task}: about {expected_seconds} s")
     since = time.monotonic()
     step()
-    report(f"{what}: done in {time.monotonic() - since:.1f} s")
+    report(f"{task}: done in {time.monotonic() - since:.1f} s")

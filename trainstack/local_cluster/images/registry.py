@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images import layout
 from trainstack.local_cluster.images.layout import Blob
 from trainstack.local_cluster.registry_access import RegistryAccess
-from trainstack.runs.images.references import Target, target
+from trainstack.runs.images.references import MirrorReference, mirror_reference
 
 TIMEOUT_SECONDS = 120.0
 """Timeout of a request. A registry hashes 300 MB in a few seconds."""
-_ACCEPTED = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+_MANIFEST_TYPES = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
 
 
 @dataclass(frozen=True)
@@ -32,44 +32,48 @@ class Registry:
     def _tls(self) -> ssl.SSLContext:
         return self.access.tls()
 
-    def digest(self, place: Target) -> str | None:
+    def digest(self, destination: MirrorReference) -> str | None:
         """Return the digest of a manifest in the registry; None if it does not exist."""
-        response = self._request("HEAD", f"/v2/{place.repository}/manifests/{place.tag}", {"Accept": _ACCEPTED})
+        response = self._request(
+            "HEAD", f"/v2/{destination.repository}/manifests/{destination.tag}", {"Accept": _MANIFEST_TYPES}
+        )
         return response.headers["Docker-Content-Digest"] if response.status == 200 else None
 
-    def has(self, folder: Path, image: str, name: str) -> bool:
+    def has_image(self, folder: Path, image: str, name: str) -> bool:
         """Return whether the registry has exactly this image of the layout under a name."""
-        return self.digest(target(name)) == layout.require(folder, image).manifest.digest
+        return self.digest(mirror_reference(name)) == layout.require_image(folder, image).manifest.digest
 
     def push(self, folder: Path, image: str, name: str) -> bool:
         """Push an image of the layout under a name; return False if the registry had it. Safe to repeat."""
-        stored, place = layout.require(folder, image), target(name)
-        if self.has(folder, image, name):
+        stored, destination = layout.require_image(folder, image), mirror_reference(name)
+        if self.has_image(folder, image, name):
             return False
-        origin = target(image).repository
+        source_repository = mirror_reference(image).repository
         for blob in stored.blobs:
-            self._blob(folder, blob, place.repository, origin)
+            self._push_blob(folder, blob, destination.repository, source_repository)
         self._request(
             "PUT",
-            f"/v2/{place.repository}/manifests/{place.tag}",
+            f"/v2/{destination.repository}/manifests/{destination.tag}",
             {"Content-Type": stored.manifest.media_type},
-            body=layout.path(folder, stored.manifest),
-            expect=(201,),
+            body=layout.blob_path(folder, stored.manifest),
+            expected_statuses=(201,),
         )
         return True
 
-    def _blob(self, folder: Path, blob: Blob, repository: str, origin: str) -> None:
+    def _push_blob(self, folder: Path, blob: Blob, repository: str, source_repository: str) -> None:
         if self._request("HEAD", f"/v2/{repository}/blobs/{blob.digest}", {}).status == 200:
             return
         # The registry links a blob that it has in another repository instead of receiving it again.
-        mount = urllib.parse.urlencode({"mount": blob.digest, "from": origin})
-        upload = self._request("POST", f"/v2/{repository}/blobs/uploads/?{mount}", {}, expect=(201, 202))
+        mount = urllib.parse.urlencode({"mount": blob.digest, "from": source_repository})
+        upload = self._request("POST", f"/v2/{repository}/blobs/uploads/?{mount}", {}, expected_statuses=(201, 202))
         if upload.status == 201:
             return
         location = urllib.parse.urlsplit(upload.headers["Location"])
         query = "&".join(part for part in (location.query, urllib.parse.urlencode({"digest": blob.digest})) if part)
         headers = {"Content-Type": "application/octet-stream"}
-        self._request("PUT", f"{location.path}?{query}", headers, body=layout.path(folder, blob), expect=(201,))
+        self._request(
+            "PUT", f"{location.path}?{query}", headers, body=layout.blob_path(folder, blob), expected_statuses=(201,)
+        )
 
     def _request(
         self,
@@ -78,7 +82,7 @@ class Registry:
         headers: Mapping[str, str],
         *,
         body: Path | None = None,
-        expect: tuple[int, ...] = (200, 404),
+        expected_statuses: tuple[int, ...] = (200, 404),
     ) -> http.client.HTTPResponse:
         connection = http.client.HTTPSConnection(self.access.address, timeout=TIMEOUT_SECONDS, context=self._tls)
         try:
@@ -91,14 +95,14 @@ class Registry:
             response = connection.getresponse()
             text = response.read().decode(errors="replace")
         except OSError as error:
-            raise ClusterError(
+            raise LocalClusterError(
                 f"The registry at {self.access.address} does not respond ({error}); check with `trainstack cluster "
                 "status` that the cluster is running."
             ) from error
         finally:
             connection.close()
-        if response.status not in expect:
-            raise ClusterError(
+        if response.status not in expected_statuses:
+            raise LocalClusterError(
                 f"registry {self.access.address}: {method} {path} returned {response.status}: {text.strip()}"
             )
         return response

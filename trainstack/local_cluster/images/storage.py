@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images.sources import acquire_settings
 from trainstack.toolchain.places import cache_root
 
 Report = Callable[[str], None]
 
-OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private") if os.geteuid() == 0 else ("buildah", "unshare", "--")
+UNSHARE_COMMAND = (
+    ("unshare", "--mount", "--propagation", "private") if os.geteuid() == 0 else ("buildah", "unshare", "--")
+)
 """The prefix of a command that runs in a mount namespace of its own: buildah's mounts end with it, also after SIGKILL.
 
 Users who are not root have a user namespace too, in which buildah can do everything but create device files.
@@ -29,13 +31,13 @@ CONTEXT_PREFIX = "context-"
 
 
 @dataclass(frozen=True)
-class Storage:
+class ImageStorage:
     """The folder of all builds: buildah's storage, OCI layout, logs."""
 
     folder: Path
 
     @classmethod
-    def shared(cls) -> "Storage":
+    def shared(cls) -> "ImageStorage":
         return cls(cache_root() / "images")
 
     @property
@@ -54,11 +56,11 @@ class Storage:
         ]
 
     def run(self, *arguments: str) -> str:
-        return execute([*OWN_MOUNTS, *self.buildah(*arguments)])
+        return execute([*UNSHARE_COMMAND, *self.buildah(*arguments)])
 
-    def has(self, image: str) -> bool:
-        listed = self.run("images", "--format", "{{.Name}}:{{.Tag}}")
-        return image in listed.splitlines()
+    def has_image(self, image: str) -> bool:
+        names = self.run("images", "--format", "{{.Name}}:{{.Tag}}")
+        return image in names.splitlines()
 
     def remove_leftovers(self) -> None:
         """Remove the files and working containers of killed commands, but not those of live processes.
@@ -70,7 +72,7 @@ class Storage:
             shutil.rmtree(context, ignore_errors=True)
         names = self.run("containers", "--format", "{{.ContainerName}}").splitlines()
         for name in names:
-            if not _is_alive(name):
+            if not _is_owner_alive(name):
                 self.run("rm", name)
 
     @contextmanager
@@ -90,7 +92,7 @@ class Storage:
         return self.folder / "apt.conf"
 
     @contextmanager
-    def locked(self, report: Report) -> Iterator[None]:
+    def lock(self, report: Report) -> Iterator[None]:
         """Lock the storage against other builders of this machine.
 
         Child processes inherit the lock: if this process is killed, the next builder waits for the children.
@@ -114,7 +116,7 @@ def container_name(purpose: str) -> str:
     return f"trainstack-{os.getpid()}-{purpose}-{time.monotonic_ns():x}"
 
 
-def _is_alive(container: str) -> bool:
+def _is_owner_alive(container: str) -> bool:
     """Return whether the process in a container's name still runs. Containers with other names are leftovers."""
     parts = container.split("-")
     return len(parts) > 2 and parts[0] == "trainstack" and Path(f"/proc/{parts[1]}").is_dir()
@@ -125,39 +127,39 @@ def execute(argv: Sequence[str]) -> str:
     try:
         result = subprocess.run(argv, capture_output=True, text=True, check=False, close_fds=False)
     except FileNotFoundError as error:
-        raise _missing(argv, error) from error
+        raise _missing_program_error(argv, error) from error
     if result.returncode != 0:
         output = "\n".join((result.stderr or result.stdout).strip().splitlines()[-LOG_TAIL_LINES:])
-        raise ClusterError(f"`{' '.join(argv)}` failed with exit code {result.returncode}:\n{output}")
+        raise LocalClusterError(f"`{' '.join(argv)}` failed with exit code {result.returncode}:\n{output}")
     return result.stdout
 
 
 def execute_logged(argv: Sequence[str], log: Path, report: Report) -> None:
     """Run a long command, report its stages with their durations, and log its output. Raises LocalClusterError."""
     stage, since = "", time.monotonic()
-    with log.open("w") as out:
+    with log.open("w") as log_file:
         try:
             process = subprocess.Popen(
                 argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, close_fds=False
             )
         except FileNotFoundError as error:
-            raise _missing(argv, error) from error
+            raise _missing_program_error(argv, error) from error
         with process:
             for line in process.stdout or ():
-                out.write(line)
+                log_file.write(line)
                 if line.startswith(STAGE_MARK):
                     if stage:
                         report(f"  {stage}: {time.monotonic() - since:.0f} s")
                     stage, since = line.removeprefix(STAGE_MARK).strip(), time.monotonic()
     if process.returncode != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
-        raise ClusterError(f"{stage or argv[0]} failed with exit code {process.returncode}; log: {log}\n{tail}")
+        raise LocalClusterError(f"{stage or argv[0]} failed with exit code {process.returncode}; log: {log}\n{tail}")
     if stage:
         report(f"  {stage}: {time.monotonic() - since:.0f} s")
 
 
-def _missing(argv: Sequence[str], error: FileNotFoundError) -> ClusterError:
-    return ClusterError(
+def _missing_program_error(argv: Sequence[str], error: FileNotFoundError) -> LocalClusterError:
+    return LocalClusterError(
         f"Container images cannot be built: a program of `{' '.join(argv[:8])} …` is missing ({error}); install the "
         "packages with `apt-get install buildah debootstrap debian-archive-keyring busybox-static`"
     )

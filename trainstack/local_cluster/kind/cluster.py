@@ -6,12 +6,20 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from trainstack.local_cluster.cluster import Cluster, Report, Status, ensure_removable, locked, saved_spec, silent
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.cluster import (
+    ClusterStatus,
+    LocalCluster,
+    Report,
+    discard_progress,
+    ensure_removable,
+    lock_cluster,
+    saved_spec,
+)
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.kind import engine, files, objects, program
 from trainstack.local_cluster.kind.engine import Container
-from trainstack.local_cluster.kind.program import Kind
-from trainstack.local_cluster.kind.record import Record
+from trainstack.local_cluster.kind.program import KindProgram
+from trainstack.local_cluster.kind.record import KindRecord
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.processes import wait_until
 from trainstack.local_cluster.spec import ClusterSpec
@@ -22,57 +30,61 @@ START_SECONDS = 300.0
 """Timeout from the start of the node to a ready cluster, which takes about 30 s on 2 cores."""
 STOP_SECONDS = 30
 """Timeout after which the engine kills a stopping container."""
-_DEFAULT = ClusterSpec()
+_DEFAULT_SPEC = ClusterSpec()
 _NATIVE_ONLY = ("simulated_nodes", "node_folders", "sites", "audit", "registry", "volumes")
 """Settings that require processes or mounts of the native driver."""
 
 
 def check_machine(state: Path) -> None:
     """Raise LocalClusterError with what this machine lacks for kind."""
-    program.check()
-    record = Record.read(Layout.of(state).driver)
-    engine.find(record.engine if record else "")
+    program.check_version()
+    record = KindRecord.read(Layout.of(state).driver)
+    engine.find_engine(record.engine if record else "")
 
 
-def status(state: Path) -> Status:
+def status(state: Path) -> ClusterStatus:
     """Return the status of the cluster in a state folder. Change nothing."""
     layout = Layout.of(state)
-    record, spec = Record.read(layout.driver), saved_spec(layout)
-    stopped = Status(
+    record, spec = KindRecord.read(layout.driver), saved_spec(layout)
+    stopped = ClusterStatus(
         running=False, ready=False, node_ready=False, cluster=None, spec=spec, components=(), problem="it is stopped"
     )
     if record is None or not record.node_id:
         return replace(stopped, problem="its creation failed; `up` tries again") if record else stopped
     try:
         node, registry = (record.container_engine().container(name) for name in (record.node, record.registry))
-    except ClusterError as error:
+    except LocalClusterError as error:
         return replace(stopped, problem=str(error))
     if node is None or node.id != record.node_id:
         return replace(stopped, problem=f"its container {record.node} was deleted; `up` creates another one")
-    components = (_component("node", node), _component("registry", registry))
+    components = (_component_status("node", node), _component_status("registry", registry))
     if not node.running:
         return replace(stopped, components=components)
-    waiting = [component.name for component in components if not component.ready]
-    problem = f"not ready: {', '.join(waiting)}" if waiting else objects.problem(layout, record, spec or _DEFAULT)
-    return Status(
+    unready_components = [component.name for component in components if not component.ready]
+    problem = (
+        f"not ready: {', '.join(unready_components)}"
+        if unready_components
+        else objects.readiness_problem(layout, record, spec or _DEFAULT_SPEC)
+    )
+    return ClusterStatus(
         running=True, ready=not problem, node_ready=not problem, cluster=_cluster(layout, record, node), spec=spec,
         components=components, problem=problem,
     )  # fmt: skip
 
 
-def _component(name: str, container: Container | None) -> ComponentStatus:
+def _component_status(name: str, container: Container | None) -> ComponentStatus:
     if container is None:
         return ComponentStatus(name, 0, ready=False, restarts=0, exit="deleted", once=False)
-    ended = "" if container.running else f"exit code {container.exit_code}"
-    return ComponentStatus(name, container.pid, ready=container.running, restarts=0, exit=ended, once=False)
+    exit_text = "" if container.running else f"exit code {container.exit_code}"
+    return ComponentStatus(name, container.pid, ready=container.running, restarts=0, exit=exit_text, once=False)
 
 
-def _cluster(layout: Layout, record: Record, node: Container) -> Cluster:
-    return Cluster(
+def _cluster(layout: Layout, record: KindRecord, node: Container) -> LocalCluster:
+    return LocalCluster(
         state=layout.state,
         kubeconfig=layout.kubeconfig,
-        server=files.server_of(layout),
-        registry=files.access(layout, record),
+        server=files.server_address(layout),
+        registry=files.registry_access(layout, record),
         node=record.node,
         node_ip=files.LOOPBACK,
         host_ip=files.LOOPBACK,
@@ -83,45 +95,47 @@ def _cluster(layout: Layout, record: Record, node: Container) -> Cluster:
 def up(
     state: Path,
     spec: ClusterSpec | None = None,
-    report: Report = silent,
+    report: Report = discard_progress,
     *,
     node_image: str | None = None,
     registry_image: str | None = None,
-) -> Cluster:
+) -> LocalCluster:
     """Ensure that the cluster runs and is ready: create it, or start its stopped containers.
 
     A setting of None keeps its recorded value. A kind cluster of the same name that this folder did not create stays
     unchanged. Raises LocalClusterError.
     """
     layout = Layout.of(state)
-    with locked(layout, report):
-        chosen = spec or saved_spec(layout) or _DEFAULT
-        _ensure_supported(chosen)
-        program.check()
-        record = Record.read(layout.driver)
-        kind = Kind(engine.find(record.engine if record else ""))
-        since, node = time.time(), _own_node(layout, kind, record, report)
+    with lock_cluster(layout, report):
+        chosen_spec = spec or saved_spec(layout) or _DEFAULT_SPEC
+        _ensure_supported(chosen_spec)
+        program.check_version()
+        record = KindRecord.read(layout.driver)
+        kind = KindProgram(engine.find_engine(record.engine if record else ""))
+        since, node = time.time(), _find_created_node(layout, kind, record, report)
         if node is not None and node.running:
             since = 0.0
         if record is not None and node is not None:
-            _ensure_unchanged(layout, record, chosen, node_image, registry_image)
-            _start(layout, record, node, report)
+            _ensure_unchanged(layout, record, chosen_spec, node_image, registry_image)
+            _start_containers(layout, record, node, report)
         else:
-            planned = _plan(layout, kind, record, node_image, registry_image)
-            record = _create(layout, kind, planned, chosen, report)
-        write_atomically(layout.spec, chosen.to_json())
-        return _ready(layout, record, chosen, report, since)
+            planned_record = _plan_record(layout, kind, record, node_image, registry_image)
+            record = _create_cluster(layout, kind, planned_record, chosen_spec, report)
+        write_atomically(layout.spec, chosen_spec.to_json())
+        return _await_ready(layout, record, chosen_spec, report, since)
 
 
 def _ensure_supported(spec: ClusterSpec) -> None:
-    if unsupported := [name for name in _NATIVE_ONLY if getattr(spec, name) != getattr(_DEFAULT, name)]:
-        raise ClusterError(
+    if unsupported := [name for name in _NATIVE_ONLY if getattr(spec, name) != getattr(_DEFAULT_SPEC, name)]:
+        raise LocalClusterError(
             f"The kind driver does not support {', '.join(name.replace('_', ' ') for name in unsupported)}",
             "use the native driver, with a folder of its own: `trainstack cluster up --driver native --state FOLDER`",
         )
 
 
-def _own_node(layout: Layout, kind: Kind, record: Record | None, report: Report) -> Container | None:
+def _find_created_node(
+    layout: Layout, kind: KindProgram, record: KindRecord | None, report: Report
+) -> Container | None:
     """Return the node's container if this folder created it; remove the leftovers of an interrupted creation.
 
     Raises LocalClusterError if another folder or a user created the container.
@@ -133,25 +147,25 @@ def _own_node(layout: Layout, kind: Kind, record: Record | None, report: Report)
         report("removing the rest of an interrupted creation")
         _delete(layout, kind, record)
         return None
-    _ensure_own(record, node)
+    _ensure_created_here(record, node)
     return node
 
 
-def _ensure_own(record: Record, node: Container | None) -> None:
+def _ensure_created_here(record: KindRecord, node: Container | None) -> None:
     """Raise LocalClusterError if this folder did not create the container."""
     if node is not None and node.id != record.node_id:
-        raise ClusterError(
+        raise LocalClusterError(
             f"The container {record.node} is not the one that this folder created; nothing was changed",
             f"if you do not need it, delete it yourself: `kind delete cluster --name {record.name}`",
         )
 
 
 def _ensure_unchanged(
-    layout: Layout, record: Record, spec: ClusterSpec, node_image: str | None, registry_image: str | None
+    layout: Layout, record: KindRecord, spec: ClusterSpec, node_image: str | None, registry_image: str | None
 ) -> None:
     """Raise LocalClusterError if the settings require another node."""
-    saved = saved_spec(layout) or spec
-    changes = saved.with_live(spec).differences(spec)
+    previous_spec = saved_spec(layout) or spec
+    changes = previous_spec.with_live_settings(spec).differences(spec)
     changes += [
         f"{name}: {old or 'the default of kind'} → {new}"
         for name, old, new in (
@@ -161,18 +175,18 @@ def _ensure_unchanged(
         if new is not None and new != old
     ]
     if changes:
-        raise ClusterError(
+        raise LocalClusterError(
             f"The kind cluster of {layout.state} has other settings ({'; '.join(changes)})",
             "recreate it with `trainstack cluster down --wipe`, which deletes its objects and volumes, then "
             "`trainstack cluster up` with the new settings",
         )
 
 
-def _plan(
-    layout: Layout, kind: Kind, record: Record | None, node_image: str | None, registry_image: str | None
-) -> Record:
+def _plan_record(
+    layout: Layout, kind: KindProgram, record: KindRecord | None, node_image: str | None, registry_image: str | None
+) -> KindRecord:
     """Return the record of a cluster to create. Raises LocalClusterError if a cluster of its name exists."""
-    planned = Record(
+    planned_record = KindRecord(
         engine=kind.engine.name,
         name=layout.cgroup,
         node_id="",
@@ -180,13 +194,13 @@ def _plan(
         node_image=node_image if node_image is not None else record.node_image if record else "",
         registry_image=registry_image or (record.registry_image if record else REGISTRY_IMAGE),
     )
-    if planned.name in kind.clusters():
-        raise ClusterError(
-            f"A kind cluster {planned.name} exists that {layout.state} has no record of; nothing was changed",
-            f"delete it yourself if you do not need it (`kind delete cluster --name {planned.name}`), or use another "
+    if planned_record.name in kind.clusters():
+        raise LocalClusterError(
+            f"A kind cluster {planned_record.name} exists that {layout.state} has no record of; nothing was changed",
+            f"delete it yourself if you do not need it (`kind delete cluster --name {planned_record.name}`), or use another "
             "folder: --state FOLDER",
         )
-    return planned
+    return planned_record
 
 
 def _kubeconfig(layout: Layout) -> Path:
@@ -200,7 +214,9 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, report: Report) -> Record:
+def _create_cluster(
+    layout: Layout, kind: KindProgram, record: KindRecord, spec: ClusterSpec, report: Report
+) -> KindRecord:
     # First: if a step fails or this process is killed, the record identifies the driver and the containers.
     record.write(layout.driver)
     write_atomically(layout.spec, spec.to_json())
@@ -218,18 +234,18 @@ def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, repor
     kind.create(config, kubeconfig, record.node_image, layout.log / "kind.log", report)
     node = kind.engine.container(record.node)
     if node is None:
-        raise ClusterError(f"kind created no container {record.node}; log: {layout.log / 'kind.log'}")
+        raise LocalClusterError(f"kind created no container {record.node}; log: {layout.log / 'kind.log'}")
     files.write_credentials(layout, kubeconfig)
     kubeconfig.unlink()
-    created = replace(record, node_id=node.id)
+    created_record = replace(record, node_id=node.id)
     # The registry of an earlier node is in a network namespace that no longer exists.
-    _remove_registry(created)
-    created.write(layout.driver)
-    kind.engine.run(*files.registry_arguments(layout, created))
-    return created
+    _remove_registry(created_record)
+    created_record.write(layout.driver)
+    kind.engine.run(*files.registry_arguments(layout, created_record))
+    return created_record
 
 
-def _start(layout: Layout, record: Record, node: Container, report: Report) -> None:
+def _start_containers(layout: Layout, record: KindRecord, node: Container, report: Report) -> None:
     container_engine = record.container_engine()
     if not node.running:
         report("starting the containers")
@@ -243,38 +259,38 @@ def _start(layout: Layout, record: Record, node: Container, report: Report) -> N
     container_engine.run(*files.registry_arguments(layout, record))
 
 
-def _remove_registry(record: Record) -> None:
+def _remove_registry(record: KindRecord) -> None:
     container_engine = record.container_engine()
     if container_engine.container(record.registry) is not None:
         container_engine.run("rm", "--force", record.registry)
 
 
-def _ready(layout: Layout, record: Record, spec: ClusterSpec, report: Report, since: float) -> Cluster:
+def _await_ready(layout: Layout, record: KindRecord, spec: ClusterSpec, report: Report, since: float) -> LocalCluster:
     """Wait until the cluster is ready. `since` is the start of its node in Unix seconds; 0 if it ran before.
 
     Raises LocalClusterError after START_SECONDS.
     """
-    began, problem = time.monotonic(), ""
+    started_at, problem = time.monotonic(), ""
 
-    def ready() -> bool:
+    def reconcile_and_check() -> bool:
         nonlocal problem
         _reject_stray_requests(record)
-        problem = objects.reconcile(layout, record, spec) or objects.problem(layout, record, spec, since)
+        problem = objects.reconcile(layout, record, spec) or objects.readiness_problem(layout, record, spec, since)
         return not problem
 
-    wait_until(ready, START_SECONDS, 0.5)
-    current = status(layout.state)
-    if problem or current.cluster is None:
-        raise ClusterError(
-            f"The kind cluster of {layout.state} did not become ready within {time.monotonic() - began:.0f} s: "
-            f"{problem or current.problem}",
+    wait_until(reconcile_and_check, START_SECONDS, 0.5)
+    current_status = status(layout.state)
+    if problem or current_status.cluster is None:
+        raise LocalClusterError(
+            f"The kind cluster of {layout.state} did not become ready within {time.monotonic() - started_at:.0f} s: "
+            f"{problem or current_status.problem}",
             "read the logs: `trainstack cluster logs kubelet`",
         )
-    report(f"{time.monotonic() - began:5.1f} s  node {record.node} is ready")
-    return current.cluster
+    report(f"{time.monotonic() - started_at:5.1f} s  node {record.node} is ready")
+    return current_status.cluster
 
 
-def _reject_stray_requests(record: Record) -> None:
+def _reject_stray_requests(record: KindRecord) -> None:
     """Keep requests to services and to addresses of earlier pods on the node.
 
     After a restart, kube-proxy adds its rules only after a while, and pods get other addresses. The engine's network
@@ -290,23 +306,23 @@ def _reject_stray_requests(record: Record) -> None:
     record.container_engine().run("exec", record.node, "sh", "-c", script)
 
 
-def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> None:
+def down(state: Path, *, keep_data: bool = True, report: Report = discard_progress) -> None:
     """Stop the containers. With `keep_data` False, delete them and the state folder. The registry's images remain.
 
     Raises LocalClusterError if the folder contains foreign files, or did not create the node's container.
     """
     layout = Layout.of(state)
-    with locked(layout, report):
-        record = Record.read(layout.driver)
+    with lock_cluster(layout, report):
+        record = KindRecord.read(layout.driver)
         if not keep_data:
             ensure_removable(layout)
         if record is not None:
             container_engine = record.container_engine()
             node = container_engine.container(record.node)
             if record.node_id:
-                _ensure_own(record, node)
+                _ensure_created_here(record, node)
             if not keep_data or not record.node_id:
-                _delete(layout, Kind(container_engine), record)
+                _delete(layout, KindProgram(container_engine), record)
             else:
                 # The registry first: it is in the node's network namespace.
                 for name in (record.registry, record.node):
@@ -317,16 +333,16 @@ def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> Non
             shutil.rmtree(layout.state)
 
 
-def _delete(layout: Layout, kind: Kind, record: Record) -> None:
-    program.check()
+def _delete(layout: Layout, kind: KindProgram, record: KindRecord) -> None:
+    program.check_version()
     _remove_registry(record)
     kind.delete(record.name, _kubeconfig(layout))
 
 
-def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:
+def reset(state: Path, spec: ClusterSpec | None = None, report: Report = discard_progress) -> LocalCluster:
     """Create the cluster again without its objects and volumes. The registry's images remain."""
     layout = Layout.of(state)
-    record = Record.read(layout.driver)
+    record = KindRecord.read(layout.driver)
     spec = spec or saved_spec(layout)
     images = (record.node_image, record.registry_image) if record else (None, None)
     down(state, keep_data=False, report=report)
@@ -335,9 +351,9 @@ def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent)
 
 def logs(state: Path, component: str, *, follow: bool) -> list[str]:
     """Return the command that prints a component's log. Raises LocalClusterError for an unknown component."""
-    record = Record.read(Layout.of(state).driver)
+    record = KindRecord.read(Layout.of(state).driver)
     if record is None:
-        raise ClusterError(f"{state} has no kind cluster")
+        raise LocalClusterError(f"{state} has no kind cluster")
     commands = {
         "node": ["logs", *(["--follow"] if follow else []), record.node],
         "registry": ["logs", *(["--follow"] if follow else []), record.registry],
@@ -347,5 +363,7 @@ def logs(state: Path, component: str, *, follow: bool) -> list[str]:
         },
     }
     if component not in commands:
-        raise ClusterError(f"no log of component {component!r}; components with a log: {', '.join(sorted(commands))}")
+        raise LocalClusterError(
+            f"no log of component {component!r}; components with a log: {', '.join(sorted(commands))}"
+        )
     return [record.engine, *commands[component]]

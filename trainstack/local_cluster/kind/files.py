@@ -13,10 +13,10 @@ from typing import Any
 import yaml
 
 from trainstack.local_cluster import config
-from trainstack.local_cluster.certificates import issue_registry, kubeconfig, write_secret
-from trainstack.local_cluster.errors import ClusterError
-from trainstack.local_cluster.kind.engine import Engine
-from trainstack.local_cluster.kind.record import Record
+from trainstack.local_cluster.certificates import issue_registry_certificates, kubeconfig, write_secret
+from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.local_cluster.kind.engine import ContainerEngine
+from trainstack.local_cluster.kind.record import KindRecord
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.registry_access import AUTHORITY, CLIENT, SERVER, RegistryAccess
 from trainstack.local_cluster.spec import ClusterSpec
@@ -57,7 +57,7 @@ serializeImagePulls: false
 """
 
 
-def registries(layout: Layout) -> Path:
+def registries_folder(layout: Layout) -> Path:
     """Return the folder that is mounted into the node."""
     return layout.config / "registries"
 
@@ -67,17 +67,17 @@ def registry_folder(layout: Layout) -> Path:
     return layout.config / "registry"
 
 
-def access(layout: Layout, record: Record) -> RegistryAccess:
+def registry_access(layout: Layout, record: KindRecord) -> RegistryAccess:
     return RegistryAccess(f"{LOOPBACK}:{record.registry_port}", layout.certs)
 
 
-def cluster_config(layout: Layout, record: Record, spec: ClusterSpec) -> str:
+def cluster_config(layout: Layout, record: KindRecord, spec: ClusterSpec) -> str:
     """Return kind's configuration in JSON, which is also YAML: one node with the registry's port and folder."""
     mount: dict[str, Any] = {
-        "hostPath": str(registries(layout)),
+        "hostPath": str(registries_folder(layout)),
         "containerPath": NODE_REGISTRIES,
         "readOnly": True,
-        "selinuxRelabel": _relabels(record.container_engine()),
+        "selinuxRelabel": _needs_relabel(record.container_engine()),
     }
     port = {"containerPort": REGISTRY_PORT, "hostPort": record.registry_port, "listenAddress": LOOPBACK}
     return json.dumps(
@@ -94,10 +94,10 @@ def cluster_config(layout: Layout, record: Record, spec: ClusterSpec) -> str:
     )
 
 
-def registry_arguments(layout: Layout, record: Record) -> list[str]:
+def registry_arguments(layout: Layout, record: KindRecord) -> list[str]:
     """Return the engine's arguments that start the registry in the node's network namespace."""
     engine = record.container_engine()
-    options = "ro,Z" if _relabels(engine) else "ro"
+    options = "ro,Z" if _needs_relabel(engine) else "ro"
     return [
         "run",
         "--detach",
@@ -112,7 +112,7 @@ def registry_arguments(layout: Layout, record: Record) -> list[str]:
     ]
 
 
-def _relabels(engine: Engine) -> bool:
+def _needs_relabel(engine: ContainerEngine) -> bool:
     """Return whether the engine has to relabel mounts on machines with SELinux."""
     return engine.name == "podman"
 
@@ -122,28 +122,33 @@ def write_registry(layout: Layout) -> None:
 
     The folders are not replaced, because running containers have mounted them.
     """
-    issue_registry(layout.certs, LOOPBACK)
-    server, node = registry_folder(layout), registries(layout) / "_default"
-    for folder in (server, node):
+    issue_registry_certificates(layout.certs, LOOPBACK)
+    server_folder, node_folder = registry_folder(layout), registries_folder(layout) / "_default"
+    for folder in (server_folder, node_folder):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
-    inside = Path(REGISTRY_FOLDER)
-    listening = RegistryAccess(f"0.0.0.0:{REGISTRY_PORT}", inside)
-    (server / "registry.yaml").write_text(config.registry(listening, Path(REGISTRY_DATA)))
-    reached = RegistryAccess(f"{LOOPBACK}:{REGISTRY_PORT}", Path(NODE_REGISTRIES, "_default"))
-    (node / "hosts.toml").write_text(config.registry_hosts(reached))
-    for name, folder in ((AUTHORITY, server), (SERVER, server), (AUTHORITY, node), (CLIENT, node)):
+    config_folder = Path(REGISTRY_FOLDER)
+    server_access = RegistryAccess(f"0.0.0.0:{REGISTRY_PORT}", config_folder)
+    (server_folder / "registry.yaml").write_text(config.registry_config(server_access, Path(REGISTRY_DATA)))
+    node_access = RegistryAccess(f"{LOOPBACK}:{REGISTRY_PORT}", Path(NODE_REGISTRIES, "_default"))
+    (node_folder / "hosts.toml").write_text(config.registry_hosts(node_access))
+    for name, folder in (
+        (AUTHORITY, server_folder),
+        (SERVER, server_folder),
+        (AUTHORITY, node_folder),
+        (CLIENT, node_folder),
+    ):
         for file in layout.certs.glob(f"{name}.*"):
             shutil.copy(file, folder / file.name)
 
 
-def write_credentials(layout: Layout, written_by_kind: Path) -> None:
+def write_credentials(layout: Layout, kind_kubeconfig: Path) -> None:
     """Write the administrator's certificates, and a kubeconfig with the same context as a native cluster's.
 
     `kind_kubeconfig` is the kubeconfig that kind wrote. Raises LocalClusterError if it cannot be parsed.
     """
     try:
-        content = yaml.safe_load(written_by_kind.read_text(encoding="utf-8"))
+        content = yaml.safe_load(kind_kubeconfig.read_text(encoding="utf-8"))
         cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
         pem = {
             "ca.crt": base64.b64decode(cluster["certificate-authority-data"]),
@@ -151,13 +156,13 @@ def write_credentials(layout: Layout, written_by_kind: Path) -> None:
             "admin.key": base64.b64decode(user["client-key-data"]),
         }
     except (OSError, ValueError, KeyError, IndexError, TypeError, yaml.YAMLError) as error:
-        raise ClusterError(f"kind's kubeconfig {written_by_kind} cannot be read: {error!r}") from error
+        raise LocalClusterError(f"kind's kubeconfig {kind_kubeconfig} cannot be read: {error!r}") from error
     for name, data in pem.items():
         write_secret(layout.certs / name, data)
     user = {key: user[key] for key in ("client-certificate-data", "client-key-data")}
     write_secret(layout.kubeconfig, kubeconfig(cluster["server"], pem["ca.crt"], user).encode())
 
 
-def server_of(layout: Layout) -> str:
+def server_address(layout: Layout) -> str:
     """Return the address of the API server in the kubeconfig."""
     return str(json.loads(layout.kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"])

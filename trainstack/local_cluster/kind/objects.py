@@ -2,13 +2,13 @@
 
 import json
 
-from trainstack.local_cluster.api import Api, ApiError, Manifest
+from trainstack.local_cluster.api import ApiClient, ApiError, Manifest
 from trainstack.local_cluster.cluster import real_node_problem
 from trainstack.local_cluster.config import STORAGE_CONFIG_MAP, STORAGE_NAMESPACE
 from trainstack.local_cluster.kind import files
-from trainstack.local_cluster.kind.record import Record
+from trainstack.local_cluster.kind.record import KindRecord
 from trainstack.local_cluster.layout import Layout
-from trainstack.local_cluster.reconcile import real_node
+from trainstack.local_cluster.reconcile import reconcile_real_node
 from trainstack.local_cluster.spec import ClusterSpec
 
 SHARED_FOLDER = "/var/local-path-provisioner"
@@ -20,7 +20,7 @@ _IDENTITY_ANNOTATION = "trainstack.dev/local-cluster"
 _CONFIG = json.dumps({"sharedFileSystemPath": SHARED_FOLDER})
 
 
-def reconcile(layout: Layout, record: Record, spec: ClusterSpec) -> str:
+def reconcile(layout: Layout, record: KindRecord, spec: ClusterSpec) -> str:
     """Apply the objects. Return why that failed, or an empty string. Safe to repeat."""
     api = _api(layout)
     try:
@@ -28,13 +28,13 @@ def reconcile(layout: Layout, record: Record, spec: ClusterSpec) -> str:
             api.apply(manifest)
         # The annotation causes a new pod, because a running one reads a changed ConfigMap only after a minute.
         api.merge(_STORAGE, {"spec": {"template": {"metadata": {"annotations": {_CONFIG_ANNOTATION: _CONFIG}}}}})
-        registered = real_node(api, record.node, spec)
+        is_registered = reconcile_real_node(api, record.node, spec)
     except ApiError as error:
         return str(error)
-    return "" if registered else f"node {record.node} is not registered yet"
+    return "" if is_registered else f"node {record.node} is not registered yet"
 
 
-def problem(layout: Layout, record: Record, spec: ClusterSpec, since: float = 0.0) -> str:
+def readiness_problem(layout: Layout, record: KindRecord, spec: ClusterSpec, since: float = 0.0) -> str:
     """Return why the cluster does not accept workloads yet, or an empty string.
 
     Ignore heartbeats of the node before `since` (Unix seconds).
@@ -45,8 +45,10 @@ def problem(layout: Layout, record: Record, spec: ClusterSpec, since: float = 0.
         deployments = {"the storage provisioner": api.find(_STORAGE), "cluster DNS": api.find(_DNS)}
     except (ApiError, OSError) as error:
         return str(error)
-    unavailable = (f"{name} is not ready yet" for name, found in deployments.items() if not _available(found))
-    return problem or next(unavailable, "")
+    unready_deployments = (
+        f"{name} is not ready yet" for name, deployment in deployments.items() if not _is_available(deployment)
+    )
+    return problem or next(unready_deployments, "")
 
 
 def _manifests(layout: Layout) -> list[Manifest]:
@@ -66,14 +68,14 @@ def _manifests(layout: Layout) -> list[Manifest]:
     ]
 
 
-def _available(deployment: Manifest | None) -> bool:
+def _is_available(deployment: Manifest | None) -> bool:
     """Return whether a pod of a Deployment's current template is ready."""
     if deployment is None:
         return False
     status = deployment.get("status", {})
-    current = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
-    return bool(current and status.get("updatedReplicas") and status.get("readyReplicas"))
+    is_current = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    return bool(is_current and status.get("updatedReplicas") and status.get("readyReplicas"))
 
 
-def _api(layout: Layout) -> Api:
-    return Api(files.server_of(layout), layout.certs)
+def _api(layout: Layout) -> ApiClient:
+    return ApiClient(files.server_address(layout), layout.certs)

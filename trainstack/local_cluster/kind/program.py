@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainstack.local_cluster.command import execute
-from trainstack.local_cluster.errors import ClusterError
-from trainstack.local_cluster.kind.engine import TIMEOUT_SECONDS, Engine
+from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.local_cluster.kind.engine import TIMEOUT_SECONDS, ContainerEngine
 from trainstack.versions import parse_release
 
-OLDEST = (0, 24)
+OLDEST_VERSION = (0, 24)
 """The oldest supported version: its nodes have Kubernetes 1.31, and a provisioner that supports a shared folder."""
 _INSTALL = (
-    f"install kind v{OLDEST[0]}.{OLDEST[1]} or later: `go install sigs.k8s.io/kind@v0.30.0`, or a release from "
+    f"install kind v{OLDEST_VERSION[0]}.{OLDEST_VERSION[1]} or later: `go install sigs.k8s.io/kind@v0.30.0`, or a release from "
     "https://kind.sigs.k8s.io"
 )
 _VERSION = re.compile(r"kind (?P<version>v\S+)")
@@ -48,10 +48,10 @@ _REMEDIES = (
 
 
 @dataclass(frozen=True)
-class Kind:
+class KindProgram:
     """kind with one container engine. Its methods raise LocalClusterError."""
 
-    engine: Engine
+    engine: ContainerEngine
 
     def clusters(self) -> list[str]:
         return self._run("get", "clusters").split()
@@ -63,7 +63,7 @@ class Kind:
         """
         arguments = ["create", "cluster", f"--config={config}", f"--kubeconfig={kubeconfig}"]
         command = ["kind", *arguments, *([f"--image={image}"] if image else [])]
-        began, lines = time.monotonic(), []
+        started_at, lines = time.monotonic(), []
         with (
             log.open("w", encoding="utf-8") as file,
             subprocess.Popen(
@@ -75,12 +75,12 @@ class Kind:
                 file.write(line)
                 lines.append(line.rstrip())
                 if step := _STEP.match(line):
-                    report(f"{time.monotonic() - began:5.1f} s  {step['text'].strip()}")
+                    report(f"{time.monotonic() - started_at:5.1f} s  {step['text'].strip()}")
         if process.returncode != 0:
             output = "\n".join(lines)
             remedy = next((text for pattern, text in _REMEDIES if re.search(pattern, output)), "")
             tail = "\n".join(lines[-_TAIL_LINES:])
-            raise ClusterError(f"kind could not create the cluster. End of {log}:\n{tail}", remedy)
+            raise LocalClusterError(f"kind could not create the cluster. End of {log}:\n{tail}", remedy)
 
     def delete(self, name: str, kubeconfig: Path) -> None:
         arguments = ("delete", "cluster", f"--name={name}", f"--kubeconfig={kubeconfig}")
@@ -89,17 +89,17 @@ class Kind:
     def _run(self, *arguments: str, timeout_seconds: float = TIMEOUT_SECONDS) -> str:
         result = execute(["kind", *arguments], timeout_seconds, self.engine.environment())
         if result.returncode != 0:
-            raise ClusterError(f"`kind {' '.join(arguments)}` failed: {result.stderr.strip()}")
+            raise LocalClusterError(f"`kind {' '.join(arguments)}` failed: {result.stderr.strip()}")
         return result.stdout
 
 
-def check() -> None:
+def check_version() -> None:
     """Raise LocalClusterError unless a supported version of kind is on PATH."""
     if shutil.which("kind") is None:
-        raise ClusterError("kind is not on PATH", _INSTALL)
+        raise LocalClusterError("kind is not on PATH", _INSTALL)
     result = execute(["kind", "version"], TIMEOUT_SECONDS)
-    printed = result.stdout.strip()
-    match = _VERSION.match(printed)
+    output = result.stdout.strip()
+    match = _VERSION.match(output)
     release = parse_release(match["version"]) if match else None
-    if release is None or (release.major, release.minor) < OLDEST:
-        raise ClusterError(f"{shutil.which('kind')} is not supported (`kind version` prints {printed!r})", _INSTALL)
+    if release is None or (release.major, release.minor) < OLDEST_VERSION:
+        raise LocalClusterError(f"{shutil.which('kind')} is not supported (`kind version` prints {output!r})", _INSTALL)

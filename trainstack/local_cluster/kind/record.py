@@ -4,13 +4,13 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trainstack.local_cluster.errors import ClusterError
-from trainstack.local_cluster.kind.engine import NAMES, Engine
+from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.local_cluster.kind.engine import ENGINE_NAMES, ContainerEngine
 from trainstack.local_cluster.state import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class KindRecord:
     """The content of `driver.json`."""
 
     engine: str
@@ -35,24 +35,24 @@ class Record:
         """Name of the registry's container."""
         return f"{self.name}-registry"
 
-    def container_engine(self) -> Engine:
-        return Engine(next(name for name in NAMES if name == self.engine))
+    def container_engine(self) -> ContainerEngine:
+        return ContainerEngine(next(name for name in ENGINE_NAMES if name == self.engine))
 
     def write(self, path: Path) -> None:
         write_atomically(path, json.dumps({"driver": "kind", **asdict(self)}, indent=2) + "\n")
 
     @classmethod
-    def read(cls, path: Path) -> "Record | None":
+    def read(cls, path: Path) -> "KindRecord | None":
         """Read a record; return None if the file is missing. Raises LocalClusterError if it is invalid."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise ClusterError(f"{path} is not valid JSON: {error}") from error
-        if not isinstance(data, dict) or data.pop("driver", "") != "kind" or data.get("engine") not in NAMES:
-            raise ClusterError(f"{path} is not the record of a kind cluster")
+            raise LocalClusterError(f"{path} is not valid JSON: {error}") from error
+        if not isinstance(data, dict) or data.pop("driver", "") != "kind" or data.get("engine") not in ENGINE_NAMES:
+            raise LocalClusterError(f"{path} is not the record of a kind cluster")
         try:
             return cls(**data)
         except TypeError as error:
-            raise ClusterError(f"{path} was written by another version: {error}") from error
+            raise LocalClusterError(f"{path} was written by another version: {error}") from error

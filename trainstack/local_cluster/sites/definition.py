@@ -9,18 +9,18 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 
 SITES = Path(__file__).parent
 BASE = "base"
 """Value of `build` for the base image."""
 
 
-class _Strict(BaseModel):
+class _SiteModel(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
 
 
-class SiteImage(_Strict):
+class SiteImage(_SiteModel):
     """An image of this repository that the site's registry serves under its own names."""
 
     build: str
@@ -29,7 +29,7 @@ class SiteImage(_Strict):
     """The names under which the registry serves the image."""
 
 
-class Site(_Strict):
+class Site(_SiteModel):
     """A reference system. The node, the registry and the operators of a local cluster can be those of a site."""
 
     name: str
@@ -57,29 +57,29 @@ class Site(_Strict):
         return file if file.is_file() else None
 
 
-def names() -> list[str]:
+def site_names() -> list[str]:
     return sorted(file.parent.name for file in SITES.glob("*/site.yaml"))
 
 
-def load(name: str) -> Site:
+def load_site(name: str) -> Site:
     """Load a site. Raises LocalClusterError for an unknown name, with the nearest one, and for an invalid file."""
-    if name not in names():
-        near = difflib.get_close_matches(name, names(), 1, 0.4)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ClusterError(f"unknown site {name!r}: the sites are {', '.join(names())}.{hint}")
+    if name not in site_names():
+        nearest_names = difflib.get_close_matches(name, site_names(), 1, 0.4)
+        hint = f" Did you mean {nearest_names[0]}?" if nearest_names else ""
+        raise LocalClusterError(f"unknown site {name!r}: the sites are {', '.join(site_names())}.{hint}")
     file = SITES / name / "site.yaml"
-    return parse(name, file.read_text(), str(file))
+    return parse_site(name, file.read_text(), str(file))
 
 
-def parse(name: str, text: str, file: str) -> Site:
+def parse_site(name: str, text: str, file: str) -> Site:
     """Parse a site's file. Raises LocalClusterError with every fault."""
     try:
         # In JSON mode, strict validation accepts a list for a tuple, and converts nothing else.
         return Site.model_validate_json(json.dumps({**yaml.safe_load(text), "name": name}, default=str))
     except (yaml.YAMLError, TypeError, ValidationError) as error:
-        raise ClusterError(f"{file}: {error}") from error
+        raise LocalClusterError(f"{file}: {error}") from error
 
 
 def node_folders() -> tuple[str, ...]:
     """Return the node folders of all sites."""
-    return tuple(folder for name in names() for folder in load(name).node_folders)
+    return tuple(folder for name in site_names() for folder in load_site(name).node_folders)

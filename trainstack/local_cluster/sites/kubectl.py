@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainstack.local_cluster.api import Manifest
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.toolchain import tools
 
 FIELD_MANAGER = "trainstack-site"
 PAUSE_SECONDS = 0.5
 TIMEOUT_SECONDS = 120.0
-TRANSIENT = (
+TRANSIENT_ERRORS = (
     "failed calling webhook", "no matches for kind", "no endpoints available", "ensure CRDs are installed first",
 )  # fmt: skip
 """Parts of messages while an operator starts: the API server does not serve its kinds or webhooks yet."""
@@ -30,7 +30,7 @@ class Kubectl:
         """Run a command; return its output."""
         result = self._run(arguments, None)
         if result.returncode:
-            raise ClusterError(f"`kubectl {' '.join(arguments)}` failed: {result.stderr.strip()}")
+            raise LocalClusterError(f"`kubectl {' '.join(arguments)}` failed: {result.stderr.strip()}")
         return result.stdout
 
     def apply(self, objects: Path | Sequence[Manifest]) -> None:
@@ -41,8 +41,8 @@ class Kubectl:
         arguments = ["apply", "--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}", "-f", file]
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while (result := self._run(arguments, stdin)).returncode:
-            if not any(text in result.stderr for text in TRANSIENT) or time.monotonic() > deadline:
-                raise ClusterError(f"`kubectl {' '.join(arguments)}` failed: {result.stderr.strip()}")
+            if not any(text in result.stderr for text in TRANSIENT_ERRORS) or time.monotonic() > deadline:
+                raise LocalClusterError(f"`kubectl {' '.join(arguments)}` failed: {result.stderr.strip()}")
             time.sleep(PAUSE_SECONDS)
 
     def exists(self, kind: str, name: str, namespace: str) -> bool:

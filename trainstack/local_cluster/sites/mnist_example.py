@@ -36,20 +36,20 @@ class ExampleOutput(io.TextIOBase):
         self.out, self.batch_size, self.log_interval = out, batch_size, log_interval
         self.progress, self.test, self.distributed = progress, test, distributed
         self.train = self.validation = 0
-        self.begun = ""
+        self.partial_line = ""
 
     def write(self, text: str) -> int:
         """Print the complete lines, and keep the rest for the next call."""
-        *lines, self.begun = (self.begun + text).split("\n")
+        *lines, self.partial_line = (self.partial_line + text).split("\n")
         for line in lines:
-            self.out.write(self._rewritten(line))
+            self.out.write(self._rewrite(line))
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream to which the lines are printed."""
         self.out.flush()
 
-    def _rewritten(self, line: str) -> str:
+    def _rewrite(self, line: str) -> str:
         """Return the text that replaces a line; empty if the example prints nothing."""
         if match := _WORLD.fullmatch(line):
             return self.distributed.format(backend=match["backend"]) if match["size"] != "1" else ""
@@ -86,11 +86,11 @@ def train(arguments: Sequence[str], *, progress: str, test: str, distributed: st
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--log-interval", type=int, default=10)
-    given, _ = parser.parse_known_args(arguments)
+    options, _ = parser.parse_known_args(arguments)
     output = ExampleOutput(
         sys.stdout,
-        batch_size=given.batch_size,
-        log_interval=given.log_interval,
+        batch_size=options.batch_size,
+        log_interval=options.log_interval,
         progress=progress,
         test=test,
         distributed=distributed,

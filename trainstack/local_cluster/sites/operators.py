@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import yaml
 
 from trainstack.local_cluster.api import Manifest
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images.catalog import INIT_PYTORCH
 from trainstack.local_cluster.sites.kubectl import TIMEOUT_SECONDS, Kubectl
 from trainstack.toolchain import manifests
 
 
 @dataclass(frozen=True)
-class Operator:
+class SiteOperator:
     """An operator that a site can have."""
 
     name: str
@@ -23,10 +23,10 @@ class Operator:
 
 
 OPERATORS = {
-    "kueue": Operator("kueue", "kueue-system", "kueue-controller-manager"),
-    "training-operator": Operator("training-operator", "kubeflow", "training-operator"),
+    "kueue": SiteOperator("kueue", "kueue-system", "kueue-controller-manager"),
+    "training-operator": SiteOperator("training-operator", "kubeflow", "training-operator"),
 }
-KINDS = ("Deployment", "StatefulSet")
+CONTROLLER_KINDS = ("Deployment", "StatefulSet")
 """Possible kinds of the owner of a controller's pods."""
 INIT_CONFIG_MAP = "init-container"
 # The container of the release fails if a search domain has no answer, which is normal. This one searches nslookup's
@@ -37,40 +37,53 @@ INIT_CONTAINER = """\
   command: [sh, -c, 'until nslookup {{.MasterAddr}} 2>/dev/null | grep -q "^Name:"; do sleep 1; done']
   securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, runAsNonRoot: true}
 """
-SUPERVISOR = "trap exit TERM; sleep infinity & wait"
+SUPERVISOR_COMMAND = "trap exit TERM; sleep infinity & wait"
 """The command of the charm's container, which does nothing: the release's objects replace the charm's actions."""
 
 
-def install(kubectl: Kubectl, name: str, kind: str = "Deployment") -> None:
+def install(kubectl: Kubectl, name: str, controller_kind: str = "Deployment") -> None:
     """Install an operator, and wait for its rollout. `controller_kind` is one of CONTROLLER_KINDS.
 
     An existing operator of any of these kinds stays unchanged. Raises LocalClusterError.
     """
     operator = OPERATORS[name]
-    existing = [owner for owner in KINDS if kubectl.exists(owner.lower(), operator.controller, operator.namespace)]
-    if not existing:
-        objects = list(yaml.load_all(manifests.path(name).read_text(), Loader=yaml.CSafeLoader))
-        adapt(operator, [manifest for manifest in objects if manifest["kind"] == "Deployment"])
+    existing_kinds = [
+        candidate_kind
+        for candidate_kind in CONTROLLER_KINDS
+        if kubectl.exists(candidate_kind.lower(), operator.controller, operator.namespace)
+    ]
+    if not existing_kinds:
+        objects = list(yaml.load_all(manifests.manifest_path(name).read_text(), Loader=yaml.CSafeLoader))
+        adapt_controller(operator, [manifest for manifest in objects if manifest["kind"] == "Deployment"])
         if name == "training-operator":
             objects.append(_init_config_map(operator))
-        if kind == "StatefulSet":
+        if controller_kind == "StatefulSet":
             objects = list(as_stateful_set(operator, objects))
         # The controller is applied last, so that everything else exists if it does.
         kubectl.apply([manifest for manifest in objects if manifest["kind"] == "Namespace"])
-        kubectl.apply([manifest for manifest in objects if manifest["kind"] not in ("Namespace", *KINDS)])
-        kubectl.apply([manifest for manifest in objects if manifest["kind"] in KINDS])
-    wait = ("rollout", "status", (*existing, kind)[0].lower(), operator.controller, "-n", operator.namespace)
-    kubectl(*wait, f"--timeout={TIMEOUT_SECONDS:.0f}s")
+        kubectl.apply([manifest for manifest in objects if manifest["kind"] not in ("Namespace", *CONTROLLER_KINDS)])
+        kubectl.apply([manifest for manifest in objects if manifest["kind"] in CONTROLLER_KINDS])
+    wait_arguments = (
+        "rollout",
+        "status",
+        (*existing_kinds, controller_kind)[0].lower(),
+        operator.controller,
+        "-n",
+        operator.namespace,
+    )
+    kubectl(*wait_arguments, f"--timeout={TIMEOUT_SECONDS:.0f}s")
 
 
-def adapt(operator: Operator, controllers: list[Manifest]) -> None:
+def adapt_controller(operator: SiteOperator, controllers: list[Manifest]) -> None:
     """Adapt a release's controller to this machine: probe readiness every second, and request no cpu.
 
     The whole cluster runs on two cores, and the training of a reference system requests two.
     """
-    deployment = next((item for item in controllers if item["metadata"]["name"] == operator.controller), None)
+    deployment = next(
+        (manifest for manifest in controllers if manifest["metadata"]["name"] == operator.controller), None
+    )
     if deployment is None:
-        raise ClusterError(f"the release of {operator.name} has no Deployment {operator.controller}")
+        raise LocalClusterError(f"the release of {operator.name} has no Deployment {operator.controller}")
     pod = deployment["spec"]["template"]["spec"]
     container = pod["containers"][0]
     container["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1}
@@ -82,7 +95,7 @@ def adapt(operator: Operator, controllers: list[Manifest]) -> None:
         pod["volumes"].append({"name": "init-container", "configMap": {"name": INIT_CONFIG_MAP}})
 
 
-def as_stateful_set(operator: Operator, objects: Iterable[Manifest]) -> Iterator[Manifest]:
+def as_stateful_set(operator: SiteOperator, objects: Iterable[Manifest]) -> Iterator[Manifest]:
     """Yield a release's objects as Charmed Kubeflow runs them: the controller in a StatefulSet, after a supervisor.
 
     The pods have one of the charm's labels, by which Services select them. Source:
@@ -95,7 +108,7 @@ def as_stateful_set(operator: Operator, objects: Iterable[Manifest]) -> Iterator
             yield {**manifest, "spec": {**spec, "selector": labels}}
         elif manifest["kind"] == "Deployment":
             pod = spec["template"]["spec"]
-            supervisor = {"name": "charm", "image": INIT_PYTORCH, "command": ["sh", "-c", SUPERVISOR]}
+            supervisor = {"name": "charm", "image": INIT_PYTORCH, "command": ["sh", "-c", SUPERVISOR_COMMAND]}
             containers = [supervisor, *({**container, "name": operator.name} for container in pod["containers"])]
             yield {
                 "apiVersion": "apps/v1",
@@ -112,7 +125,7 @@ def as_stateful_set(operator: Operator, objects: Iterable[Manifest]) -> Iterator
             yield manifest
 
 
-def _init_config_map(operator: Operator) -> Manifest:
+def _init_config_map(operator: SiteOperator) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -30,25 +30,28 @@ from trainstack.settings.sections.queues import (
 )
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass, Volume
 from trainstack.settings.values.kubernetes import HOSTNAME
-from trainstack.settings.values.quantities import canonical
+from trainstack.settings.values.quantities import canonical_quantity
 
 Element = dict[str, Any]
 
-_ANY = object()
-_FUNGIBILITY = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
-_BORROWING = {"policy": "Never"}
-_RETRY_STRATEGY = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
+_ANY_VALUE = object()
+_DEFAULT_FUNGIBILITY = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
+_DEFAULT_BORROWING = {"policy": "Never"}
+_DEFAULT_RETRY_STRATEGY = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
 _DEFAULTED_FIELDS: Mapping[str, Mapping[str, object]] = {
-    "PersistentVolumeClaim": {"spec.volumeName": _ANY},
-    "PersistentVolume": {"spec.claimRef": _ANY},
-    "ClusterQueue": {"spec.flavorFungibility": _FUNGIBILITY, "spec.preemption.borrowWithinCohort": _BORROWING},
+    "PersistentVolumeClaim": {"spec.volumeName": _ANY_VALUE},
+    "PersistentVolume": {"spec.claimRef": _ANY_VALUE},
+    "ClusterQueue": {
+        "spec.flavorFungibility": _DEFAULT_FUNGIBILITY,
+        "spec.preemption.borrowWithinCohort": _DEFAULT_BORROWING,
+    },
     "LocalQueue": {"spec.stopPolicy": "None"},
-    "ProvisioningRequestConfig": {"spec.retryStrategy": _RETRY_STRATEGY},
+    "ProvisioningRequestConfig": {"spec.retryStrategy": _DEFAULT_RETRY_STRATEGY},
 }
 """The fields that the API server or Kueue sets, with their values, by kind."""
 _QUANTITIES = ("borrowingLimit", "lendingLimit", "nominalQuota", "weight")
 """The keys of quantities in custom resources."""
-_TOOLS = {
+_TOOL_BY_KEY = {
     "argocd.argoproj.io/instance": "Argo CD",
     "argocd.argoproj.io/tracking-id": "Argo CD",
     "helm.toolkit.fluxcd.io/name": "Flux",
@@ -64,10 +67,10 @@ class KindConversion:
 
     path: tuple[str, str]
     """The section and the list in the file."""
-    element: Callable[[Body], Element]
+    build_element: Callable[[Body], Element]
     """Returns the element of a live object."""
     model: type[Section]
-    build: Callable[[Any, str], Manifest]
+    build_manifest: Callable[[Any, str], Manifest]
     """Returns the manifest of a section, from the section and the stack."""
 
 
@@ -78,7 +81,7 @@ def find_unexpressed_fields(kind: KindConversion, element: Element, live: Body, 
         declared_section = kind.model.model_validate_json(json.dumps(element), by_alias=True, by_name=False)
     except ValidationError as error:
         return sorted(map(_format_fault, error.errors(include_url=False)))
-    declared_manifest = kind.build(declared_section, stack)
+    declared_manifest = kind.build_manifest(declared_section, stack)
     return sorted(_differences(_fields(live), _fields(declared_manifest), _DEFAULTED_FIELDS.get(str(live["kind"]), {})))
 
 
@@ -91,7 +94,7 @@ def adoption_obstacle(live: Body, stack: str) -> str | None:
     if labels.get(MANAGED_BY) not in (None, OWNER):
         return f"is managed by {labels[MANAGED_BY]}, which would overwrite it"
     keys = {**labels, **(metadata.get("annotations") or {})}
-    if tool := next((name for key, name in _TOOLS.items() if key in keys), None):
+    if tool := next((name for key, name in _TOOL_BY_KEY.items() if key in keys), None):
         return f"is managed by {tool}, which would overwrite it"
     if owners := metadata.get("ownerReferences"):
         return f"belongs to {owners[0]['kind']} {owners[0]['name']}"
@@ -113,22 +116,22 @@ def _fields(body: Body) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata", "status")}
 
 
-def _canonical(key: str, value: object) -> object:
+def _canonical_value(key: str, value: object) -> object:
     """Return a quantity in the spelling of the settings; the API server keeps custom resources as written."""
     try:
-        return canonical(value) if key in _QUANTITIES else value
+        return canonical_quantity(value) if key in _QUANTITIES else value
     except ValueError:
         return value  # a label of that name, or None
 
 
 def _differences(live: object, built: object, defaulted_fields: Mapping[str, object], path: str = "") -> Iterator[str]:
     """Yield the paths of fields in which a live object and a built manifest differ."""
-    if path in defaulted_fields and built is None and defaulted_fields[path] in (_ANY, live):
+    if path in defaulted_fields and built is None and defaulted_fields[path] in (_ANY_VALUE, live):
         return
     if isinstance(live, Mapping | None) and isinstance(built, Mapping | None) and (live or built):
         for key in {**(live or {}), **(built or {})}:
             field_path = f"{path}.{key}" if path else str(key)
-            live_value, built_value = (_canonical(str(key), (fields or {}).get(key)) for fields in (live, built))
+            live_value, built_value = (_canonical_value(str(key), (fields or {}).get(key)) for fields in (live, built))
             yield from _differences(live_value, built_value, defaulted_fields, field_path)
     elif isinstance(live, list) and isinstance(built, list) and len(live) == len(built):
         for index, (live_value, built_value) in enumerate(zip(live, built, strict=True)):
@@ -216,7 +219,9 @@ def _admission_check(live: Body) -> Element:
 
 
 def _provisioning_request_config(live: Body) -> Element:
-    fields = {key: value for key, value in spec_of(live).items() if (key, value) != ("retryStrategy", _RETRY_STRATEGY)}
+    fields = {
+        key: value for key, value in spec_of(live).items() if (key, value) != ("retryStrategy", _DEFAULT_RETRY_STRATEGY)
+    }
     return _element(live, **fields)
 
 
@@ -233,7 +238,7 @@ def _cluster_queue(live: Body) -> Element:
     preemption = {
         key: value
         for key, value in (queue.get("preemption") or {}).items()
-        if (key, value) != ("borrowWithinCohort", _BORROWING)
+        if (key, value) != ("borrowWithinCohort", _DEFAULT_BORROWING)
     }
     # The settings have a list of namespaces; any other selector remains a difference, so the queue is not adopted.
     expressions = (queue.get("namespaceSelector") or {}).get("matchExpressions") or []
@@ -247,7 +252,7 @@ def _cluster_queue(live: Body) -> Element:
         "queueingStrategy": "BestEffortFIFO",
         "stopPolicy": "None",
         "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
-        "flavorFungibility": _FUNGIBILITY,
+        "flavorFungibility": _DEFAULT_FUNGIBILITY,
     }
     fields = {key: queue.get(key) for key in ("queueingStrategy", "stopPolicy", "flavorFungibility")}
     checks = (queue.get("admissionChecksStrategy") or {}).get("admissionChecks")
@@ -264,11 +269,11 @@ def _cluster_queue(live: Body) -> Element:
 
 
 def _local_queue(live: Body) -> Element:
-    stop = spec_of(live).get("stopPolicy")
+    stop_policy = spec_of(live).get("stopPolicy")
     return _element(
         live,
         clusterQueue=spec_of(live).get("clusterQueue"),
-        stopPolicy=None if stop == "None" else stop,
+        stopPolicy=None if stop_policy == "None" else stop_policy,
         fairSharing=spec_of(live).get("fairSharing"),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pydantic.alias_generators import to_snake
 
-from trainstack.objects.ownership import identity, shown
+from trainstack.objects.ownership import format_identity, identity
 from trainstack.onboarding.adopt import entries as kinds
 from trainstack.onboarding.adopt.entries import (
     Element,
@@ -20,8 +20,8 @@ from trainstack.preflight.rules.references import ALWAYS_PRESENT
 from trainstack.settings.model import Settings
 from trainstack.settings.values.quantities import amount
 
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-_PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+_DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+_PROVISIONED_BY_ANNOTATION = "pv.kubernetes.io/provisioned-by"
 
 
 @dataclass
@@ -107,13 +107,13 @@ class _AdoptionPlan(Adoption):
         queues = [live for live in self._objects.cluster_queues if live["metadata"]["name"] in used_queues]
         # The flavors, checks and cohorts of other queues are not taken over either.
         adoptable = [live for live in queues if self._is_adoptable(kinds.CLUSTER_QUEUE, live)]
-        self._add_flavors({name for live in adoptable for name in _flavors(live)})
-        self._add_checks({name for live in adoptable for name in _checks(live)})
+        self._add_flavors({name for live in adoptable for name in _flavor_names(live)})
+        self._add_checks({name for live in adoptable for name in _check_names(live)})
         complete_queues = [live for live in adoptable if not self._missing_reference_of_queue(live)]
-        self._add_cohorts({name for live in complete_queues for name in _cohorts(live)})
+        self._add_cohorts({name for live in complete_queues for name in _cohort_names(live)})
         for live in queues:
             missing_reference = self._missing_reference_of_queue(live) or self._missing_reference(
-                "cohort", kinds.COHORT, _cohorts(live)
+                "cohort", kinds.COHORT, _cohort_names(live)
             )
             self._adopt(kinds.CLUSTER_QUEUE, live, missing_reference)
         for live in self._objects.local_queues:
@@ -121,8 +121,8 @@ class _AdoptionPlan(Adoption):
             self._adopt(kinds.LOCAL_QUEUE, live, self._missing_reference("cluster queue", kinds.CLUSTER_QUEUE, [queue]))
 
     def _missing_reference_of_queue(self, queue: Body) -> str:
-        missing_flavor = self._missing_reference("flavor", kinds.FLAVOR, _flavors(queue))
-        return missing_flavor or self._missing_reference("admission check", kinds.ADMISSION_CHECK, _checks(queue))
+        missing_flavor = self._missing_reference("flavor", kinds.FLAVOR, _flavor_names(queue))
+        return missing_flavor or self._missing_reference("admission check", kinds.ADMISSION_CHECK, _check_names(queue))
 
     def _add_flavors(self, used_flavors: set[str]) -> None:
         flavors = [live for live in self._objects.flavors if live["metadata"]["name"] in used_flavors]
@@ -137,7 +137,7 @@ class _AdoptionPlan(Adoption):
     def _add_checks(self, used_checks: set[str]) -> None:
         """Take over admission checks with their parameters."""
         checks = [live for live in self._objects.admission_checks if live["metadata"]["name"] in used_checks]
-        parameters = [_parameters(live) for live in checks if self._is_adoptable(kinds.ADMISSION_CHECK, live)]
+        parameters = [_parameters_reference(live) for live in checks if self._is_adoptable(kinds.ADMISSION_CHECK, live)]
         configs = [live for live in self._objects.multi_kueue_configs if _reference(live) in parameters]
         clusters = {name for live in configs for name in spec_of(live).get("clusters") or ()}
         for live in self._objects.multi_kueue_clusters:
@@ -152,7 +152,7 @@ class _AdoptionPlan(Adoption):
             if _reference(live) in parameters:
                 self._adopt(kinds.PROVISIONING_REQUEST_CONFIG, live)
         for live in checks:
-            kind, name = _parameters(live)
+            kind, name = _parameters_reference(live)
             config = kinds.PARAMETERS.get(kind)
             self._adopt(kinds.ADMISSION_CHECK, live, self._missing_reference(kind, config, [name]) if config else "")
 
@@ -200,7 +200,7 @@ class _AdoptionPlan(Adoption):
         if reason := adoption_obstacle(live, stack):
             self._leave_out(live, reason)
             return False
-        element: Element = kind.element(live)
+        element: Element = kind.build_element(live)
         if is_shared:
             element = {**element, "description": live.get("description", "")}
         if fields := find_unexpressed_fields(kind, element, live, stack):
@@ -210,30 +210,30 @@ class _AdoptionPlan(Adoption):
             self._leave_out(live, f"refers to {missing_reference}, which {stack} does not declare")
             return False
         self.entries.append(FileAddition(kind.path, element))
-        self.adopted_objects.append(shown(identity(live)))
+        self.adopted_objects.append(format_identity(identity(live)))
         return True
 
     def _is_adoptable(self, kind: KindConversion, live: Body) -> bool:
         stack = self._settings.stack
         return adoption_obstacle(live, stack) is None and not find_unexpressed_fields(
-            kind, kind.element(live), live, stack
+            kind, kind.build_element(live), live, stack
         )
 
     def _leave_out(self, live: Body, reason: str) -> None:
-        self.reasons_by_object[shown(identity(live))] = reason
+        self.reasons_by_object[format_identity(identity(live))] = reason
 
 
-def _flavors(queue: Body) -> list[str]:
+def _flavor_names(queue: Body) -> list[str]:
     groups = spec_of(queue).get("resourceGroups") or ()
     return [flavor["name"] for group in groups for flavor in group["flavors"]]
 
 
-def _checks(queue: Body) -> list[str]:
+def _check_names(queue: Body) -> list[str]:
     strategy = spec_of(queue).get("admissionChecksStrategy") or {}
     return [check["name"] for check in strategy.get("admissionChecks") or ()]
 
 
-def _parameters(check: Body) -> tuple[str, str]:
+def _parameters_reference(check: Body) -> tuple[str, str]:
     """Return the kind and name of an admission check's parameters; empty if it has none."""
     parameters = spec_of(check).get("parameters") or {}
     return parameters.get("kind", ""), parameters.get("name", "")
@@ -243,14 +243,14 @@ def _reference(live: Body) -> tuple[str, str]:
     return live["kind"], live["metadata"]["name"]
 
 
-def _cohorts(queue: Body) -> list[str]:
+def _cohort_names(queue: Body) -> list[str]:
     return [name] if (name := spec_of(queue).get("cohortName")) else []
 
 
 def _shared_use(storage_class: Body, namespace_objects: NamespaceObjects) -> str | None:
     """Return why other namespaces may use a class, so that a `destroy` must not delete it."""
     metadata = storage_class["metadata"]
-    if (metadata.get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
+    if (metadata.get("annotations") or {}).get(_DEFAULT_CLASS_ANNOTATION) == "true":
         return "is the cluster's default"
     if namespace_objects.foreign_claims is None:
         return "may be used by claims of other namespaces, which may not be read"
@@ -263,7 +263,7 @@ def _is_for_claim(volume: Body, claim: Body) -> bool:
 
     The class alone is not enough: any claim of the class may use a free volume.
     """
-    if (volume["metadata"].get("annotations") or {}).get(_PROVISIONED_BY):
+    if (volume["metadata"].get("annotations") or {}).get(_PROVISIONED_BY_ANNOTATION):
         return False
     volume_spec, claim_spec, metadata = volume["spec"], claim["spec"], claim["metadata"]
     if reference := volume_spec.get("claimRef"):

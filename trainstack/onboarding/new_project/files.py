@@ -18,7 +18,7 @@ from trainstack.errors import TrainstackError
 from trainstack.onboarding.new_project.origin import Origin
 from trainstack.onboarding.new_project.request import ProjectRequest, find_faults
 from trainstack.onboarding.new_project.services import SERVICES
-from trainstack.settings.values.stack_name import file_of
+from trainstack.settings.values.stack_name import stack_file
 
 WORKLOAD = "hello"
 """The name of the workload and of its run."""
@@ -26,7 +26,7 @@ OWNED_FILES = ("Pulumi.yaml", "__main__.py", "requirements.txt", ".github/workfl
 """The files that `trainstack init --upgrade` renews. All other files belong to the user from the beginning."""
 _STAMP = re.compile(r"# Written by `trainstack init`; `trainstack init --upgrade` renews it unless edited\. (\w{16})\n")
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_RESERVED = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+_RESERVED_WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def build_new_files(request: ProjectRequest, installation: Installation, *, virt
     values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD}
     return {
         **build_owned_files(request.name, installation, virtualenv=virtualenv),
-        file_of(request.stack): _render("environment.yaml", **values),
+        stack_file(request.stack): _render("environment.yaml", **values),
         f"workloads/{WORKLOAD}/workload.yaml": _render("workload.yaml", **values),
     }
 
@@ -102,7 +102,7 @@ def _digest(body: str) -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _template_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("trainstack.onboarding.new_project"),
         undefined=jinja2.StrictUndefined,
@@ -123,9 +123,9 @@ def _environment() -> jinja2.Environment:
 
 
 def _render(template: str, **values: Any) -> str:
-    return _environment().get_template(f"{template}.j2").render(**values)
+    return _template_environment().get_template(f"{template}.j2").render(**values)
 
 
 def _scalar(text: str) -> str:
     """Return a string as a YAML scalar that every parser reads as a string, such as `"1e5"` or `"null"`."""
-    return text if _PLAIN_SCALAR.fullmatch(text) and text.lower() not in _RESERVED else json.dumps(text)
+    return text if _PLAIN_SCALAR.fullmatch(text) and text.lower() not in _RESERVED_WORDS else json.dumps(text)

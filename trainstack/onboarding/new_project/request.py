@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainstack.onboarding.new_project.services import SERVICES
-from trainstack.settings.values.stack_name import fault
+from trainstack.settings.values.stack_name import stack_name_fault
 
 PROFILES = ("owner", "tenant")
 _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 """Source: ValidateProjectName in sdk/go/common/tokens/names.go of Pulumi."""
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_NAMESPACE = "training"
+_DEFAULT_NAMESPACE = "training"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class ProjectRequest:
 
     @property
     def run_namespace(self) -> str:
-        return self.namespace or _NAMESPACE
+        return self.namespace or _DEFAULT_NAMESPACE
 
     @property
     def run_queue(self) -> str:
@@ -56,7 +56,7 @@ def find_faults(request: ProjectRequest) -> Iterator[str]:
             f"{request.name!r} is not a valid name for a Pulumi project; use --name with at most 100 letters, digits, "
             "'-', '_' and '.'"
         )
-    if request.environment is not None and (name_fault := fault(request.environment)) is not None:
+    if request.environment is not None and (name_fault := stack_name_fault(request.environment)) is not None:
         yield str(name_fault)
     for option, value in (("--namespace", request.namespace), ("--queue", request.queue)):
         if value is not None and not _DNS_LABEL.fullmatch(value):

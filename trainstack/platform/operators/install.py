@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trainstack.errors import TrainstackError
-from trainstack.objects.labels import CONFIG_HASH, RELEASE, SKIP_AWAIT, Manifest, mark
+from trainstack.objects.labels import CONFIG_HASH, RELEASE, SKIP_AWAIT, Manifest, ownership_labels
 from trainstack.platform.namespaces import with_pod_security
 from trainstack.settings.sections.operators import Install
 from trainstack.settings.values.quantities import amount
 
-NON_ROOT = 65532
+NON_ROOT_USER = 65532
 """The user id of controllers: that of `nonroot` in the distroless base images of the releases."""
-_STAGES = {"CustomResourceDefinition": "crds", "Deployment": "deployments", "APIService": "extensions"}
-_RELEASED = ("CustomResourceDefinition", "Deployment")
+_STAGE_BY_KIND = {"CustomResourceDefinition": "crds", "Deployment": "deployments", "APIService": "extensions"}
+_VERSIONED_KINDS = ("CustomResourceDefinition", "Deployment")
 _SETUP_ORDER = {"Namespace": 0, "ServiceAccount": 1, "ConfigMap": 2, "Secret": 2}
 """Objects that others refer to come first; the default is 3."""
 
@@ -43,42 +43,42 @@ class OperatorManifests:
         return (*self.setup, *self.deployments, *self.extensions)
 
 
-def in_order(operators: Iterable[OperatorManifests]) -> tuple[Manifest, ...]:
+def manifests_in_order(operators: Iterable[OperatorManifests]) -> tuple[Manifest, ...]:
     """Return all objects of several operators in the order of their installation.
 
     All CRDs are first: Kueue lists the kinds that it manages when it starts, and retries with a backoff of up to two
     minutes.
     """
-    several = list(operators)
+    operator_list = list(operators)
     return (
-        *(crd for operator in several for crd in operator.crds),
-        *(manifest for operator in several for manifest in operator.after_crds()),
+        *(crd for operator in operator_list for crd in operator.crds),
+        *(manifest for operator in operator_list for manifest in operator.after_crds()),
     )
 
 
-def staged(
-    objects: Iterable[Manifest], stack: str, version: str, namespaces: Collection[str] = ()
+def stage_manifests(
+    manifests: Iterable[Manifest], stack: str, version: str, declared_namespaces: Collection[str] = ()
 ) -> OperatorManifests:
     """Sort an operator's objects by stage, and label them with their owner; CRDs and controllers also with the release.
 
     `declared_namespaces`: the namespaces that the environment itself declares, which are left out.
     """
     stages: defaultdict[str, list[Manifest]] = defaultdict(list)
-    for manifest in objects:
+    for manifest in manifests:
         kind, meta = manifest["kind"], manifest["metadata"]
         labels = meta.get("labels", {})
         if kind == "Namespace":
-            if meta["name"] in namespaces:
+            if meta["name"] in declared_namespaces:
                 continue
             labels = with_pod_security(labels)
-        labels = {**labels, **mark(stack)}
-        if kind in _RELEASED:
+        labels = {**labels, **ownership_labels(stack)}
+        if kind in _VERSIONED_KINDS:
             labels[RELEASE] = version
         metadata = {**meta, "labels": labels}
         if kind == "Service":
             # The provider would wait ten seconds for more endpoints; the probe of the webhooks waits for the first one.
             metadata["annotations"] = {**meta.get("annotations", {}), SKIP_AWAIT: "true"}
-        stages[_STAGES.get(kind, "setup")].append({**_all_scopes(manifest), "metadata": metadata})
+        stages[_STAGE_BY_KIND.get(kind, "setup")].append({**_with_default_scopes(manifest), "metadata": metadata})
     setup = sorted(stages["setup"], key=lambda manifest: _SETUP_ORDER.get(manifest["kind"], 3))
     return OperatorManifests(
         crds=tuple(stages["crds"]),
@@ -88,7 +88,7 @@ def staged(
     )
 
 
-def pinned(operator: OperatorManifests, pin: Callable[[str], str]) -> OperatorManifests:
+def pin_images(operator: OperatorManifests, pin: Callable[[str], str]) -> OperatorManifests:
     """Replace each image of the operator's controllers by the result of `pin`."""
     deployments = copy.deepcopy(operator.deployments)
     for deployment in deployments:
@@ -99,9 +99,9 @@ def pinned(operator: OperatorManifests, pin: Callable[[str], str]) -> OperatorMa
     return replace(operator, deployments=deployments)
 
 
-def find(objects: Iterable[Manifest], kind: str, name: str) -> Manifest:
+def find_manifest(manifests: Iterable[Manifest], kind: str, name: str) -> Manifest:
     """Return the object of a release with this kind and name. Raises OperatorError if the release has none."""
-    for manifest in objects:
+    for manifest in manifests:
         if manifest["kind"] == kind and manifest["metadata"]["name"] == name:
             return manifest
     raise OperatorError(
@@ -110,14 +110,14 @@ def find(objects: Iterable[Manifest], kind: str, name: str) -> Manifest:
     )
 
 
-def with_webhooks(manifest: Manifest, is_needed: Callable[[Manifest], bool]) -> Manifest:
+def keep_webhooks(manifest: Manifest, is_needed: Callable[[Manifest], bool]) -> Manifest:
     """Keep only the webhooks of a configuration that have a needed rule."""
-    kept = [webhook for webhook in manifest["webhooks"] if any(map(is_needed, webhook["rules"]))]
-    return {**manifest, "webhooks": kept}
+    needed_webhooks = [webhook for webhook in manifest["webhooks"] if any(map(is_needed, webhook["rules"]))]
+    return {**manifest, "webhooks": needed_webhooks}
 
 
-def controller(
-    deployment: Manifest, declared: Install, *, container: str, args: Sequence[str] = (), config: str
+def adapt_controller(
+    deployment: Manifest, install: Install, *, container_name: str, args: Sequence[str] = (), config: str
 ) -> Manifest:
     """Adapt a controller's Deployment: one replica, hardened, restarted when its configuration changes.
 
@@ -137,34 +137,36 @@ def controller(
     # Pod Security `restricted` requires these fields, and releases do not set all of them.
     pod["securityContext"] = {
         "runAsNonRoot": True,
-        "runAsUser": NON_ROOT,
+        "runAsUser": NON_ROOT_USER,
         "seccompProfile": {"type": "RuntimeDefault"},
         **pod.get("securityContext", {}),
     }
-    for item in pod["containers"]:
-        item["securityContext"] = {
-            **item.get("securityContext", {}),
+    for container_spec in pod["containers"]:
+        container_spec["securityContext"] = {
+            **container_spec.get("securityContext", {}),
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
         }
-        for variable in item.get("env", ()):
+        for variable in container_spec.get("env", ()):
             # The API server's default, for the reason in `_with_default_scopes`.
             if "fieldRef" in variable.get("valueFrom", {}):
                 variable["valueFrom"]["fieldRef"].setdefault("apiVersion", "v1")
-    manager = next((item for item in pod["containers"] if item["name"] == container), None)
+    manager = next(
+        (container_spec for container_spec in pod["containers"] if container_spec["name"] == container_name), None
+    )
     if manager is None:
         raise OperatorError(
-            f"Deployment {result['metadata']['name']} of the release has no container {container}; use the manifest "
+            f"Deployment {result['metadata']['name']} of the release has no container {container_name}; use the manifest "
             "of a release that has one (section trainstack:operators, manifest)"
         )
-    if declared.image is not None:
+    if install.image is not None:
         # The release pulls `Always`, since its tag may move. A declared image does not move.
-        manager["image"], manager["imagePullPolicy"] = declared.image, "IfNotPresent"
+        manager["image"], manager["imagePullPolicy"] = install.image, "IfNotPresent"
     if args:
         manager["args"] = [*manager.get("args", []), *args]
-    if declared.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": name} for name in declared.image_pull_secrets]
-    for resource, quantity in declared.requests.model_dump(exclude_none=True).items():
+    if install.image_pull_secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in install.image_pull_secrets]
+    for resource, quantity in install.requests.model_dump(exclude_none=True).items():
         resources = manager.setdefault("resources", {})
         resources.setdefault("requests", {})[resource] = quantity
         limits = resources.get("limits", {})
@@ -177,7 +179,7 @@ def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _all_scopes(manifest: Manifest) -> Manifest:
+def _with_default_scopes(manifest: Manifest) -> Manifest:
     """Add the API server's default scope to webhook rules.
 
     Under server-side apply, a list that differs from the live one is a conflict, so a stack with a lost state, or after

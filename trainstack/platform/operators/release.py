@@ -13,8 +13,8 @@ from trainstack.files.regular import FileError, read_bytes
 from trainstack.files.replacement import replace_file
 from trainstack.objects.labels import Manifest
 
-_MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions")
-_SCHEMAS = ("allOf", "anyOf", "oneOf", "items", "additionalProperties", "not")
+_SCHEMA_MAP_KEYS = ("properties", "patternProperties", "definitions")
+_SCHEMA_KEYS = ("allOf", "anyOf", "oneOf", "items", "additionalProperties", "not")
 """Keys of a schema whose values are a schema or a list of schemas; those of _SCHEMA_MAP_KEYS are maps of schemas."""
 MAX_BYTES = 128 << 20
 """The maximum size of a release manifest and of its parsed form, 128 MiB. The largest manifest has 3 MiB."""
@@ -33,7 +33,7 @@ class RefusedDownloadError(DownloadError):
     """A download that cannot succeed until the settings, or the file at their URL, change."""
 
 
-class WrongBytesError(RefusedDownloadError):
+class ChecksumMismatchError(RefusedDownloadError):
     """A downloaded file whose sha256 is not the pinned one."""
 
 
@@ -55,36 +55,36 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
             "`trainstack dev tools manifests` builds those of defaults.yaml (about 3 minutes); add others yourself, or "
             "set `path: null` and a `url` to download one (section trainstack:operators, manifest)",
         ) from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    actual_sha256 = hashlib.sha256(content).hexdigest()
+    if actual_sha256 != sha256:
         raise ReleaseError(
-            f"{path}: the sha256 of this release manifest is {found}, but {sha256} is pinned; the file was "
+            f"{path}: the sha256 of this release manifest is {actual_sha256}, but {sha256} is pinned; the file was "
             "not used. Download the pinned release again, or, if you trust the file, pin its sha256 (section "
             "trainstack:operators, manifest)"
         )
     if cache is None:
         return parse_release(content)
     # The parsed form depends on the code of this module too.
-    own_digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-    kept = cache / f"{sha256}-{own_digest}.json"
-    if kept.is_file():
-        return _kept(kept)
+    parser_digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    cached_file = cache / f"{sha256}-{parser_digest}.json"
+    if cached_file.is_file():
+        return _read_cached(cached_file)
     parsed = parse_release(content)
     # On a full or read-only disk, the next command parses the release again.
     with suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)
         body = json.dumps(parsed).encode()
-        replace_file(kept, f"{hashlib.sha256(body).hexdigest()}\n".encode() + body)
+        replace_file(cached_file, f"{hashlib.sha256(body).hexdigest()}\n".encode() + body)
     return parsed
 
 
-def _kept(file: Path) -> list[Manifest]:
+def _read_cached(file: Path) -> list[Manifest]:
     """Read the parsed form of a release, whose first line is the sha256 of the following ones. Raises ReleaseError."""
     expected, _, body = read_bytes(file, MAX_BYTES).partition(b"\n")
-    found = hashlib.sha256(body).hexdigest()
-    if expected != found.encode():
+    actual_sha256 = hashlib.sha256(body).hexdigest()
+    if expected != actual_sha256.encode():
         raise ReleaseError(
-            f"{file}: the sha256 of this parsed release is {found}, but {expected[:64].decode(errors='replace')} was "
+            f"{file}: the sha256 of this parsed release is {actual_sha256}, but {expected[:64].decode(errors='replace')} was "
             "written; the file was not used. Delete it: it is generated from the release again"
         )
     result: list[Manifest] = json.loads(body)
@@ -96,22 +96,22 @@ def parse_release(content: bytes) -> list[Manifest]:
     objects: list[Manifest] = []
     try:
         for document in yaml.load_all(content, Loader=yaml.CSafeLoader):
-            objects.extend(_objects(document))
+            objects.extend(_document_objects(document))
     except yaml.YAMLError as error:
         raise ReleaseError(f"the release manifest is not YAML ({error}); {_REMEDY}") from None
     if not objects:
         raise ReleaseError(f"the release manifest contains no objects; {_REMEDY}")
-    return [_slim(manifest) for manifest in objects]
+    return [_remove_unneeded_fields(manifest) for manifest in objects]
 
 
-def _objects(document: Any) -> list[Manifest]:
+def _document_objects(document: Any) -> list[Manifest]:
     if document is None:
         return []
     is_list = isinstance(document, dict) and document.get("kind") == "List"
-    found = document.get("items") if is_list else [document]
-    if not isinstance(found, list) or not all(isinstance(item, dict) and "kind" in item for item in found):
+    objects = document.get("items") if is_list else [document]
+    if not isinstance(objects, list) or not all(isinstance(item, dict) and "kind" in item for item in objects):
         raise ReleaseError(f"the release manifest contains a document that is not a Kubernetes object; {_REMEDY}")
-    return found
+    return objects
 
 
 def without_descriptions(schema: Any) -> Any:
@@ -122,14 +122,14 @@ def without_descriptions(schema: Any) -> Any:
         return schema
     result: Manifest = {}
     for key, value in schema.items():
-        if key in _MAPS_OF_SCHEMAS:
-            result[key] = {name: without_descriptions(part) for name, part in value.items()}
+        if key in _SCHEMA_MAP_KEYS:
+            result[key] = {name: without_descriptions(subschema) for name, subschema in value.items()}
         elif key != "description":
-            result[key] = without_descriptions(value) if key in _SCHEMAS else value
+            result[key] = without_descriptions(value) if key in _SCHEMA_KEYS else value
     return result
 
 
-def _slim(manifest: Manifest) -> Manifest:
+def _remove_unneeded_fields(manifest: Manifest) -> Manifest:
     if manifest["kind"] == "CustomResourceDefinition":
         versions = [
             {**version, "schema": {"openAPIV3Schema": without_descriptions(version["schema"]["openAPIV3Schema"])}}

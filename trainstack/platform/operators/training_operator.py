@@ -7,7 +7,7 @@ once, at its first worker; without the file it uses a default (pkg/controller.v1
 from collections.abc import Sequence
 
 from trainstack.objects.labels import Manifest
-from trainstack.platform.operators.install import controller, find, with_webhooks
+from trainstack.platform.operators.install import adapt_controller, find_manifest, keep_webhooks
 from trainstack.settings.sections.operators import TrainingOperator
 
 NAMESPACE = "kubeflow"
@@ -63,26 +63,26 @@ INIT_TEMPLATE = """\
 """
 
 
-def training_operator(release: Sequence[Manifest], declared: TrainingOperator) -> list[Manifest]:
+def training_operator(release: Sequence[Manifest], settings: TrainingOperator) -> list[Manifest]:
     """Return the objects of the release that the declared kinds need.
 
     Raises OperatorError if the release lacks the Deployment or the CRD of a declared kind.
     """
-    deployment = find(release, "Deployment", CONTROLLER)
-    for scheme in declared.schemes:
-        find(release, "CustomResourceDefinition", f"{scheme}s.{GROUP}")
-    kinds = {f"{scheme}s" for scheme in declared.schemes}
+    deployment = find_manifest(release, "Deployment", CONTROLLER)
+    for scheme in settings.schemes:
+        find_manifest(release, "CustomResourceDefinition", f"{scheme}s.{GROUP}")
+    plurals = {f"{scheme}s" for scheme in settings.schemes}
     objects: list[Manifest] = []
     for manifest in release:
         kind = manifest["kind"]
         if manifest is deployment:
-            objects.append(_deployment(manifest, declared))
+            objects.append(_adapt_deployment(manifest, settings))
         elif kind == "CustomResourceDefinition":
-            if manifest["spec"]["names"]["plural"] in kinds:
+            if manifest["spec"]["names"]["plural"] in plurals:
                 objects.append(manifest)
         elif kind.endswith("WebhookConfiguration"):
             # The operator answers only the webhooks of kinds that it watches.
-            objects.append(with_webhooks(manifest, lambda rule: not kinds.isdisjoint(rule["resources"])))
+            objects.append(keep_webhooks(manifest, lambda rule: not plurals.isdisjoint(rule["resources"])))
         else:
             objects.append(manifest)
     init_config_map = {
@@ -94,14 +94,14 @@ def training_operator(release: Sequence[Manifest], declared: TrainingOperator) -
     return [*objects, init_config_map]
 
 
-def _deployment(manifest: Manifest, declared: TrainingOperator) -> Manifest:
-    result = controller(
+def _adapt_deployment(manifest: Manifest, settings: TrainingOperator) -> Manifest:
+    result = adapt_controller(
         manifest,
-        declared,
-        container=CONTROLLER,
+        settings,
+        container_name=CONTROLLER,
         args=[
-            *(f"--enable-scheme={scheme}" for scheme in declared.schemes),
-            f"--pytorch-init-container-image={declared.init_container_image}",
+            *(f"--enable-scheme={scheme}" for scheme in settings.schemes),
+            f"--pytorch-init-container-image={settings.init_container_image}",
             f"--pytorch-init-container-max-tries={INIT_TRIES}",
             f"--pytorch-init-container-template-file={INIT_FOLDER}/{INIT_KEY}",
         ],

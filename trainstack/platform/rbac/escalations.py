@@ -7,19 +7,19 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from trainstack.objects.launch_kinds import ALL_LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCH_KINDS
 from trainstack.platform.rbac.rights import API, Grant
 
 _ADMISSION, _CERTIFICATES = "admissionregistration.k8s.io", "certificates.k8s.io"
 _PHASES = ("mutating", "validating")
-_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-_SETS = frozenset({"create", "update", "patch"})
-_SIGNS = _SETS | {"approve", "sign"}
-_READS = frozenset({"get", "list", "watch"})
+_WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_SET_VERBS = frozenset({"create", "update", "patch"})
+_SIGN_VERBS = _SET_VERBS | {"approve", "sign"}
+_READ_VERBS = frozenset({"get", "list", "watch"})
 _SAFE_LEVELS = ("baseline", "restricted")
 """The Pod Security levels that refuse privileged pods, host namespaces and hostPath volumes."""
-_POD_MAKERS = {
-    *ALL_LAUNCHES.values(),
+_POD_CREATING_KINDS = {
+    *ALL_LAUNCH_KINDS.values(),
     *(("apps", kind) for kind in ("daemonsets", "deployments", "replicasets", "statefulsets")),
     ("", "replicationcontrollers"),
     ("batch", "cronjobs"),
@@ -29,7 +29,7 @@ _POD_MAKERS = {
     ("ray.io", "rayclusters"),
     ("workload.codeflare.dev", "appwrappers"),
 }
-_SENSITIVE = _POD_MAKERS | {("", "configmaps"), ("", "events")}
+_SENSITIVE_KINDS = _POD_CREATING_KINDS | {("", "configmaps"), ("", "events")}
 """Kinds whose objects contain configuration, arguments or environment variables."""
 
 
@@ -47,7 +47,7 @@ class Escalation:
     @property
     def text(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{self.id}{where}: {MEANINGS[self.id]} ({', '.join(_shortened(self.through))})"
+        return f"{self.id}{where}: {MEANINGS[self.id]} ({', '.join(_shorten(self.through))})"
 
 
 MEANINGS: Mapping[str, str] = {
@@ -79,83 +79,96 @@ MEANINGS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Pattern:
     """Grants that amount to an escalation."""
 
     id: str
     verbs: Collection[str]
     kinds: Collection[tuple[str, str]]
 
-    def is_met(self, grant: Grant) -> bool:
-        verb = grant.verb in self.verbs or grant.verb == "*"
-        return verb and any(grant.group in (group, "*") and grant.resource in (kind, "*") for group, kind in self.kinds)
+    def matches(self, grant: Grant) -> bool:
+        is_verb_matched = grant.verb in self.verbs or grant.verb == "*"
+        return is_verb_matched and any(
+            grant.group in (group, "*") and grant.resource in (kind, "*") for group, kind in self.kinds
+        )
 
 
-def _way(name: str, verbs: Collection[str], *kinds: tuple[str, str]) -> _Way:
-    return _Way(name, verbs, kinds)
+def _pattern(name: str, verbs: Collection[str], *kinds: tuple[str, str]) -> _Pattern:
+    return _Pattern(name, verbs, kinds)
 
 
-_WAYS = (
-    _way("exec", {"create", "get", "update", "patch"}, *(("", f"pods/{name}") for name in ("attach", "exec", "proxy"))),
-    _way("exec", _SETS | {"get"}, ("", "pods/ephemeralcontainers"), ("", "pods/portforward")),
-    _way("external-ips", _SETS, ("", "services")),
-    _way("host-paths", _SETS, ("", "persistentvolumes")),
-    _way("limits", _WRITES, ("", "limitranges"), ("", "resourcequotas")),
-    _way("namespace-deletion", {"delete", "deletecollection"}, ("", "namespaces")),
-    _way("nodes", _WRITES, ("", "nodes"), ("", "nodes/status")),
-    _way("nodes", {*_SETS, "get"}, ("", "nodes/proxy")),
-    _way("pod-identities", _SETS, *_POD_MAKERS),
-    _way("pod-security", _SETS, ("", "namespaces")),
-    _way("secrets", _READS, ("", "secrets")),
-    _way("tokens", {"create"}, ("", "serviceaccounts/token")),
-    _way("impersonation", {"impersonate"}, *(("", kind) for kind in ("users", "groups", "serviceaccounts"))),
-    _way("admission", _WRITES, *((_ADMISSION, f"{kind}admissionpolicies") for kind in _PHASES)),
-    _way("admission", _WRITES, *((_ADMISSION, f"{kind}admissionpolicybindings") for kind in _PHASES)),
-    _way("apiservices", _SETS, ("apiregistration.k8s.io", "apiservices")),
-    _way(
-        "certificates", _SIGNS, *((_CERTIFICATES, kind) for kind in ("certificatesigningrequests/approval", "signers"))
+_PATTERNS = (
+    _pattern(
+        "exec", {"create", "get", "update", "patch"}, *(("", f"pods/{name}") for name in ("attach", "exec", "proxy"))
     ),
-    _way("definitions", _WRITES, ("apiextensions.k8s.io", "customresourcedefinitions")),
-    _way("priorities", _SETS, ("scheduling.k8s.io", "priorityclasses")),
-    _way("webhooks", _SETS, *((_ADMISSION, f"{kind}webhookconfigurations") for kind in _PHASES)),
+    _pattern("exec", _SET_VERBS | {"get"}, ("", "pods/ephemeralcontainers"), ("", "pods/portforward")),
+    _pattern("external-ips", _SET_VERBS, ("", "services")),
+    _pattern("host-paths", _SET_VERBS, ("", "persistentvolumes")),
+    _pattern("limits", _WRITE_VERBS, ("", "limitranges"), ("", "resourcequotas")),
+    _pattern("namespace-deletion", {"delete", "deletecollection"}, ("", "namespaces")),
+    _pattern("nodes", _WRITE_VERBS, ("", "nodes"), ("", "nodes/status")),
+    _pattern("nodes", {*_SET_VERBS, "get"}, ("", "nodes/proxy")),
+    _pattern("pod-identities", _SET_VERBS, *_POD_CREATING_KINDS),
+    _pattern("pod-security", _SET_VERBS, ("", "namespaces")),
+    _pattern("secrets", _READ_VERBS, ("", "secrets")),
+    _pattern("tokens", {"create"}, ("", "serviceaccounts/token")),
+    _pattern("impersonation", {"impersonate"}, *(("", kind) for kind in ("users", "groups", "serviceaccounts"))),
+    _pattern("admission", _WRITE_VERBS, *((_ADMISSION, f"{kind}admissionpolicies") for kind in _PHASES)),
+    _pattern("admission", _WRITE_VERBS, *((_ADMISSION, f"{kind}admissionpolicybindings") for kind in _PHASES)),
+    _pattern("apiservices", _SET_VERBS, ("apiregistration.k8s.io", "apiservices")),
+    _pattern(
+        "certificates",
+        _SIGN_VERBS,
+        *((_CERTIFICATES, kind) for kind in ("certificatesigningrequests/approval", "signers")),
+    ),
+    _pattern("definitions", _WRITE_VERBS, ("apiextensions.k8s.io", "customresourcedefinitions")),
+    _pattern("priorities", _SET_VERBS, ("scheduling.k8s.io", "priorityclasses")),
+    _pattern("webhooks", _SET_VERBS, *((_ADMISSION, f"{kind}webhookconfigurations") for kind in _PHASES)),
 )
 
 
-def escalations(
-    granted: Collection[Grant],
+def find_escalations(
+    rights: Collection[Grant],
     levels: Mapping[str, str],
-    held: Collection[tuple[str, str, str]] = (),
+    restricted_objects: Collection[tuple[str, str, str]] = (),
 ) -> list[Escalation]:
     """Return the escalations of a role, sorted.
 
     `levels`: the enforced Pod Security levels, as far as they are known, by namespace. `restricted_objects`: the
     objects (API group, resource, name) that admission policies restrict.
     """
-    found: dict[tuple[str, str], set[str]] = {}
-    for grant in granted:
-        for way in _found(grant, levels, held):
+    resources_by_escalation: dict[tuple[str, str], set[str]] = {}
+    for grant in rights:
+        for escalation_id in _escalation_ids(grant, levels, restricted_objects):
             through = f"{grant.resource}/{grant.name}" if grant.name else grant.resource
-            found.setdefault((way, grant.namespace), set()).add(through)
-    return sorted(Escalation(way, namespace, tuple(sorted(through))) for (way, namespace), through in found.items())
+            resources_by_escalation.setdefault((escalation_id, grant.namespace), set()).add(through)
+    return sorted(
+        Escalation(escalation_id, namespace, tuple(sorted(through)))
+        for (escalation_id, namespace), through in resources_by_escalation.items()
+    )
 
 
-def _found(grant: Grant, levels: Mapping[str, str], held: Collection[tuple[str, str, str]]) -> Iterator[str]:
-    is_held = (grant.group, grant.resource, grant.name) in held
-    for way in _WAYS:
-        if way.is_met(grant) and not (is_held and grant.verb in _SETS):
-            yield way.id
-            if way.id == "pod-identities" and levels.get(grant.namespace, "") not in _SAFE_LEVELS:
+def _escalation_ids(
+    grant: Grant, levels: Mapping[str, str], restricted_objects: Collection[tuple[str, str, str]]
+) -> Iterator[str]:
+    is_restricted = (grant.group, grant.resource, grant.name) in restricted_objects
+    for pattern in _PATTERNS:
+        if pattern.matches(grant) and not (is_restricted and grant.verb in _SET_VERBS):
+            yield pattern.id
+            if pattern.id == "pod-identities" and levels.get(grant.namespace, "") not in _SAFE_LEVELS:
                 yield "privileged-pods"
     if grant.group in (API, "*"):
-        yield from _by_roles(grant)
+        yield from _role_escalation_ids(grant)
     if not grant.namespace and not grant.name:
-        if grant.verb in (*_WRITES, "*"):
+        if grant.verb in (*_WRITE_VERBS, "*"):
             yield "writes-all-namespaces"
-        if grant.verb in (*_READS, "*") and ((grant.group, grant.resource) in _SENSITIVE or grant.resource == "*"):
+        if grant.verb in (*_READ_VERBS, "*") and (
+            (grant.group, grant.resource) in _SENSITIVE_KINDS or grant.resource == "*"
+        ):
             yield "reads-all-namespaces"
 
 
-def _by_roles(grant: Grant) -> Iterator[str]:
+def _role_escalation_ids(grant: Grant) -> Iterator[str]:
     """Yield the escalations of the verbs `escalate` and `bind`, with which users grant rights that they do not have."""
     if grant.verb in ("escalate", "*") or (grant.verb == "bind" and not grant.name):
         yield "namespace-admin" if grant.namespace else "cluster-admin"
@@ -163,5 +176,5 @@ def _by_roles(grant: Grant) -> Iterator[str]:
         yield "binding"
 
 
-def _shortened(names: tuple[str, ...], most: int = 4) -> list[str]:
-    return list(names) if len(names) <= most else [*names[: most - 1], f"and {len(names) - most + 1} more"]
+def _shorten(names: tuple[str, ...], limit: int = 4) -> list[str]:
+    return list(names) if len(names) <= limit else [*names[: limit - 1], f"and {len(names) - limit + 1} more"]

@@ -13,37 +13,39 @@ from trainstack.objects.labels import MANAGED_BY, OWNER, POD_SECURITY, Manifest
 from trainstack.platform import probes
 
 API = "admissionregistration.k8s.io"
-_LABELS = "has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
-_SAME_LEVEL = (
+_LABELS_EXPRESSION = "has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
+_SAME_LEVEL_EXPRESSION = (
     f'variables.after.all(key, !key.startsWith("{POD_SECURITY}") || '
     "key in variables.before && variables.before[key] == variables.after[key]) && "
     f'variables.before.all(key, !key.startsWith("{POD_SECURITY}") || key in variables.after)'
 )
 
 
-def policies(stack: str, declared: Iterable[Manifest], probed: Iterable[tuple[str, str]]) -> list[Manifest]:
+def admission_policies(
+    stack: str, platform_manifests: Iterable[Manifest], probed_kinds: Iterable[tuple[str, str]]
+) -> list[Manifest]:
     """Build the policies of an environment and their bindings.
 
     `platform_manifests`: the objects of its platform. `probed_kinds`: the kinds (API group, plural) of the probes.
     """
-    objects = list(declared)
-    namespaces = sorted(manifest["metadata"]["name"] for manifest in objects if manifest["kind"] == "Namespace")
+    manifests = list(platform_manifests)
+    namespaces = sorted(manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "Namespace")
     folders = {
         manifest["metadata"]["name"]: manifest["spec"]["hostPath"]["path"]
-        for manifest in objects
+        for manifest in manifests
         if manifest["kind"] == "PersistentVolume"
     }
     result = []
     if namespaces:
-        result += _pod_security(stack, namespaces)
+        result += _pod_security_policy(stack, namespaces)
     if folders:
-        result += _host_paths(stack, folders)
-    if kinds := sorted(set(probed)):
-        result += _probes(stack, kinds)
+        result += _host_path_policy(stack, folders)
+    if kinds := sorted(set(probed_kinds)):
+        result += _probe_policy(stack, kinds)
     return result
 
 
-def held(policies: Iterable[Manifest]) -> frozenset[tuple[str, str, str]]:
+def restricted_objects(policies: Iterable[Manifest]) -> frozenset[tuple[str, str, str]]:
     """Return the objects that the policies restrict, as API group, resource and name."""
     return frozenset(
         (group, resource, name)
@@ -56,43 +58,43 @@ def held(policies: Iterable[Manifest]) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def _pod_security(stack: str, namespaces: list[str]) -> list[Manifest]:
+def _pod_security_policy(stack: str, namespaces: list[str]) -> list[Manifest]:
     """Return a policy against changes of Pod Security levels by users who may not patch or update any namespace."""
     return _policy(
         f"trainstack-{stack}-pod-security",
-        [_rule("", "namespaces", ["UPDATE"], namespaces)],
-        but_for=[("", "namespaces", "patch"), ("", "namespaces", "update")],
-        variables={"before": _LABELS.format("oldObject"), "after": _LABELS.format("object")},
-        expression=_SAME_LEVEL,
+        [_resource_rule("", "namespaces", ["UPDATE"], namespaces)],
+        exempt_rights=[("", "namespaces", "patch"), ("", "namespaces", "update")],
+        variables={"before": _LABELS_EXPRESSION.format("oldObject"), "after": _LABELS_EXPRESSION.format("object")},
+        expression=_SAME_LEVEL_EXPRESSION,
         message=f"the Pod Security level of this namespace is set by rights/{stack}.yaml: an administrator applies it",
     )
 
 
-def _host_paths(stack: str, folders: Mapping[str, str]) -> list[Manifest]:
+def _host_path_policy(stack: str, folders: Mapping[str, str]) -> list[Manifest]:
     """Return a policy against other host paths of the volumes by users who may not create or update any volume."""
     return _policy(
         f"trainstack-{stack}-host-paths",
-        [_rule("", "persistentvolumes", ["CREATE", "UPDATE"], sorted(folders))],
-        but_for=[("", "persistentvolumes", "create"), ("", "persistentvolumes", "update")],
+        [_resource_rule("", "persistentvolumes", ["CREATE", "UPDATE"], sorted(folders))],
+        exempt_rights=[("", "persistentvolumes", "create"), ("", "persistentvolumes", "update")],
         variables={"folders": json.dumps(dict(sorted(folders.items())))},
         expression="has(object.spec.hostPath) && object.spec.hostPath.path == variables.folders[object.metadata.name]",
         message=f"the folder of this volume is set by rights/{stack}.yaml: an administrator applies it",
     )
 
 
-def _probes(stack: str, kinds: Iterable[tuple[str, str]]) -> list[Manifest]:
+def _probe_policy(stack: str, kinds: Iterable[tuple[str, str]]) -> list[Manifest]:
     """Return a policy against storing the probes, which are only sent as dry runs."""
     return _policy(
         f"trainstack-{stack}-probes",
-        [_rule(group, resource, ["CREATE", "UPDATE"], [probes.NAME]) for group, resource in kinds],
-        but_for=[],
+        [_resource_rule(group, resource, ["CREATE", "UPDATE"], [probes.NAME]) for group, resource in kinds],
+        exempt_rights=[],
         variables={},
         expression="has(request.dryRun) && request.dryRun",
         message=f"an object of the name {probes.NAME} is only ever sent as a dry run",
     )
 
 
-def _rule(group: str, resource: str, operations: list[str], names: list[str]) -> Manifest:
+def _resource_rule(group: str, resource: str, operations: list[str], names: list[str]) -> Manifest:
     return {
         "apiGroups": [group],
         "apiVersions": ["*"],
@@ -106,7 +108,7 @@ def _policy(
     name: str,
     resource_rules: list[Manifest],
     *,
-    but_for: list[tuple[str, str, str]],
+    exempt_rights: list[tuple[str, str, str]],
     variables: Mapping[str, str],
     expression: str,
     message: str,
@@ -127,24 +129,24 @@ def _policy(
             "name": f"may-not-{verb}-any",
             "expression": f"!authorizer.group('{group}').resource('{resource}').check('{verb}').allowed()",
         }
-        for group, resource, verb in but_for
+        for group, resource, verb in exempt_rights
     ]
-    named = [{"name": key, "expression": text} for key, text in variables.items()]
+    cel_variables = [{"name": key, "expression": text} for key, text in variables.items()]
 
-    def of_policy(kind: str, spec: dict[str, Any]) -> Manifest:
+    def policy_object(kind: str, spec: dict[str, Any]) -> Manifest:
         meta = {"name": name, "labels": {MANAGED_BY: OWNER}}
         return {"apiVersion": f"{API}/v1", "kind": kind, "metadata": meta, "spec": spec}
 
     return [
-        of_policy(
+        policy_object(
             "ValidatingAdmissionPolicy",
             {
                 "failurePolicy": "Fail",
                 "matchConstraints": {"resourceRules": resource_rules},
                 **({"matchConditions": conditions} if conditions else {}),
-                **({"variables": named} if named else {}),
+                **({"variables": cel_variables} if cel_variables else {}),
                 "validations": [{"expression": expression, "message": message, "reason": "Forbidden"}],
             },
         ),
-        of_policy("ValidatingAdmissionPolicyBinding", {"policyName": name, "validationActions": ["Deny"]}),
+        policy_object("ValidatingAdmissionPolicyBinding", {"policyName": name, "validationActions": ["Deny"]}),
     ]

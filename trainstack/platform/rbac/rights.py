@@ -8,20 +8,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trainstack.objects.labels import MANAGED_BY, OWNER, Manifest
-from trainstack.objects.launch_kinds import LAUNCHES, Resource
+from trainstack.objects.launch_kinds import STANDARD_LAUNCH_KINDS, GroupResource
 
 API = "rbac.authorization.k8s.io"
-RUNTIMES = ("trainer.kubeflow.org", "trainingruntimes")
+TRAINING_RUNTIMES = ("trainer.kubeflow.org", "trainingruntimes")
 """The kind of the runtimes that TrainJobs refer to."""
-NOT_AWAITED = (LAUNCHES["Job"], LAUNCHES["Pod"])
+NOT_AWAITED = (STANDARD_LAUNCH_KINDS["Job"], STANDARD_LAUNCH_KINDS["Pod"])
 """Kinds of launches with `pulumi.com/skipAwait`, for which the provider does not wait for the deletion either."""
-DECLARE = ("get", "create", "patch")
+DECLARE_VERBS = ("get", "create", "patch")
 """The verbs to declare objects. A server-side apply of a new object, also as a dry run, needs `create` and `patch`; a
 refresh needs `get`."""
-WATCH = ("list", "watch")
+WATCH_VERBS = ("list", "watch")
 """The verbs to wait for objects: the provider lists and watches a kind in a namespace, which RBAC cannot restrict by
 name."""
-_VERBS = ("get", *WATCH, "create", "update", "patch", "delete", "bind", "escalate")
+_VERB_ORDER = ("get", *WATCH_VERBS, "create", "update", "patch", "delete", "bind", "escalate")
 """All granted verbs, in their order in the rules of roles."""
 
 
@@ -40,29 +40,33 @@ class Grant:
     """The name of the object; "" for any object."""
 
     def covers(self, other: "Grant") -> bool:
-        same = (self.group, self.resource, self.verb) == (other.group, other.resource, other.verb)
-        return same and self.namespace in ("", other.namespace) and self.name in ("", other.name)
+        is_same_right = (self.group, self.resource, self.verb) == (other.group, other.resource, other.verb)
+        return is_same_right and self.namespace in ("", other.namespace) and self.name in ("", other.name)
 
 
 def grants(
     group: str, resource: str, verbs: Iterable[str], namespace: str = "", names: Iterable[str] = ("",)
 ) -> set[Grant]:
-    chosen = tuple(names)
-    return {Grant(group, resource, verb, namespace, name) for verb in verbs for name in chosen}
+    object_names = tuple(names)
+    return {Grant(group, resource, verb, namespace, name) for verb in verbs for name in object_names}
 
 
-def found(everywhere: str, optional: Iterable[Resource] = ()) -> set[Grant]:
+def rights_to_find_launches(namespace: str, optional_kinds: Iterable[GroupResource] = ()) -> set[Grant]:
     """Return the rights to find a stack's launches and ledgers, which every change and every command needs.
 
     `namespace`: "" for all. `optional_kinds`: the kinds of launches that the stack has beyond STANDARD_LAUNCH_KINDS.
     """
     return {
-        *grants("", "configmaps", ("list",), everywhere),
-        *(grant for kind in (*LAUNCHES.values(), *optional) for grant in grants(*kind, ("list",), everywhere)),
+        *grants("", "configmaps", ("list",), namespace),
+        *(
+            grant
+            for kind in (*STANDARD_LAUNCH_KINDS.values(), *optional_kinds)
+            for grant in grants(*kind, ("list",), namespace)
+        ),
     }
 
 
-def guarded(namespace: str) -> set[Grant]:
+def rights_to_guard(namespace: str) -> set[Grant]:
     """Return the rights that the guards need before a change in a tenant's namespace.
 
     The namespace's UID identifies the cluster, and labels identify volumes with data. In a Role, the right to get
@@ -74,38 +78,38 @@ def guarded(namespace: str) -> set[Grant]:
     }
 
 
-def deleted(group: str, resource: str, namespace: str, names: Iterable[str] = ("",)) -> set[Grant]:
+def rights_to_delete(group: str, resource: str, namespace: str, names: Iterable[str] = ("",)) -> set[Grant]:
     """Return the rights to delete objects, to wait for their deletion and to read their events."""
     return {
         *grants(group, resource, ("delete",), namespace, names),
-        *grants(group, resource, WATCH, namespace),
-        *grants("", "events", WATCH, namespace),
+        *grants(group, resource, WATCH_VERBS, namespace),
+        *grants("", "events", WATCH_VERBS, namespace),
     }
 
 
-def training(namespace: str, kinds: Collection[Resource], claims: Mapping[str, bool]) -> set[Grant]:
+def training_rights(namespace: str, kinds: Collection[GroupResource], claims: Mapping[str, bool]) -> set[Grant]:
     """Return the rights to declare and delete volumes and runs in a namespace, "" for all.
 
     `kinds`: the kinds of its launches. `claims`: whether a volume claim is deleted with the stack, by its name, "" for
     any.
     """
-    owned = [("", "configmaps"), *kinds]
-    owned += [RUNTIMES] if LAUNCHES["TrainJob"] in kinds else []
-    result = grants("", "persistentvolumeclaims", DECLARE, namespace, claims) if claims else set()
-    if deletable := [name for name, is_deleted in claims.items() if is_deleted]:
-        result |= deleted("", "persistentvolumeclaims", namespace, deletable)
-    for kind in owned:
-        result |= grants(*kind, DECLARE, namespace)
-        result |= grants(*kind, ("delete",), namespace) if kind in NOT_AWAITED else deleted(*kind, namespace)
+    owned_kinds = [("", "configmaps"), *kinds]
+    owned_kinds += [TRAINING_RUNTIMES] if STANDARD_LAUNCH_KINDS["TrainJob"] in kinds else []
+    result = grants("", "persistentvolumeclaims", DECLARE_VERBS, namespace, claims) if claims else set()
+    if deletable_claims := [name for name, is_deleted in claims.items() if is_deleted]:
+        result |= rights_to_delete("", "persistentvolumeclaims", namespace, deletable_claims)
+    for kind in owned_kinds:
+        result |= grants(*kind, DECLARE_VERBS, namespace)
+        result |= grants(*kind, ("delete",), namespace) if kind in NOT_AWAITED else rights_to_delete(*kind, namespace)
     return result
 
 
-def day_two(namespace: str, kinds: Collection[Resource]) -> set[Grant]:
+def day_two_rights(namespace: str, kinds: Collection[GroupResource]) -> set[Grant]:
     """Return the rights of `status`, `wait`, `logs`, `events`, `upload`, `ls`, `fetch`, `check --cluster`.
 
     A temporary Job transfers files. `check --cluster` sends the runs as dry runs, which require `create`.
     """
-    runtimes = [RUNTIMES] if LAUNCHES["TrainJob"] in kinds else []
+    runtimes = [TRAINING_RUNTIMES] if STANDARD_LAUNCH_KINDS["TrainJob"] in kinds else []
     return {
         *grants("batch", "jobs", ("get", "list", "create", "delete"), namespace),
         *(grant for kind in kinds for grant in grants(*kind, ("get", "list", "create"), namespace)),
@@ -124,59 +128,74 @@ def day_two(namespace: str, kinds: Collection[Resource]) -> set[Grant]:
     }
 
 
-def for_a_team(namespace: str, optional: Collection[Resource] = ()) -> set[Grant]:
+def team_rights(namespace: str, optional_kinds: Collection[GroupResource] = ()) -> set[Grant]:
     """Return the rights of a team's members to deploy and use its stack, with any kinds, volumes and runs.
 
     `optional_kinds`: the kinds of launches beyond STANDARD_LAUNCH_KINDS that the platform serves.
     """
-    kinds = [*LAUNCHES.values(), *optional]
-    declared = training(namespace, kinds, {"": True})
-    return found(namespace, optional) | guarded(namespace) | declared | day_two(namespace, kinds)
+    kinds = [*STANDARD_LAUNCH_KINDS.values(), *optional_kinds]
+    deploy_rights = training_rights(namespace, kinds, {"": True})
+    return (
+        rights_to_find_launches(namespace, optional_kinds)
+        | rights_to_guard(namespace)
+        | deploy_rights
+        | day_two_rights(namespace, kinds)
+    )
 
 
-def rules(granted: Iterable[Grant]) -> list[Manifest]:
+def policy_rules(rights: Iterable[Grant]) -> list[Manifest]:
     """Return the rules of a role with these rights, as few as possible: resources with the same verbs share one."""
-    verbs: dict[tuple[str, str, str], set[str]] = {}
-    for grant in granted:
-        verbs.setdefault((grant.group, grant.resource, grant.name), set()).add(grant.verb)
-    names: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
-    for (group, resource, name), held in verbs.items():
+    verbs_by_object: dict[tuple[str, str, str], set[str]] = {}
+    for grant in rights:
+        verbs_by_object.setdefault((grant.group, grant.resource, grant.name), set()).add(grant.verb)
+    names_by_verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
+    for (group, resource, name), object_verbs in verbs_by_object.items():
         # A named object needs only the verbs that are not granted on any object of its kind.
-        if own := held - verbs.get((group, resource, ""), set()) if name else held:
-            names.setdefault((group, resource, tuple(sorted(own, key=_VERBS.index))), set()).add(name)
-    resources: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
-    for (group, resource, held_verbs), of in sorted(names.items()):
-        resources.setdefault((group, held_verbs, tuple(sorted(of - {""}))), []).append(resource)
-    ordered = sorted(resources.items(), key=lambda item: (item[0][0], item[1], item[0]))
+        if (
+            additional_verbs := object_verbs - verbs_by_object.get((group, resource, ""), set())
+            if name
+            else object_verbs
+        ):
+            names_by_verbs.setdefault(
+                (group, resource, tuple(sorted(additional_verbs, key=_VERB_ORDER.index))), set()
+            ).add(name)
+    resources_by_rule: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (group, resource, rule_verbs), rule_names in sorted(names_by_verbs.items()):
+        resources_by_rule.setdefault((group, rule_verbs, tuple(sorted(rule_names - {""}))), []).append(resource)
+    sorted_rules = sorted(resources_by_rule.items(), key=lambda item: (item[0][0], item[1], item[0]))
     return [
         {
             "apiGroups": [group],
-            "resources": listed,
-            **({"resourceNames": list(of)} if of else {}),
-            "verbs": list(held_verbs),
+            "resources": rule_resources,
+            **({"resourceNames": list(rule_names)} if rule_names else {}),
+            "verbs": list(rule_verbs),
         }
-        for (group, held_verbs, of), listed in ordered
+        for (group, rule_verbs, rule_names), rule_resources in sorted_rules
     ]
 
 
-def as_roles(name: str, granted: Collection[Grant]) -> Iterator[Manifest]:
+def build_roles(name: str, rights: Collection[Grant]) -> Iterator[Manifest]:
     """Yield a ClusterRole with the rights in all namespaces, and a Role with the others in each namespace."""
-    everywhere = {grant for grant in granted if not grant.namespace}
-    for namespace in sorted({grant.namespace for grant in granted}):
-        own = {grant for grant in granted if grant.namespace == namespace}
+    cluster_wide_rights = {grant for grant in rights if not grant.namespace}
+    for namespace in sorted({grant.namespace for grant in rights}):
+        namespace_rights = {grant for grant in rights if grant.namespace == namespace}
         if namespace:
-            own = {grant for grant in own if not any(wide.covers(grant) for wide in everywhere)}
-        if own:
-            within = {"namespace": namespace} if namespace else {}
+            namespace_rights = {
+                grant
+                for grant in namespace_rights
+                if not any(wide_grant.covers(grant) for wide_grant in cluster_wide_rights)
+            }
+        if namespace_rights:
+            namespace_field = {"namespace": namespace} if namespace else {}
             yield {
                 "apiVersion": f"{API}/v1",
                 "kind": "Role" if namespace else "ClusterRole",
-                "metadata": {"name": name, **within, "labels": {MANAGED_BY: OWNER}},
-                "rules": rules(own),
+                "metadata": {"name": name, **namespace_field, "labels": {MANAGED_BY: OWNER}},
+                "rules": policy_rules(namespace_rights),
             }
 
 
-def granted_by(role: Manifest) -> set[Grant]:
+def rights_of_role(role: Manifest) -> set[Grant]:
     """Return the rights of a live role."""
     namespace = role["metadata"].get("namespace", "")
     return {

@@ -6,14 +6,18 @@ from trainstack.kueue.limit_ranger import refusals
 from trainstack.kueue.pod_requests import requests_and_faults
 from trainstack.preflight.live_context import LiveContext
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rules.pod_resources import booked_otherwise, booking_differs, launched_specs
+from trainstack.preflight.rules.pod_resources import booking_differs, find_booking_differences, launched_specs
 
 
 @booking_differs.rule
-def booking_of_limit_ranges(context: LiveContext) -> Iterator[Violation]:
+def booking_differs_on_cluster(context: LiveContext) -> Iterator[Violation]:
     """Yield differences that the cluster's LimitRanges cause, without those that the files already show."""
-    reported = {*booked_otherwise(context, context.model_of_files)}
-    yield from (found for found in booked_otherwise(context, context.snapshot.model) if found not in reported)
+    reported = {*find_booking_differences(context, context.model_of_files)}
+    yield from (
+        violation
+        for violation in find_booking_differences(context, context.snapshot.model)
+        if violation not in reported
+    )
 
 
 @Rule(
@@ -30,13 +34,13 @@ def booking_of_limit_ranges(context: LiveContext) -> Iterator[Violation]:
 def limit_range_refused(context: LiveContext) -> Iterator[Violation]:
     for path, run in context.runs():
         limits = context.snapshot.model.limit_ranges.get(run.namespace, ())
-        if not limits or context.settings.queues.dispatches(run.namespace, run.queue):
+        if not limits or context.settings.queues.is_dispatched(run.namespace, run.queue):
             continue
-        found: dict[Violation, None] = {}
+        violations: dict[Violation, None] = {}
         for pods, spec in launched_specs(context, path, run):
             # Kueue checks a queued run, and never-fits reports what it refuses. A run without a queue is checked here.
-            _, of_kueue = requests_and_faults(spec, limits, context.snapshot.model.overheads or {})
-            known = of_kueue if run.queue is not None else ()
-            texts = (text for text in refusals(spec, limits) if text not in known)
-            found |= dict.fromkeys(Violation(pods.resources_path, text) for text in texts)
-        yield from found
+            _, kueue_faults = requests_and_faults(spec, limits, context.snapshot.model.overheads or {})
+            reported_faults = kueue_faults if run.queue is not None else ()
+            messages = (message for message in refusals(spec, limits) if message not in reported_faults)
+            violations |= dict.fromkeys(Violation(pods.resources_path, message) for message in messages)
+        yield from violations

@@ -6,20 +6,27 @@ from semver import Version
 
 from trainstack.kueue.releases import MODELED_MINORS, is_modeled
 from trainstack.preflight import downgrades
-from trainstack.preflight.live_context import LiveContext, Operator, absent, declared, needed, unread
+from trainstack.preflight.live_context import (
+    LiveContext,
+    LiveOperator,
+    is_operator_declared,
+    missing_violation,
+    required_operators,
+    unread_violation,
+)
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
-from trainstack.preflight.versions import KUEUE_FIRST, clashes
-from trainstack.runs.status.kinds import kind_of_launch, launch_resource, launched_as
+from trainstack.preflight.versions import MIN_KUEUE_VERSION, find_clashes
+from trainstack.runs.status.kinds import kind_of_launch, launch_kind, launch_resource
 from trainstack.settings.sections.workloads import with_article
 from trainstack.versions import parse_release
 
 _CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
-_FINE = (404, 409)
+_IGNORED_STATUSES = (404, 409)
 """Statuses of a dry run that are no refusal. 404: the kind or the namespace is missing, which another rule reports;
 409: the launch already exists."""
-_KUEUE_NEEDS = Version(1, 29, 0)
+_MIN_KUBERNETES_VERSION = Version(1, 29, 0)
 """Oldest Kubernetes version for the Kueue that serves our API version. Source: README of Kueue v0.15."""
 
 
@@ -31,8 +38,8 @@ _KUEUE_NEEDS = Version(1, 29, 0)
 )
 def server_version(context: LiveContext) -> Iterator[Violation]:
     server = parse_release(context.live.version)
-    path = needed(context.settings).get("kueue")
-    if path and server and server < _KUEUE_NEEDS:
+    path = required_operators(context.settings).get("kueue")
+    if path and server and server < _MIN_KUBERNETES_VERSION:
         message = f"the cluster runs Kubernetes {context.live.version}, but Kueue v0.15 requires v1.29 or later"
         yield Violation(path, message)
 
@@ -49,7 +56,7 @@ def server_version(context: LiveContext) -> Iterator[Violation]:
 def kind_missing(context: LiveContext) -> Iterator[Violation]:
     required: dict[str, tuple[str, str, str | None]] = {}
     for path, run in context.runs():
-        kind = launched_as(run)
+        kind = launch_kind(run)
         facts = kind_of_launch(kind)
         if definition := ".".join(reversed(launch_resource(run))) if run.object else facts.definition:
             required.setdefault(kind, (f"{path}.kind", definition, facts.operator))
@@ -57,12 +64,12 @@ def kind_missing(context: LiveContext) -> Iterator[Violation]:
             required.setdefault("LocalQueue", (f"{path}.queue", "localqueues.kueue.x-k8s.io", "kueue"))
     for kind in sorted(required.keys() & context.live.unserved):
         path, definition, operator = required[kind]
-        yield absent(
+        yield missing_violation(
             context,
             path,
             f"the cluster does not serve kind {kind} ({definition}) in the required version",
             OPERATORS[operator].remedy(OPERATORS[operator].title) if operator else "have its operator installed",
-            own=operator is not None and declared(context.settings, operator),
+            is_declared=operator is not None and is_operator_declared(context.settings, operator),
         )
 
 
@@ -80,38 +87,38 @@ def kind_missing(context: LiveContext) -> Iterator[Violation]:
     ),
 )
 def operator_unready(context: LiveContext) -> Iterator[Violation]:
-    for name, path in needed(context.settings).items():
+    for name, path in required_operators(context.settings).items():
         facts = OPERATORS[name]
         if context.live.operators is None:
-            yield unread(context, path, f"{facts.title} is ready", "Deployments and pods")
+            yield unread_violation(context, path, f"{facts.title} is ready", "Deployments and pods")
             continue
-        found = context.live.operators.get(name)
-        if found is None:
-            yield _not_found(context, name, path)
-        elif not found.ready:
-            why = f": {'; '.join(found.problems)}" if found.problems else ""
-            lacks = "is not ready" if found.kind == "Pod" else "has no ready pod"
-            message = f"{facts.title}, {found.kind} {found.namespace}/{found.name}, {lacks}{why}"
-            containers = " --all-containers" if found.kind == "Pod" else ""
-            command = f"kubectl logs -n {found.namespace} {found.kind.lower()}/{found.name}{containers}"
+        operator = context.live.operators.get(name)
+        if operator is None:
+            yield _not_found_violation(context, name, path)
+        elif not operator.ready:
+            problems = f": {'; '.join(operator.problems)}" if operator.problems else ""
+            state = "is not ready" if operator.kind == "Pod" else "has no ready pod"
+            message = f"{facts.title}, {operator.kind} {operator.namespace}/{operator.name}, {state}{problems}"
+            containers = " --all-containers" if operator.kind == "Pod" else ""
+            command = f"kubectl logs -n {operator.namespace} {operator.kind.lower()}/{operator.name}{containers}"
             yield Violation(path, message, f"read its logs: {command}")
 
 
-def _not_found(context: LiveContext, name: str, path: str) -> Violation:
+def _not_found_violation(context: LiveContext, name: str, path: str) -> Violation:
     """Return the violation for an operator that was not recognized; it may run if the cluster serves its kinds."""
-    facts, own = OPERATORS[name], declared(context.settings, name)
+    facts, is_declared = OPERATORS[name], is_operator_declared(context.settings, name)
     message = f"no Deployment or pod of {facts.title} was found"
     remedy = facts.remedy("it")
-    if (kind := _served(context, name)) and not own:
+    if (kind := _find_served_kind(context, name)) and not is_declared:
         message += f", although the cluster serves {kind}"
         remedy = f"check whether it runs in another form: kubectl get pods -A; only if it does not, {remedy}"
-    return absent(context, path, message, remedy, own=own)
+    return missing_violation(context, path, message, remedy, is_declared=is_declared)
 
 
-def _served(context: LiveContext, name: str) -> str | None:
+def _find_served_kind(context: LiveContext, name: str) -> str | None:
     """Return a kind of the operator that a run needs and the cluster serves; None if there is none."""
     runs = [run for _, run in context.runs()]
-    kinds = {kind for run in runs if kind_of_launch(kind := launched_as(run)).operator == name}
+    kinds = {kind for run in runs if kind_of_launch(kind := launch_kind(run)).operator == name}
     if name == "kueue" and any(run.queue is not None for run in runs):
         kinds.add("LocalQueue")
     return min(kinds - context.live.unserved, default=None)
@@ -125,11 +132,11 @@ def _served(context: LiveContext, name: str) -> str | None:
     remedy="Remove the operator from the settings, and use the one that runs.",
 )
 def operator_duplicate(context: LiveContext) -> Iterator[Violation]:
-    for name, found in (context.live.operators or {}).items():
-        if found and found.kind == "Pod" and declared(context.settings, name):
+    for name, operator in (context.live.operators or {}).items():
+        if operator and operator.kind == "Pod" and is_operator_declared(context.settings, name):
             facts = OPERATORS[name]
             message = (
-                f"{facts.title} already runs as Pod {found.namespace}/{found.name}, outside a Deployment: `up` would "
+                f"{facts.title} already runs as Pod {operator.namespace}/{operator.name}, outside a Deployment: `up` would "
                 "install a second one"
             )
             yield Violation(facts.path, message, f"remove {facts.path} from the settings, and use the one that runs")
@@ -144,18 +151,27 @@ def operator_duplicate(context: LiveContext) -> Iterator[Violation]:
     remedy="Run `trainstack up`, or declare the release that runs.",
 )
 def operator_version(context: LiveContext) -> Iterator[Violation]:
-    paths, installs, releases = needed(context.settings), context.settings.operators.installs, _releases(context)
-    for name, found in _running(context).items():
-        if found.kind == "Pod":
+    paths, installs, releases = (
+        required_operators(context.settings),
+        context.settings.operators.installs,
+        _running_releases(context),
+    )
+    for name, operator in _running_operators(context).items():
+        if operator.kind == "Pod":
             continue  # `up` would not replace it; operator_duplicate reports it.
-        if name in installs and downgrades.older(releases.get(name, ""), installs[name].manifest.version):
+        if name in installs and downgrades.is_older(releases.get(name, ""), installs[name].manifest.version):
             message = (
                 f"{OPERATORS[name].title} {releases[name]} runs, but the older {installs[name].manifest.version} is "
-                f"declared: {downgrades.WHY}"
+                f"declared: {downgrades.DOWNGRADE_RISK}"
             )
             yield Violation(paths[name], message, downgrades.remedy(name, releases[name]))
-        elif declared(context.settings, name) and context.images.get(name, found.image) != found.image:
-            message = f"{OPERATORS[name].title} runs image {found.image}, but {context.images[name]} is pinned"
+        elif (
+            is_operator_declared(context.settings, name)
+            and context.operator_images.get(name, operator.image) != operator.image
+        ):
+            message = (
+                f"{OPERATORS[name].title} runs image {operator.image}, but {context.operator_images[name]} is pinned"
+            )
             remedy = f"run `trainstack up -s {context.settings.stack}` to replace it, or pin the image that runs"
             yield Violation(paths[name], message, remedy, "warning")
 
@@ -163,23 +179,27 @@ def operator_version(context: LiveContext) -> Iterator[Violation]:
 @version_clash.rule
 def version_clash_on_cluster(context: LiveContext) -> Iterator[Violation]:
     installs = context.settings.operators.installs
-    releases = _releases(context) | {name: install.manifest.version for name, install in installs.items()}
+    releases = _running_releases(context) | {name: install.manifest.version for name, install in installs.items()}
     versions = {name: version for name, text in releases.items() if (version := parse_release(text))}
-    for clash in clashes(versions, [run for _, run in context.runs()]):
+    for clash in find_clashes(versions, [run for _, run in context.runs()]):
         # version_clash over the files reports a clash of declared operators alone.
-        if first := next((name for name in clash.operators if not declared(context.settings, name)), None):
-            yield Violation(needed(context.settings)[first], clash.message, clash.remedy, clash.severity)
+        if undeclared_operator := next(
+            (name for name in clash.operators if not is_operator_declared(context.settings, name)), None
+        ):
+            yield Violation(
+                required_operators(context.settings)[undeclared_operator], clash.message, clash.remedy, clash.severity
+            )
 
 
-def _running(context: LiveContext) -> dict[str, Operator]:
+def _running_operators(context: LiveContext) -> dict[str, LiveOperator]:
     """Return the operators that the environment depends on and that were found on the cluster."""
-    names = needed(context.settings)
-    return {name: found for name, found in (context.live.operators or {}).items() if found and name in names}
+    names = required_operators(context.settings)
+    return {name: operator for name, operator in (context.live.operators or {}).items() if operator and name in names}
 
 
-def _releases(context: LiveContext) -> dict[str, str]:
+def _running_releases(context: LiveContext) -> dict[str, str]:
     """Return the releases of running operators, without operators of unknown release."""
-    return {name: found.version for name, found in _running(context).items() if found.version}
+    return {name: operator.version for name, operator in _running_operators(context).items() if operator.version}
 
 
 @Rule(
@@ -191,10 +211,10 @@ def _releases(context: LiveContext) -> dict[str, str]:
     remedy="Submit the run, and read `trainstack status`.",
 )
 def kueue_unmodelled(context: LiveContext) -> Iterator[Violation]:
-    path = needed(context.settings).get("kueue")
+    path = required_operators(context.settings).get("kueue")
     release = parse_release(context.kueue_release)
     # version_clash reports an older release.
-    if path and release and release >= KUEUE_FIRST and not is_modeled(context.kueue_release):
+    if path and release and release >= MIN_KUEUE_VERSION and not is_modeled(context.kueue_release):
         message = (
             f"Kueue {context.kueue_release} admits the runs, but the verdicts model {', '.join(MODELED_MINORS)} only"
         )
@@ -223,7 +243,7 @@ def webhook_silent(context: LiveContext) -> Iterator[Violation]:
 )
 def launch_refused(context: LiveContext) -> Iterator[Violation]:
     for answer in context.live.dry_runs:
-        if answer.status in _FINE or not _CLIENT_FAULT <= answer.status < _SERVER_FAULT:
+        if answer.status in _IGNORED_STATUSES or not _CLIENT_FAULT <= answer.status < _SERVER_FAULT:
             continue
         if answer.status == _FORBIDDEN and "cannot create resource" in answer.message:
             message = f"these credentials may not create {with_article(answer.kind)} in namespace {answer.namespace}"

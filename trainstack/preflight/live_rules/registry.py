@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainstack.preflight.live_context import LiveContext, UnservedImage
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.runs.images.references import host
+from trainstack.runs.images.references import registry_host
 
 
 @Rule(
@@ -56,7 +56,7 @@ def registry_unreachable(context: LiveContext) -> Iterator[Violation]:
 def pull_secret_unset(context: LiveContext) -> Iterator[Violation]:
     for image in context.live.named_images:
         if image.problem == "denied" and not image.has_pull_secret:
-            yield Violation(image.path, f"{image.reference}: {host(image.reference)} requires a login")
+            yield Violation(image.path, f"{image.reference}: {registry_host(image.reference)} requires a login")
 
 
 def host_violation(image: UnservedImage) -> Violation:
@@ -66,7 +66,7 @@ def host_violation(image: UnservedImage) -> Violation:
 
 def image_violation(image: UnservedImage) -> Violation:
     path = f"{image.path}.image"
-    if image.missing:
+    if image.is_missing:
         return Violation(path, f"the registry does not have {image.reference}", f"run `{image.command}`")
     message = f"whether the registry has {image.reference} is unknown: {image.reason}"
     return Violation(path, message, f"push it with `{image.command}`", "unknown")

@@ -6,7 +6,7 @@ from trainstack.kueue.quantities import resources_to_billionths
 from trainstack.preflight.live_context import LiveContext
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.pod_resources import launched_specs
-from trainstack.settings.errors import nearest
+from trainstack.settings.errors import suggest_name
 
 
 @Rule(
@@ -19,24 +19,24 @@ from trainstack.settings.errors import nearest
 def runtime_class_refused(context: LiveContext) -> Iterator[Violation]:
     overheads = context.snapshot.model.overheads
     for path, run in context.runs():
-        dispatches = context.settings.queues.dispatches(run.namespace, run.queue)
-        if run.pod_patch is None or overheads is None or dispatches:
+        is_dispatched = context.settings.queues.is_dispatched(run.namespace, run.queue)
+        if run.pod_patch is None or overheads is None or is_dispatched:
             continue
         # The patch applies to all pods of a run, so the first spec suffices.
         for _, spec in [*launched_specs(context, path, run)][:1]:
             name = spec.get("runtimeClassName") or ""
             if name and name not in overheads:
                 message = f"the cluster does not have RuntimeClass {name!r}"
-                remedy = f"{nearest(name, overheads)} (or ask the cluster's owner to create it)"
+                remedy = f"{suggest_name(name, overheads)} (or ask the cluster's owner to create it)"
                 yield Violation(f"{path}.podPatch.spec.runtimeClassName", message, remedy)
             elif (
                 name
                 and spec.get("overhead")
                 and resources_to_billionths(spec["overhead"]) != resources_to_billionths(overheads[name])
             ):
-                message = f"RuntimeClass {name} has another overhead ({_listed(overheads[name])})"
+                message = f"RuntimeClass {name} has another overhead ({_format_overhead(overheads[name])})"
                 yield Violation(f"{path}.podPatch.spec.overhead", message, "leave it out: the API server sets it")
 
 
-def _listed(overhead: Mapping[str, str]) -> str:
+def _format_overhead(overhead: Mapping[str, str]) -> str:
     return ", ".join(f"{name}: {amount}" for name, amount in sorted(overhead.items())) or "none"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainstack.preflight.live_context import LiveContext, absent, unknown
+from trainstack.preflight.live_context import LiveContext, missing_violation, unknown_violation
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.settings.model import Settings
 
@@ -16,20 +16,20 @@ from trainstack.settings.model import Settings
     remedy="Create the Secret in the namespace, or declare it under `secrets`.",
 )
 def secret_missing(context: LiveContext) -> Iterator[Violation]:
-    own = {(secret.namespace, secret.name) for secret in context.settings.secrets.secrets}
+    declared_secrets = {(secret.namespace, secret.name) for secret in context.settings.secrets.secrets}
     for path, namespace, name in secret_references(context.settings):
         exists = context.live.secrets.get((namespace, name))
         if exists is None:
-            yield unknown(path, f"namespace {namespace} has Secret {name!r}", "its metadata")
+            yield unknown_violation(path, f"namespace {namespace} has Secret {name!r}", "its metadata")
         elif not exists:
             remedy = f"create it in namespace {namespace}, or declare it under secrets"
             message = f"namespace {namespace} does not have Secret {name!r}"
-            yield absent(context, path, message, remedy, own=(namespace, name) in own)
+            yield missing_violation(context, path, message, remedy, is_declared=(namespace, name) in declared_secrets)
 
 
 def secret_references(settings: Settings) -> Iterator[tuple[str, str, str]]:
     """Yield the path, namespace and name of each reference to a Secret, by runs and by data loaders."""
-    for path, run in settings.trained():
+    for path, run in settings.runs_and_trials():
         for index, name in enumerate(run.image_pull_secrets):
             yield f"{path}.imagePullSecrets[{index}]", run.namespace, name
         for variable, value in run.secret_env.items():

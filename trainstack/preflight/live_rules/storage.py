@@ -3,60 +3,72 @@
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from trainstack.declared.immutable import with_immutable_fields
-from trainstack.objects.immutable_fields import IMMUTABLE, Difference, differences
+from trainstack.declared.immutable import objects_with_immutable_fields
+from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS, Difference, differences
 from trainstack.objects.labels import STACK, Manifest
-from trainstack.objects.ownership import identity, shown
-from trainstack.platform.namespaces import ENFORCE, enforced
-from trainstack.preflight.live_context import LiveContext, absent, absent_name, unknown
+from trainstack.objects.ownership import format_identity, identity
+from trainstack.platform.namespaces import ENFORCE_LABEL, enforced_level
+from trainstack.preflight.live_context import LiveContext, find_missing_object, missing_violation, unknown_violation
 from trainstack.preflight.rule import Rule, Severity, Violation
-from trainstack.preflight.rules.namespaces import forbidden, pods_forbidden
+from trainstack.preflight.rules.namespaces import find_forbidden_pods, pods_forbidden
 from trainstack.preflight.rules.references import namespace_unknown, storage_class_unknown
-from trainstack.preflight.rules.volumes import on_block_devices, volume_access_mode
+from trainstack.preflight.rules.volumes import find_block_device_violations, volume_access_mode
 
-_REPLACED = "`up` replaces the object; undo the edit if it must stay"
-LOCAL_PATH = "rancher.io/local-path"
+_REPLACEMENT_REMEDY = "`up` replaces the object; undo the edit if it must stay"
+LOCAL_PATH_PROVISIONER = "rancher.io/local-path"
 """The provisioner of kind and k3s."""
 
 
 @replace(namespace_unknown.rule, silenceable=False)
-def namespace_missing(context: LiveContext) -> Iterator[Violation]:
+def namespace_unknown_on_cluster(context: LiveContext) -> Iterator[Violation]:
     users = [(path, volume.namespace) for path, volume in context.volumes()]
     users += [(path, run.namespace) for path, run in context.runs()]
     namespaces = context.live.namespaces
-    own = {namespace.name for namespace in context.settings.environment.namespaces}
+    declared_namespaces = {namespace.name for namespace in context.settings.environment.namespaces}
     # Report an unreadable namespace once, at its first user.
     for name, path in {name: path for path, name in reversed(users)}.items():
         if namespaces[name] is None:
-            yield unknown(f"{path}.namespace", f"the cluster has namespace {name!r}", "it")
+            yield unknown_violation(f"{path}.namespace", f"the cluster has namespace {name!r}", "it")
     for path, name in users:
         if namespaces[name] is False:
             remedy = "have it created, or declare it under environment.namespaces"
             message = f"the cluster does not have namespace {name!r}"
-            yield absent(context, f"{path}.namespace", message, remedy, own=name in own)
+            yield missing_violation(
+                context, f"{path}.namespace", message, remedy, is_declared=name in declared_namespaces
+            )
 
 
 @pods_forbidden.rule
-def pods_forbidden_by_others(context: LiveContext) -> Iterator[Violation]:
-    known = {namespace.name for namespace in context.settings.environment.namespaces if enforced(namespace)}
-    live = context.live.all("Namespace") or {}
-    levels = {name: (body["metadata"].get("labels") or {}).get(ENFORCE, "") for name, body in live.items()}
-    yield from forbidden(context, {name: level for name, level in levels.items() if name not in known})
+def pods_forbidden_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    checked_namespaces = {
+        namespace.name for namespace in context.settings.environment.namespaces if enforced_level(namespace)
+    }
+    live_namespaces = context.live.objects_by_name("Namespace") or {}
+    levels = {
+        name: (body["metadata"].get("labels") or {}).get(ENFORCE_LABEL, "") for name, body in live_namespaces.items()
+    }
+    yield from find_forbidden_pods(
+        context, {name: level for name, level in levels.items() if name not in checked_namespaces}
+    )
 
 
 @storage_class_unknown.rule
-def class_missing(context: LiveContext) -> Iterator[Violation]:
+def storage_class_unknown_on_cluster(context: LiveContext) -> Iterator[Violation]:
     storage, live = context.settings.storage, context.live
-    static = {volume.storage_class for volume in storage.persistent_volumes}
-    static |= {str(body["spec"].get("storageClassName")) for body in (live.all("PersistentVolume") or {}).values()}
-    own = {storage_class.name for storage_class in storage.classes}
+    static_classes = {volume.storage_class for volume in storage.persistent_volumes}
+    static_classes |= {
+        str(body["spec"].get("storageClassName")) for body in (live.objects_by_name("PersistentVolume") or {}).values()
+    }
+    declared_classes = {storage_class.name for storage_class in storage.classes}
     for path, volume in context.volumes():
         name = volume.storage_class
-        claim = (live.all("PersistentVolumeClaim", volume.namespace) or {}).get(volume.name, {})
-        if name not in static and (claim.get("status") or {}).get("phase") != "Bound":
-            yield from absent_name(context, f"{path}.storageClass", "StorageClass", name, own=name in own)
+        claim = (live.objects_by_name("PersistentVolumeClaim", volume.namespace) or {}).get(volume.name, {})
+        if name not in static_classes and (claim.get("status") or {}).get("phase") != "Bound":
+            yield from find_missing_object(
+                context, f"{path}.storageClass", "StorageClass", name, is_declared=name in declared_classes
+            )
     for path, name in context.scratch_classes():
-        yield from absent_name(context, path, "StorageClass", name, own=name in own)
+        yield from find_missing_object(context, path, "StorageClass", name, is_declared=name in declared_classes)
 
 
 @Rule(
@@ -74,7 +86,7 @@ def class_differs(context: LiveContext) -> Iterator[Violation]:
     for path, manifest, edit, severity in immutable_edits(context, ("StorageClass",)):
         name = manifest["metadata"]["name"]
         message = f"class {name} has {edit.field.name} {edit.live}, but {edit.declared} is declared"
-        yield Violation(edit.field.in_settings(path), message, _REPLACED if severity else None, severity)
+        yield Violation(edit.field.settings_path(path), message, _REPLACEMENT_REMEDY if severity else None, severity)
 
 
 @Rule(
@@ -89,10 +101,12 @@ def class_differs(context: LiveContext) -> Iterator[Violation]:
     remedy="Undo the edit, or declare the object under another name.",
 )
 def field_immutable(context: LiveContext) -> Iterator[Violation]:
-    kinds = [kind for kind in IMMUTABLE if kind != "StorageClass"]
+    kinds = [kind for kind in IMMUTABLE_FIELDS if kind != "StorageClass"]
     for path, manifest, edit, severity in immutable_edits(context, kinds):
-        message = f"{shown(identity(manifest))} has {edit.field.name} {edit.live}, but {edit.declared} is declared"
-        yield Violation(edit.field.in_settings(path), message, _REPLACED if severity else None, severity)
+        message = (
+            f"{format_identity(identity(manifest))} has {edit.field.name} {edit.live}, but {edit.declared} is declared"
+        )
+        yield Violation(edit.field.settings_path(path), message, _REPLACEMENT_REMEDY if severity else None, severity)
 
 
 def immutable_edits(
@@ -103,9 +117,9 @@ def immutable_edits(
     The elements are the object's path, its manifest, the difference, and `warning` if `up` replaces the object, or else
     None.
     """
-    for path, manifest in with_immutable_fields(context.declared):
+    for path, manifest in objects_with_immutable_fields(context.stack_objects):
         kind, namespace, name = identity(manifest)
-        live = (context.live.all(kind, namespace) or {}).get(name)
+        live = (context.live.objects_by_name(kind, namespace) or {}).get(name)
         # The guard of volumes decides about claims in `storage.discard`.
         if kind not in kinds or live is None or f"{namespace}/{name}" in context.settings.storage.discard:
             continue
@@ -115,18 +129,22 @@ def immutable_edits(
 
 
 @volume_access_mode.rule
-def class_access_mode(context: LiveContext) -> Iterator[Violation]:
+def volume_access_mode_on_cluster(context: LiveContext) -> Iterator[Violation]:
     storage = context.settings.storage
     # volume_access_mode over the files reports declared classes.
-    own = {storage_class.name for storage_class in storage.classes}
-    classes = context.live.all("StorageClass") or {}
-    provisioners = {name: str(body.get("provisioner", "")) for name, body in classes.items() if name not in own}
-    yield from on_block_devices(storage.volumes, provisioners)
-    declared = {storage_class.name: storage_class.provisioner for storage_class in storage.classes}
+    declared_classes = {storage_class.name for storage_class in storage.classes}
+    classes = context.live.objects_by_name("StorageClass") or {}
+    provisioners = {
+        name: str(body.get("provisioner", "")) for name, body in classes.items() if name not in declared_classes
+    }
+    yield from find_block_device_violations(storage.volumes, provisioners)
+    declared_provisioners = {storage_class.name: storage_class.provisioner for storage_class in storage.classes}
     for path, volume in context.volumes():
-        provisioner = (provisioners | declared).get(volume.storage_class)
-        shared = {"ReadWriteMany", "ReadOnlyMany"}.intersection(volume.access_modes)
-        if provisioner == LOCAL_PATH and shared and context.live.local_path_shared is False:
-            message = f"class {volume.storage_class} ({provisioner}) keeps volumes on one node: {', '.join(shared)}"
+        provisioner = (provisioners | declared_provisioners).get(volume.storage_class)
+        shared_modes = {"ReadWriteMany", "ReadOnlyMany"}.intersection(volume.access_modes)
+        if provisioner == LOCAL_PATH_PROVISIONER and shared_modes and context.live.local_path_shared is False:
+            message = (
+                f"class {volume.storage_class} ({provisioner}) keeps volumes on one node: {', '.join(shared_modes)}"
+            )
             remedy = "use accessModes: [ReadWriteOnce], or have sharedFileSystemPath added to its configuration"
             yield Violation(f"{path}.accessModes", f"{message} is not supported", remedy)

@@ -21,29 +21,32 @@ _REMEDY = "look for these objects there"
     remedy="Declare it in that cluster's environment, with the namespace in `workloads.receives`, and `up` that one.",
 )
 def worker_incomplete(context: LiveContext) -> Iterator[Violation]:
-    of_runs, workers = context.live.worker_needs, context.live.workers
+    needs_by_run, workers = context.live.worker_needs, context.live.workers
     for cluster, worker in workers.items():
         if worker.problem:
-            needs = sorted({need for needed in of_runs.values() for need in needed.get(cluster, ())}, key=str)
+            needs = sorted(
+                {need for needs_by_cluster in needs_by_run.values() for need in needs_by_cluster.get(cluster, ())},
+                key=str,
+            )
             message = f"{worker.problem}. It was not checked for what the runs need: {', '.join(map(str, needs))}"
             yield Violation(f"queues.multiKueueClusters[{cluster}]", message, worker.remedy or _REMEDY, "unknown")
     reported: set[tuple[str, Need]] = set()
-    for path, needed in of_runs.items():
-        for cluster, needs_of_run in needed.items():
-            yield from _lacks(f"{path}.queue", cluster, needs_of_run, workers[cluster], reported)
+    for path, needs_by_cluster in needs_by_run.items():
+        for cluster, run_needs in needs_by_cluster.items():
+            yield from _find_missing_needs(f"{path}.queue", cluster, run_needs, workers[cluster], reported)
 
 
-def _lacks(
+def _find_missing_needs(
     path: str, cluster: str, needs: Sequence[Need], worker: WorkerCluster, reported: set[tuple[str, Need]]
 ) -> Iterator[Violation]:
-    new = [need for need in needs if (cluster, need) not in reported]
-    reported |= {(cluster, need) for need in new}
-    missing = [need for need in new if need in worker.missing]
-    if missing:
+    new_needs = [need for need in needs if (cluster, need) not in reported]
+    reported |= {(cluster, need) for need in new_needs}
+    missing_needs = [need for need in new_needs if need in worker.missing]
+    if missing_needs:
         # A missing namespace implies that all namespaced objects are missing; it is the first need.
-        shown = missing[:1] if missing[0].kind == "Namespace" else missing
-        yield Violation(path, f"worker cluster {cluster} does not have {', '.join(map(str, shown))}")
-    elif unreadable := [need for need in new if need in worker.unreadable]:
-        message = f"whether worker cluster {cluster} has {', '.join(map(str, unreadable))} is unknown"
+        named_needs = missing_needs[:1] if missing_needs[0].kind == "Namespace" else missing_needs
+        yield Violation(path, f"worker cluster {cluster} does not have {', '.join(map(str, named_needs))}")
+    elif unreadable_needs := [need for need in new_needs if need in worker.unreadable]:
+        message = f"whether worker cluster {cluster} has {', '.join(map(str, unreadable_needs))} is unknown"
         remedy = "ask its owner: these credentials may not read them"
         yield Violation(path, message, remedy, "unknown")

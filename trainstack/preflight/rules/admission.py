@@ -8,9 +8,9 @@ from trainstack.objects.labels import PRIORITY, QUEUE
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.settings.values.paths import child
+from trainstack.settings.values.paths import child_path
 
-_OF_QUOTA: tuple[Cause, ...] = (
+_NEVER_FITS_CAUSES: tuple[Cause, ...] = (
     "quota",
     "overflow",
     "taint",
@@ -21,7 +21,7 @@ _OF_QUOTA: tuple[Cause, ...] = (
     "namespace-unmanaged",
 )
 """Causes of `never-fits`. Other rules report what is missing, closed, on hold or refused by the API server."""
-_OTHERWISE: Mapping[Cause, str] = {
+_DEFAULT_REMEDIES: Mapping[Cause, str] = {
     "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",
     "namespace-unmanaged": "use another namespace, or have the selector changed",
     "overflow": "write amounts that can be added up, such as 1P of memory or 1M of cpu",
@@ -43,7 +43,7 @@ _OTHERWISE: Mapping[Cause, str] = {
     remedy="Cover the resource in the queue, or do not request it, as the message proposes.",
 )
 def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
-    yield from _violations(context, ("uncovered",))
+    yield from _never_fits_violations(context, ("uncovered",))
 
 
 @Rule(
@@ -57,7 +57,7 @@ def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
     remedy="Make one of the changes in the message, which were tried and help.",
 )
 def never_fits(context: RuleContext) -> Iterator[Violation]:
-    yield from _violations(context, _OF_QUOTA)
+    yield from _never_fits_violations(context, _NEVER_FITS_CAUSES)
 
 
 @Rule(
@@ -105,16 +105,16 @@ def queue_in_labels(context: RuleContext) -> Iterator[Violation]:
         for label, key in ((QUEUE, "queue"), (PRIORITY, "priority")):
             if label in run.labels:
                 remedy = f"remove the label, and set `{key}: {run.labels[label]}`"
-                yield Violation(child(f"{path}.labels", label), f"the label {label} is set by `{key}`", remedy)
+                yield Violation(child_path(f"{path}.labels", label), f"the label {label} is set by `{key}`", remedy)
 
 
-def _violations(context: RuleContext, causes: tuple[Cause, ...]) -> Iterator[Violation]:
+def _never_fits_violations(context: RuleContext, causes: tuple[Cause, ...]) -> Iterator[Violation]:
     for verdict in context.verdicts:
         for reason in verdict.reasons if verdict.outcome == "never fits" else ():
             if reason.cause in causes:
-                yield Violation(reason.path or verdict.path, reason.message, remedy_of(verdict, reason))
+                yield Violation(reason.path or verdict.path, reason.message, reason_remedy(verdict, reason))
 
 
-def remedy_of(verdict: Verdict, reason: Reason) -> str:
-    tried = "; or ".join(remedy.text for remedy in verdict.remedies)
-    return tried or _OTHERWISE.get(reason.cause, "request less, or raise the queue's quota")
+def reason_remedy(verdict: Verdict, reason: Reason) -> str:
+    tried_remedies = "; or ".join(remedy.text for remedy in verdict.remedies)
+    return tried_remedies or _DEFAULT_REMEDIES.get(reason.cause, "request less, or raise the queue's quota")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.settings.credentials import credentials
-from trainstack.settings.values.credentials import Credential
+from trainstack.settings.credentials import find_credentials
+from trainstack.settings.values.credentials import CredentialMatch
 
 
 @Rule(
@@ -27,14 +27,16 @@ from trainstack.settings.values.credentials import Credential
     ),
 )
 def credential_plain(context: RuleContext) -> Iterator[Violation]:
-    for path, credential in credentials(context.settings):
-        subject = credential.what if credential.is_certain else f"{credential.what}, probably a credential,"
+    for path, credential in find_credentials(context.settings):
+        subject = (
+            credential.description if credential.is_certain else f"{credential.description}, probably a credential,"
+        )
         message = f"contains {subject} in plain text, which manifests, the engine's state and records would show"
         remedy = _remedy(credential) if path.startswith(("workloads", "sweeps")) else "remove it, and revoke it"
         yield Violation(path, message, remedy, None if credential.is_certain else "warning")
 
 
-def _remedy(credential: Credential) -> str:
+def _remedy(credential: CredentialMatch) -> str:
     words = re.sub("[^A-Za-z0-9]+", "_", credential.name).strip("_")
     variable = words.upper() or "TOKEN"
     return (

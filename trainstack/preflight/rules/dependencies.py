@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.preflight.rules.references import or_declare
+from trainstack.preflight.rules.references import unknown_name_remedy
 
 
 @Rule(
@@ -20,11 +20,13 @@ def dependency_unknown(context: RuleContext) -> Iterator[Violation]:
     for run in context.settings.workloads.runs:
         names[run.namespace].add(run.name)
     for path, run in context.runs():
-        known = names[run.namespace] - {run.name}
+        other_names = names[run.namespace] - {run.name}
         for index, name in enumerate(run.depends_on):
-            if name not in known:
+            if name not in other_names:
                 message = f"namespace {run.namespace} has no other run {name!r}"
-                yield Violation(f"{path}.dependsOn[{index}]", message, or_declare(name, known, "workloads.runs"))
+                yield Violation(
+                    f"{path}.dependsOn[{index}]", message, unknown_name_remedy(name, other_names, "workloads.runs")
+                )
 
 
 @Rule(
@@ -40,11 +42,13 @@ def dependency_cycle(context: RuleContext) -> Iterator[Violation]:
         # The list grows during the loop, until it has all direct and indirect dependencies.
         reached = list(run.depends_on)
         for name in reached:
-            reached += [other for other in dependencies.get((run.namespace, name), ()) if other not in reached]
-        known = any((run.namespace, name) in reported for name in reached)
-        if run.name in reached and run.name not in run.depends_on and not known:
+            reached += [
+                dependency for dependency in dependencies.get((run.namespace, name), ()) if dependency not in reached
+            ]
+        is_reported = any((run.namespace, name) in reported for name in reached)
+        if run.name in reached and run.name not in run.depends_on and not is_reported:
             reported.add((run.namespace, run.name))
-            message = f"run {run.name} depends on itself through {', '.join(n for n in reached if n != run.name)}"
+            message = f"run {run.name} depends on itself through {', '.join(dependency for dependency in reached if dependency != run.name)}"
             yield Violation(f"{path}.dependsOn", message)
 
 

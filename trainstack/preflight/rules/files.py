@@ -9,8 +9,8 @@ from trainstack.files.regular import read_bytes
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.settings.values.published_passphrase import protects
-from trainstack.settings.values.stack_name import file_of
+from trainstack.settings.values.published_passphrase import uses_published_passphrase
+from trainstack.settings.values.stack_name import stack_file
 
 
 @Rule(
@@ -51,9 +51,9 @@ def passphrase_published(context: RuleContext) -> Iterator[Violation]:
     if context.settings.environment.state == "embedded":
         return
     try:
-        content = read_bytes(project_file(context.root, file_of(context.settings.stack)))
+        content = read_bytes(project_file(context.root, stack_file(context.settings.stack)))
         salt = (yaml.load(content, Loader=yaml.CSafeLoader) or {}).get("encryptionsalt")
     except (OSError, yaml.YAMLError, AttributeError):
         return  # The settings were not loaded from this file.
-    if isinstance(salt, str) and protects(salt):
+    if isinstance(salt, str) and uses_published_passphrase(salt):
         yield Violation("environment.state", "`encryptionsalt` was made with the published passphrase")

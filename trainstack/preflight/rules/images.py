@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import InputsError
 from trainstack.platform.operators.install import OperatorError
 from trainstack.platform.operators.release import ReleaseError
@@ -29,10 +29,10 @@ from trainstack.settings.sections.workloads import Workload
 )
 def image_unpinned(context: RuleContext) -> Iterator[Violation]:
     settings = context.settings
-    for image in _used(context) if settings.environment.pinned else ():
+    for image in _used_or_unknown_images(context) if settings.environment.pinned else ():
         if isinstance(image, Violation):
             yield image
-        elif not image.by_digest and image.reference not in settings.pins:
+        elif not image.has_digest and image.reference not in settings.pins:
             message = f"image {image.reference} has no digest, and {pins_file(settings.stack)} does not pin it"
             yield Violation(image.path, message, f"run `trainstack pin -s {settings.stack}`")
     for path, run in context.runs() if settings.environment.pinned else ():
@@ -66,22 +66,24 @@ def _images_of_patch(run: Workload) -> list[str]:
     return [image for image in (*(container.get("image") for container in containers), *volumes) if image]
 
 
-def _used(context: RuleContext) -> Iterator[UsedImage | Violation]:
+def _used_or_unknown_images(context: RuleContext) -> Iterator[UsedImage | Violation]:
     """Yield the images, and a violation for images that are unknown.
 
     If an operator's release is missing, the images of runs are still known.
     """
-    declared, settings = context.declared, context.settings
+    stack_objects, settings = context.stack_objects, context.settings
     try:
-        yield from used_images(declared if declared.has_inputs else Declared.from_files(settings, context.root))
+        yield from used_images(
+            stack_objects if stack_objects.has_inputs else StackObjects.from_files(settings, context.root)
+        )
     except (InputsError, OSError) as error:
-        yield _unknown("environment.pinned", error)
+        yield _unknown_digests("environment.pinned", error)
     except (ReleaseError, OperatorError) as error:
-        yield _unknown("operators", error)
-        without = settings.model_copy(update={"operators": Operators()})
-        yield from used_images(Declared.from_files(without, context.root))
+        yield _unknown_digests("operators", error)
+        settings_without_operators = settings.model_copy(update={"operators": Operators()})
+        yield from used_images(StackObjects.from_files(settings_without_operators, context.root))
 
 
-def _unknown(path: str, error: Exception) -> Violation:
+def _unknown_digests(path: str, error: Exception) -> Violation:
     message = f"whether all images have digests is unknown: {error}"
     return Violation(path, message, "fix this, then repeat the check", "unknown")

@@ -7,21 +7,21 @@ from difflib import get_close_matches
 
 from trainstack.kueue.managed_jobs import DEFAULT_QUEUE
 from trainstack.objects.labels import POD_SECURITY
-from trainstack.platform.namespaces import enforced
+from trainstack.platform.namespaces import enforced_level
 from trainstack.preflight.examples import digits, yaml_at
-from trainstack.preflight.operator_facts import installs
+from trainstack.preflight.operator_facts import installs_with_paths
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.preflight.rules.references import ALWAYS_PRESENT
 from trainstack.runs.status.kinds import framework_of
 from trainstack.settings.sections.operators import KueueConfiguration
-from trainstack.settings.values.paths import child
+from trainstack.settings.values.paths import child_path
 
 _RUN_ID = re.compile(r"(?P<name>[a-z0-9]([-a-z0-9]*[a-z0-9])?)-[0-9a-f]{10}")
 _SHORTEST_CIPHERTEXT = 16
 """Bytes of the AES-GCM authentication tag, which every secrets provider of the engine appends to a value."""
 _SYSTEM_FOLDERS = ("/bin", "/dev", "/etc", "/lib", "/proc", "/sbin", "/sys", "/usr")
-_ALIKE = 0.8
+_MIN_SIMILARITY = 0.8
 """Similarity, from 0 to 1, from which a name counts as a misspelling of another one."""
 
 
@@ -39,8 +39,8 @@ def queue_left_out(context: RuleContext) -> Iterator[Violation]:
     queues = context.settings.queues.local_queues
     for path, run in context.runs():
         names = [queue.name for queue in queues if queue.namespace == run.namespace]
-        held = configuration.manage_jobs_without_queue_name
-        if run.queue is None and names and framework_of(run) in configuration.frameworks and not held:
+        suspends_unqueued_jobs = configuration.manage_jobs_without_queue_name
+        if run.queue is None and names and framework_of(run) in configuration.frameworks and not suspends_unqueued_jobs:
             if DEFAULT_QUEUE in names:
                 message = f"the run has no queue: Kueue puts it into queue {DEFAULT_QUEUE} of its namespace"
                 yield Violation(path, message, f"add `queue: {DEFAULT_QUEUE}`")
@@ -61,9 +61,9 @@ def queue_left_out(context: RuleContext) -> Iterator[Violation]:
 )
 def namespace_privileged(context: RuleContext) -> Iterator[Violation]:
     for path, namespace in with_paths("environment.namespaces", context.settings.environment.namespaces):
-        if enforced(namespace) == "privileged":
+        if enforced_level(namespace) == "privileged":
             message = "Pod Security level privileged allows pods to act as root on their nodes"
-            yield Violation(child(f"{path}.labels", f"{POD_SECURITY}enforce"), message)
+            yield Violation(child_path(f"{path}.labels", f"{POD_SECURITY}enforce"), message)
 
 
 @Rule(
@@ -128,7 +128,7 @@ def secret_undecryptable(context: RuleContext) -> Iterator[Violation]:
         for key, value in secret.values.items():
             if not _is_ciphertext(value.secure):
                 message = "the value is not a ciphertext of the engine and cannot be decrypted"
-                yield Violation(child(f"{path}.values", key), message)
+                yield Violation(child_path(f"{path}.values", key), message)
 
 
 @Rule(
@@ -142,14 +142,14 @@ def stop_unknown(context: RuleContext) -> Iterator[Violation]:
     settings = context.settings
     names = {*(run.name for run in settings.workloads.runs), *(sweep.name for sweep in settings.sweeps.sweeps)}
     for index, entry in enumerate(settings.workloads.stop):
-        found = _RUN_ID.fullmatch(entry)
-        close = _misspelled(found["name"], names) if found else None
+        match = _RUN_ID.fullmatch(entry)
+        similar_name = _find_similar_name(match["name"], names) if match else None
         path = f"workloads.stop[{index}]"
-        if found is None:
+        if match is None:
             remedy = "use the id that `trainstack status` shows: the name and 10 hexadecimal digits"
             yield Violation(path, f"{entry} is not a run id", remedy)
-        elif close is not None:
-            yield Violation(path, f"no run has the name {found['name']}", f"did you mean {close}{entry[-11:]}?")
+        elif similar_name is not None:
+            yield Violation(path, f"no run has the name {match['name']}", f"did you mean {similar_name}{entry[-11:]}?")
 
 
 @Rule(
@@ -161,14 +161,18 @@ def stop_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def discard_unknown(context: RuleContext) -> Iterator[Violation]:
     storage, environment = context.settings.storage, context.settings.environment
-    known = {claim.namespace for claim in storage.volumes} | {namespace.name for namespace in environment.namespaces}
-    known |= {*environment.existing.namespaces, *ALWAYS_PRESENT}
+    known_namespaces = {claim.namespace for claim in storage.volumes} | {
+        namespace.name for namespace in environment.namespaces
+    }
+    known_namespaces |= {*environment.existing.namespaces, *ALWAYS_PRESENT}
     for index, entry in enumerate(storage.discard):
         namespace, _, name = entry.partition("/")
-        close = _misspelled(name, {claim.name for claim in storage.volumes if claim.namespace == namespace})
-        if namespace not in known or close is not None:
-            message = f"unknown claim {entry}" if namespace in known else f"unknown namespace {namespace}"
-            remedy = f"did you mean {namespace}/{close}?" if close else None
+        similar_name = _find_similar_name(
+            name, {claim.name for claim in storage.volumes if claim.namespace == namespace}
+        )
+        if namespace not in known_namespaces or similar_name is not None:
+            message = f"unknown claim {entry}" if namespace in known_namespaces else f"unknown namespace {namespace}"
+            remedy = f"did you mean {namespace}/{similar_name}?" if similar_name else None
             yield Violation(f"storage.discard[{index}]", message, remedy)
 
 
@@ -181,7 +185,7 @@ def discard_unknown(context: RuleContext) -> Iterator[Violation]:
     remedy="Set `completions` to the number of pods, or leave out `parallelism`.",
 )
 def parallelism_unused(context: RuleContext) -> Iterator[Violation]:
-    for path, run in context.settings.trained():
+    for path, run in context.settings.runs_and_trials():
         if run.managed and "completions" not in run.model_fields_set and run.parallelism > 1:
             message = f"parallelism is {run.parallelism}, but the run has one pod, because completions is 1 by default"
             yield Violation(f"{path}.parallelism", message)
@@ -197,7 +201,7 @@ def _paths(context: RuleContext) -> Iterator[tuple[str, str]]:
         yield from ((f"{path}.{field}", text) for field, text in fields.items() if text is not None)
     for path, _, mount in context.mounts():
         yield f"{path}.mountPath", mount.mount_path
-    for path, install in installs(context.settings):
+    for path, install in installs_with_paths(context.settings):
         if install.manifest.path is not None:
             yield f"{path}.manifest.path", install.manifest.path
 
@@ -210,10 +214,10 @@ def _is_ciphertext(text: str) -> bool:
         return False
 
 
-def _misspelled(word: str, known: set[str]) -> str | None:
+def _find_similar_name(word: str, known_names: set[str]) -> str | None:
     """Return the known name that the word probably misspells; None for a known name, or if none is similar.
 
     Names that differ in their digits (`digits`, `digits-2`) are meant to differ.
     """
-    similar = get_close_matches(word, sorted(known), 1, _ALIKE) if word not in known else []
+    similar = get_close_matches(word, sorted(known_names), 1, _MIN_SIMILARITY) if word not in known_names else []
     return next((name for name in similar if re.sub(r"\D", "", name) == re.sub(r"\D", "", word)), None)

@@ -27,20 +27,20 @@ from trainstack.runs.manifests.data_loader import temporary_loader
     ),
 )
 def loader_shut_out(context: RuleContext) -> Iterator[Violation]:
-    model = stack_model(context.declared)
-    workloads = {workload.path: workload for workload in run_workloads(context.declared, model)}
+    model = stack_model(context.stack_objects)
+    workloads = {workload.path: workload for workload in run_workloads(context.stack_objects, model)}
     queues = context.settings.queues.cluster_queues
-    strict = {queue.name for queue in queues if queue.queueing_strategy == "StrictFIFO"}
-    for path, volume, count in _waiting(context):
+    strict_queues = {queue.name for queue in queues if queue.queueing_strategy == "StrictFIFO"}
+    for path, volume, count in _runs_waiting_for_data(context):
         if path not in workloads:
             continue
         workload = workloads[path]
-        loader = _loader(context, model, workload.namespace, volume)
-        admitted = _admitted(workload, model, count)
+        loader = _loader_workload(context, model, workload.namespace, volume)
+        admitted = _admitted_copies(workload, model, count)
         verdict = simulate(loader, model, admitted=admitted)
         # The first copy that is not admitted blocks a StrictFIFO queue, and the loader with it.
-        behind = verdict.cluster_queue in strict and len(admitted) < count
-        if admitted and (verdict.outcome == "waits" or behind):
+        is_behind_waiting = verdict.cluster_queue in strict_queues and len(admitted) < count
+        if admitted and (verdict.outcome == "waits" or is_behind_waiting):
             holders = "the run itself, which waits" if count == 1 else f"{len(admitted)} of {count} trials, which wait"
             message = f"the loader of its data may wait in queue {loader.queue} behind {holders} for that data"
             yield Violation(path, message)
@@ -49,7 +49,7 @@ def loader_shut_out(context: RuleContext) -> Iterator[Violation]:
             yield Violation(path, message, severity="unknown")
 
 
-def _waiting(context: RuleContext) -> Iterator[tuple[str, str, int]]:
+def _runs_waiting_for_data(context: RuleContext) -> Iterator[tuple[str, str, int]]:
     """Yield the runs whose pods wait for data: path, volume of the data, and how many copies may run at once."""
     trials = {
         sweep.name: min(len(sweep.expansion.sets), sweep.parallelism or len(sweep.expansion.sets))
@@ -61,12 +61,12 @@ def _waiting(context: RuleContext) -> Iterator[tuple[str, str, int]]:
             yield path, run.data.volume, trials.get(run.name, 1)
 
 
-def _loader(context: RuleContext, model: Model, namespace: str, volume: str) -> Workload:
+def _loader_workload(context: RuleContext, model: Model, namespace: str, volume: str) -> Workload:
     spec = temporary_loader(context.settings, namespace, volume, "/mnt")
-    return read_workload(*context.declared.queued(spec), model, name=spec.name, path="cluster.loader")
+    return read_workload(*context.stack_objects.queued_objects(spec), model, name=spec.name, path="cluster.loader")
 
 
-def _admitted(workload: Workload, model: Model, count: int) -> list[AdmittedWorkload]:
+def _admitted_copies(workload: Workload, model: Model, count: int) -> list[AdmittedWorkload]:
     """Return the copies of a workload, `count` at most, that an idle cluster admits together."""
     admitted: list[AdmittedWorkload] = []
     while len(admitted) < count:

@@ -12,13 +12,13 @@ from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
-from trainstack.runs.parameter_file import TooManySetsError, check_carried
-from trainstack.runs.status.kinds import shown_kind
-from trainstack.settings.sections.queues import PROVISIONING
+from trainstack.runs.parameter_file import TooManySetsError, check_annotation_size
+from trainstack.runs.status.kinds import display_kind
+from trainstack.settings.sections.queues import PROVISIONING_CONTROLLER
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import with_article
 
-_INSTEAD = {
+_REMEDIES_BY_KIND = {
     "TrainJob": "set kind to PyTorchJob or JobSet, which need no TrainingRuntime, or use another queue",
     "Pod": "set kind to Job, or use another queue",
 }
@@ -37,18 +37,16 @@ _INSTEAD = {
 def multikueue_checks(context: RuleContext) -> Iterator[Violation]:
     queues = context.settings.queues
     release = release_of(release_from_settings(context.settings))
-    provisioning = {check.name for check in queues.admission_checks if check.controller_name == PROVISIONING}
+    provisioning = {check.name for check in queues.admission_checks if check.controller_name == PROVISIONING_CONTROLLER}
     for path, queue in context.cluster_queues():
         names = [check.name for check in queues.multi_kueue_checks(queue)]
         if len(names) > 1:
             message = f"cluster queue {queue.name} has {len(names)} checks of MultiKueue: {', '.join(names)}"
             yield Violation(f"{path}.admissionChecks", message)
         # An unknown release has no minor: v0.16 and later keep such a queue inactive, so it is a warning.
-        both = sorted(provisioning.intersection(check.name for check in queue.admission_checks))
-        if names and both and (release.dispatches_or_provisions or not release.minor):
-            message = (
-                f"cluster queue {queue.name} has checks of MultiKueue and ProvisioningRequest: {names[0]}, {both[0]}"
-            )
+        provisioning_names = sorted(provisioning.intersection(check.name for check in queue.admission_checks))
+        if names and provisioning_names and (release.dispatches_or_provisions or not release.minor):
+            message = f"cluster queue {queue.name} has checks of MultiKueue and ProvisioningRequest: {names[0]}, {provisioning_names[0]}"
             if not release.minor:
                 message += "; since v0.16 Kueue keeps it inactive"
             yield Violation(f"{path}.admissionChecks", message, severity=None if release.minor else "warning")
@@ -68,13 +66,13 @@ def multikueue_checks(context: RuleContext) -> Iterator[Violation]:
 )
 def multikueue_parameters(context: RuleContext) -> Iterator[Violation]:
     for path, check in with_paths("queues.admissionChecks", context.settings.queues.admission_checks):
-        if not check.dispatches:
+        if not check.is_multi_kueue_check:
             continue
-        given = check.parameters
-        if given is None:
+        parameters = check.parameters
+        if parameters is None:
             yield Violation(path, f"check {check.name} of MultiKueue has no parameters")
-        elif (given.kind, given.api_group) != ("MultiKueueConfig", "kueue.x-k8s.io"):
-            kind = f"{given.kind} of {given.api_group}"
+        elif (parameters.kind, parameters.api_group) != ("MultiKueueConfig", "kueue.x-k8s.io"):
+            kind = f"{parameters.kind} of {parameters.api_group}"
             yield Violation(f"{path}.parameters.kind", f"the parameters of check {check.name} are a {kind}")
 
 
@@ -92,26 +90,28 @@ def multikueue_parameters(context: RuleContext) -> Iterator[Violation]:
 )
 def multikueue_run(context: RuleContext) -> Iterator[Violation]:
     settings = context.settings
-    for path, run in settings.trained():
-        if not settings.queues.dispatches(run.namespace, run.queue):
+    for path, run in settings.runs_and_trials():
+        if not settings.queues.is_dispatched(run.namespace, run.queue):
             continue
         if WORKLOAD_KINDS[run.kind].managed_by is None:
-            kind = with_article(shown_kind(run))
-            yield Violation(f"{path}.queue", f"{run.name} is {kind}, which is not dispatched", _INSTEAD.get(run.kind))
+            kind = with_article(display_kind(run))
+            yield Violation(
+                f"{path}.queue", f"{run.name} is {kind}, which is not dispatched", _REMEDIES_BY_KIND.get(run.kind)
+            )
     for path, sweep in context.sweeps():
-        if settings.queues.dispatches(sweep.run.namespace, sweep.run.queue):
-            yield from _sweep(path, sweep)
+        if settings.queues.is_dispatched(sweep.run.namespace, sweep.run.queue):
+            yield from _sweep_violations(path, sweep)
     queue, namespaces = settings.cluster.loader.queue, {volume.namespace for volume in settings.storage.volumes}
     for namespace in sorted(namespaces):
-        if settings.queues.dispatches(namespace, queue):
+        if settings.queues.is_dispatched(namespace, queue):
             message = f"loaders of namespace {namespace} would start in a worker cluster, with its volume"
             yield Violation("cluster.loader.queue", message, "use a queue without a check of MultiKueue")
             break
 
 
-def _sweep(path: str, sweep: Sweep) -> Iterator[Violation]:
+def _sweep_violations(path: str, sweep: Sweep) -> Iterator[Violation]:
     try:
-        check_carried(sweep)
+        check_annotation_size(sweep)
     except TooManySetsError as error:
         yield Violation(path, error.message, error.remedy)
     if not sweep.run.managed:
@@ -139,12 +139,12 @@ def receives_incomplete(context: RuleContext) -> Iterator[Violation]:
         return
     for index, namespace in enumerate(settings.workloads.receives):
         missing = [
-            what
-            for what, declared in (
+            subject
+            for subject, namespaces in (
                 ("local queue", [queue.namespace for queue in settings.queues.local_queues]),
                 ("volume", [volume.namespace for volume in settings.storage.volumes]),
             )
-            if namespace not in declared
+            if namespace not in namespaces
         ]
         if missing:
             message = f"namespace {namespace} receives runs, but has no {' and no '.join(missing)}"

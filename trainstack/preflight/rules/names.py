@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from trainstack.objects.labels import LIMIT, PRIORITY
+from trainstack.objects.labels import MAX_LABEL_CHARACTERS, PRIORITY
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.rules.tenant import cluster_scoped_names
 from trainstack.runs import names
 from trainstack.runs.errors import ReservedVariableError, WorkloadError
-from trainstack.runs.identity import UNKNOWN_FACTS
+from trainstack.runs.identity import PLACEHOLDER_FACTS
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.build import check_names, manifest
-from trainstack.runs.manifests.trial_pod import NUMBER
-from trainstack.runs.status.kinds import launched_as
+from trainstack.runs.manifests.trial_pod import NUMBER_VARIABLE
+from trainstack.runs.status.kinds import launch_kind
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 
@@ -48,8 +48,8 @@ def name_derived(context: RuleContext) -> Iterator[Violation]:
 )
 def label_invalid(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        if run.priority is not None and len(run.priority) > LIMIT:
-            message = f"{run.priority} has {len(run.priority)} characters, but the label {PRIORITY} has at most {LIMIT}"
+        if run.priority is not None and len(run.priority) > MAX_LABEL_CHARACTERS:
+            message = f"{run.priority} has {len(run.priority)} characters, but the label {PRIORITY} has at most {MAX_LABEL_CHARACTERS}"
             yield Violation(f"{path}.priority", message)
 
 
@@ -63,14 +63,14 @@ def label_invalid(context: RuleContext) -> Iterator[Violation]:
 def env_reserved(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
         try:
-            manifest(run, context.settings.stack, Launch(run_id=run.name, name=run.name, facts=UNKNOWN_FACTS))
+            manifest(run, context.settings.stack, Launch(run_id=run.name, name=run.name, facts=PLACEHOLDER_FACTS))
         except ReservedVariableError as error:
             yield Violation(f"{path}.env", error.message, error.remedy)
         except WorkloadError:
             continue  # Other rules report it.
     for path, sweep in context.sweeps():
-        if sweep.form == "jobs" and NUMBER in {*sweep.run.env, *sweep.run.secret_env}:
-            message = f"sweep {sweep.name}: env sets {NUMBER}, which is reserved for its trials"
+        if sweep.form == "jobs" and NUMBER_VARIABLE in {*sweep.run.env, *sweep.run.secret_env}:
+            message = f"sweep {sweep.name}: env sets {NUMBER_VARIABLE}, which is reserved for its trials"
             yield Violation(f"{path}.run.env", message)
 
 
@@ -83,13 +83,13 @@ def env_reserved(context: RuleContext) -> Iterator[Violation]:
     silenceable=False,
 )
 def name_duplicate(context: RuleContext) -> Iterator[Violation]:
-    for path, listed in _lists(context.settings):
-        for name, count in Counter(listed).items():
+    for path, listed_names in _name_lists(context.settings):
+        for name, count in Counter(listed_names).items():
             if count > 1:
                 yield Violation(path, f"{name} is listed {count} times", "rename or remove all but one")
 
 
-def _lists(settings: Settings) -> Iterator[tuple[str, Iterable[str]]]:
+def _name_lists(settings: Settings) -> Iterator[tuple[str, Iterable[str]]]:
     yield from cluster_scoped_names(settings).items()
     yield "storage.volumes", (f"{volume.namespace}/{volume.name}" for volume in settings.storage.volumes)
     yield "queues.localQueues", (f"{queue.namespace}/{queue.name}" for queue in settings.queues.local_queues)
@@ -102,16 +102,16 @@ def _lists(settings: Settings) -> Iterator[tuple[str, Iterable[str]]]:
 
 def _fixed_names(settings: Settings) -> Iterator[str]:
     """Yield the objects of trials with fixed names, and those of runs that have the same name as one of them."""
-    trials = [
-        _object(sweep.run, f"{sweep.name}-{trial.number}")
+    trial_objects = [
+        _qualified_name(sweep.run, f"{sweep.name}-{trial.number}")
         for sweep in settings.sweeps.sweeps
         for trial in (sweep.expansion.sets if sweep.expansion and sweep.run.naming == "fixed" else ())
     ]
-    yield from trials
+    yield from trial_objects
     for run in settings.workloads.runs:
-        if run.naming == "fixed" and (named := _object(run, run.name)) in trials:
-            yield named
+        if run.naming == "fixed" and (run_object := _qualified_name(run, run.name)) in trial_objects:
+            yield run_object
 
 
-def _object(run: Workload, name: str) -> str:
-    return f"{launched_as(run)} {run.namespace}/{name}"
+def _qualified_name(run: Workload, name: str) -> str:
+    return f"{launch_kind(run)} {run.namespace}/{name}"

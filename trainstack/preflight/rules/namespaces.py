@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 
 from trainstack.objects.labels import POD_SECURITY
-from trainstack.platform.namespaces import enforced
+from trainstack.platform.namespaces import enforced_level
 from trainstack.preflight.examples import digits
-from trainstack.preflight.pod_security import Refusal, refusals
+from trainstack.preflight.pod_security import PodSecurityViolation, find_pod_security_violations
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import Context, RuleContext
+from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.status.kinds import kind_of_launch, launched_as
+from trainstack.runs.status.kinds import kind_of_launch, launch_kind
 from trainstack.settings.sections.workloads import Workload
 
 
@@ -22,7 +22,7 @@ from trainstack.settings.sections.workloads import Workload
 )
 def pods_refused(context: RuleContext) -> Iterator[Violation]:
     namespaces = context.settings.environment.namespaces
-    strict = {namespace.name for namespace in namespaces if enforced(namespace) == "restricted"}
+    strict = {namespace.name for namespace in namespaces if enforced_level(namespace) == "restricted"}
     for path, run in context.runs():
         if run.security == "baseline" and run.namespace in strict:
             message = f"namespace {run.namespace} enforces Pod Security restricted and refuses baseline pods"
@@ -41,11 +41,11 @@ def pods_refused(context: RuleContext) -> Iterator[Violation]:
     remedy="Remove the setting, or have the namespace enforce the level that the message names.",
 )
 def pods_forbidden(context: RuleContext) -> Iterator[Violation]:
-    levels = {namespace.name: enforced(namespace) for namespace in context.settings.environment.namespaces}
-    yield from forbidden(context, levels)
+    levels = {namespace.name: enforced_level(namespace) for namespace in context.settings.environment.namespaces}
+    yield from find_forbidden_pods(context, levels)
 
 
-def forbidden(context: Context, levels: Mapping[str, str]) -> Iterator[Violation]:
+def find_forbidden_pods(context: EnvironmentContext, levels: Mapping[str, str]) -> Iterator[Violation]:
     """Yield the settings of runs that their namespace forbids.
 
     `levels`: the enforced Pod Security level of each namespace, as far as it is known.
@@ -54,30 +54,34 @@ def forbidden(context: Context, levels: Mapping[str, str]) -> Iterator[Violation
         level = levels.get(run.namespace, "")
         if run.security == "baseline" and level == "restricted":
             level = "baseline"  # pods-refused reports the rest.
-        for refusal in _refusals(context, run, level):
-            message = f"{refusal.problem}: namespace {run.namespace} enforces Pod Security {levels[run.namespace]}"
-            needed = "privileged" if refusal.level == "baseline" else "baseline"
-            remedy = f"{refusal.remedy}, or set the namespace's label {POD_SECURITY}enforce: {needed}"
-            yield Violation(f"{path}.{_setting(run, refusal.path)}", message, remedy)
+        for violation in _pod_security_violations(context, run, level):
+            message = f"{violation.problem}: namespace {run.namespace} enforces Pod Security {levels[run.namespace]}"
+            required_level = "privileged" if violation.level == "baseline" else "baseline"
+            remedy = f"{violation.remedy}, or set the namespace's label {POD_SECURITY}enforce: {required_level}"
+            yield Violation(f"{path}.{_setting_path(run, violation.path)}", message, remedy)
 
 
-def _refusals(context: Context, run: Workload, level: str) -> list[Refusal]:
+def _pod_security_violations(context: EnvironmentContext, run: Workload, level: str) -> list[PodSecurityViolation]:
     if not run.host_network and run.capabilities is None and run.pod_patch is None:
         return []
     try:
-        launch, others = context.declared.queued(run)
+        launch, companions = context.stack_objects.queued_objects(run)
     except WorkloadError:
         return []  # Other rules report it.
-    found = (refusal for pods in launched_pods(launch, others) for refusal in refusals(pods.template, level))
-    return list(dict.fromkeys(found))
+    violations = (
+        violation
+        for pods in launched_pods(launch, companions)
+        for violation in find_pod_security_violations(pods.template, level)
+    )
+    return list(dict.fromkeys(violations))
 
 
-def _setting(run: Workload, path: str) -> str:
+def _setting_path(run: Workload, path: str) -> str:
     """Return the setting of a run from which a path in its pod template gets its value."""
     if path == "spec.hostNetwork":
         return "hostNetwork"
-    capabilities = run.capabilities is not None and path.endswith(".securityContext.capabilities")
-    return "capabilities" if capabilities else f"podPatch.{path}"
+    depends_on_capabilities = run.capabilities is not None and path.endswith(".securityContext.capabilities")
+    return "capabilities" if depends_on_capabilities else f"podPatch.{path}"
 
 
 @Rule(
@@ -88,7 +92,7 @@ def _setting(run: Workload, path: str) -> str:
     remedy="Remove `hostNetwork`, or set `network: {isolated: false}` of the namespace.",
 )
 def isolation_lost(context: RuleContext) -> Iterator[Violation]:
-    isolated = {namespace.name for namespace in context.settings.environment.namespaces if namespace.isolated}
+    isolated = {namespace.name for namespace in context.settings.environment.namespaces if namespace.is_isolated}
     for path, run in context.runs():
         if run.host_network and run.namespace in isolated:
             message = f"namespace {run.namespace} is isolated, but pods in the node's network are not"
@@ -109,7 +113,7 @@ def isolation_lost(context: RuleContext) -> Iterator[Violation]:
 )
 def egress_missing(context: RuleContext) -> Iterator[Violation]:
     namespaces = context.settings.environment.namespaces
-    isolated = {namespace.name for namespace in namespaces if namespace.isolated and not namespace.network.egress}
+    isolated = {namespace.name for namespace in namespaces if namespace.is_isolated and not namespace.network.egress}
     for path, run in context.runs():
         if run.code is not None and run.namespace in isolated:
             message = f"its pods fetch code from {run.code.git}, but namespace {run.namespace} allows no egress"
@@ -129,9 +133,9 @@ def egress_missing(context: RuleContext) -> Iterator[Violation]:
     ),
 )
 def ingress_missing(context: RuleContext) -> Iterator[Violation]:
-    isolated = {namespace.name for namespace in context.settings.environment.namespaces if namespace.isolated}
+    isolated = {namespace.name for namespace in context.settings.environment.namespaces if namespace.is_isolated}
     for path, run in context.runs():
-        facts = kind_of_launch(launched_as(run))
+        facts = kind_of_launch(launch_kind(run))
         if facts.connects_to_pods and facts.controller and run.namespace in isolated:
             message = f"{facts.controller.title} connects to its pods, but namespace {run.namespace} is isolated"
             remedy = (

@@ -10,16 +10,16 @@ from trainstack.kueue.feature_gates import GROUPS_OF_GATES
 from trainstack.kueue.releases import is_modeled
 from trainstack.platform.operators.release import MAX_BYTES
 from trainstack.preflight.examples import digits, yaml_at
-from trainstack.preflight.operator_facts import OPERATORS, installs
+from trainstack.preflight.operator_facts import OPERATORS, installs_with_paths
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.preflight.versions import clashes
-from trainstack.runs.manifests.trainjob import misfits
-from trainstack.runs.status.kinds import framework_of, kind_of_launch, launched_as, shown_kind
-from trainstack.settings.errors import nearest
+from trainstack.preflight.versions import find_clashes
+from trainstack.runs.manifests.trainjob import unsupported_settings
+from trainstack.runs.status.kinds import display_kind, framework_of, kind_of_launch, launch_kind
+from trainstack.settings.errors import suggest_name
 from trainstack.settings.sections.operators import KueueConfiguration
 from trainstack.settings.values.kubernetes import STANDARD_RESOURCES, is_container_resource
-from trainstack.settings.values.paths import child
+from trainstack.settings.values.paths import child_path
 from trainstack.versions import parse_release
 
 _FRAMEWORKS = (
@@ -60,7 +60,9 @@ def framework_unlisted(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs() if kueue else ():
         framework = framework_of(run)
         if kueue and run.queue is not None and framework not in kueue.configuration.frameworks:
-            message = f"Kueue does not manage kind {shown_kind(run)}: the run would start at once, outside every quota"
+            message = (
+                f"Kueue does not manage kind {display_kind(run)}: the run would start at once, outside every quota"
+            )
             remedy = f"add {framework} to operators.kueue.configuration.frameworks"
             yield Violation(f"{path}.kind", message, remedy)
 
@@ -75,13 +77,13 @@ def framework_unlisted(context: RuleContext) -> Iterator[Violation]:
 )
 def framework_unknown(context: RuleContext) -> Iterator[Violation]:
     kueue = context.settings.operators.kueue
-    listed = kueue.configuration.frameworks if kueue else ()
-    for index, framework in enumerate(listed):
+    frameworks = kueue.configuration.frameworks if kueue else ()
+    for index, framework in enumerate(frameworks):
         path = f"operators.kueue.configuration.frameworks[{index}]"
         if framework not in _FRAMEWORKS:
             message = f"unknown Kueue framework {framework!r}; the Kueue controller would fail to start"
-            yield Violation(path, message, nearest(framework, _FRAMEWORKS))
-        elif framework in listed[:index]:
+            yield Violation(path, message, suggest_name(framework, _FRAMEWORKS))
+        elif framework in frameworks[:index]:
             message = f"framework {framework} is listed twice; the Kueue controller would fail to start"
             yield Violation(path, message, "list it once")
 
@@ -100,12 +102,12 @@ def feature_gate_unknown(context: RuleContext) -> Iterator[Violation]:
         return
     release = release_of(kueue.manifest.version)
     gates = release.gates
-    for name, on in kueue.configuration.feature_gates.items():
-        path = child("operators.kueue.configuration.featureGates", name)
+    for name, is_enabled in kueue.configuration.feature_gates.items():
+        path = child_path("operators.kueue.configuration.featureGates", name)
         if name not in gates and name not in GROUPS_OF_GATES:
             message = f"unknown feature gate {name!r}; the Kueue controller would fail to start"
-            yield Violation(path, message, nearest(name, gates))
-        elif name in release.locked and on is not gates[name].default:
+            yield Violation(path, message, suggest_name(name, gates))
+        elif name in release.locked and is_enabled is not gates[name].default:
             message = f"feature gate {name} cannot be changed; the Kueue controller would fail to start"
             yield Violation(path, message, "leave it out")
 
@@ -134,27 +136,29 @@ def transformation_unapplied(context: RuleContext) -> Iterator[Violation]:
     excluded, transformations = configuration.exclude_resource_prefixes, configuration.transformations
     for index, transformation in enumerate(transformations):
         path, name = f"operators.kueue.configuration.transformations[{index}]", transformation.input
-        makers = [other.input for other in transformations if name in other.outputs and other.input != name]
+        producer_inputs = [
+            producer.input for producer in transformations if name in producer.outputs and producer.input != name
+        ]
         if prefixes := [prefix for prefix in excluded if name.startswith(prefix)]:
             message = f"{name} is never transformed, because excludeResourcePrefixes excludes {prefixes[0]}"
             yield Violation(f"{path}.input", message, "remove the prefix or the transformation")
         elif not is_container_resource(name) and "kubernetes.io/" not in name:
             message = f"{name} is never transformed, because no container can request it"
             yield Violation(f"{path}.input", message, "name a resource that pods request, such as nvidia.com/gpu")
-        elif makers:
-            message = f"{name} is not transformed where the transformation of {', '.join(makers)} puts it out"
-            yield Violation(f"{path}.input", message, f"write the outputs for {' and '.join(makers)} directly")
+        elif producer_inputs:
+            message = f"{name} is not transformed where the transformation of {', '.join(producer_inputs)} puts it out"
+            yield Violation(f"{path}.input", message, f"write the outputs for {' and '.join(producer_inputs)} directly")
         elif not transformation.outputs and transformation.strategy == "Retain":
             yield Violation(path, f"{name} is retained, and nothing is put out for it", "add outputs, or remove it")
         # Faults of outputs do not depend on faults of the input.
         for output in transformation.outputs:
             if output == name and transformation.strategy == "Retain":
                 message = f"{name} is retained, which replaces what is put out under this name"
-                yield Violation(child(f"{path}.outputs", output), message, "set `strategy: Replace`")
+                yield Violation(child_path(f"{path}.outputs", output), message, "set `strategy: Replace`")
             elif output in STANDARD_RESOURCES and output != name:
                 message = f"pods also request {output}: Kueue adds what is put out for {name}, or not, by chance"
                 remedy = "put out a resource that pods do not request"
-                yield Violation(child(f"{path}.outputs", output), message, remedy)
+                yield Violation(child_path(f"{path}.outputs", output), message, remedy)
 
 
 @Rule(
@@ -181,7 +185,7 @@ def scheme_missing(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs() if operator else ():
         group, _, scheme = framework_of(run).partition("/")
         if operator and group == "kubeflow.org" and scheme in _SCHEMES and scheme not in operator.schemes:
-            kind = shown_kind(run)
+            kind = display_kind(run)
             message = f"the training operator is installed without {scheme}: the cluster does not serve {kind}"
             yield Violation(f"{path}.kind", message, f"add {scheme} to operators.trainingOperator.schemes")
 
@@ -196,10 +200,10 @@ def scheme_missing(context: RuleContext) -> Iterator[Violation]:
 def scheme_clash(context: RuleContext) -> Iterator[Violation]:
     operator = context.settings.operators.training_operator
     for path, run in context.runs() if operator else ():
-        facts = kind_of_launch(launched_as(run))
+        facts = kind_of_launch(launch_kind(run))
         group, _, scheme = framework_of(run).partition("/")
-        is_other = facts.operator not in (None, "training-operator")
-        if operator and is_other and group == "kubeflow.org" and scheme in operator.schemes:
+        is_of_other_operator = facts.operator not in (None, "training-operator")
+        if operator and is_of_other_operator and group == "kubeflow.org" and scheme in operator.schemes:
             message = f"the training operator is installed with {scheme}, whose definition is not that of {run.kind}"
             yield Violation(f"{path}.kind", message, f"remove {scheme} from operators.trainingOperator.schemes")
 
@@ -225,11 +229,13 @@ def jobset_missing(context: RuleContext) -> Iterator[Violation]:
     remedy="Pin versions that work together, as `defaults.yaml` does, or have the operator upgraded.",
 )
 def version_clash(context: RuleContext) -> Iterator[Violation]:
-    declared = context.settings.operators.installs
+    declared_installs = context.settings.operators.installs
     versions = {
-        name: version for name, install in declared.items() if (version := parse_release(install.manifest.version))
+        name: version
+        for name, install in declared_installs.items()
+        if (version := parse_release(install.manifest.version))
     }
-    for clash in clashes(versions, [run for _, run in context.runs()]):
+    for clash in find_clashes(versions, [run for _, run in context.runs()]):
         path = f"{OPERATORS[clash.operators[0]].path}.manifest.version"
         yield Violation(path, clash.message, clash.remedy, clash.severity)
 
@@ -244,7 +250,7 @@ def version_clash(context: RuleContext) -> Iterator[Violation]:
 )
 def trainjob_misfit(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        for misfit in misfits(run) if run.kind == "TrainJob" else ():
+        for misfit in unsupported_settings(run) if run.kind == "TrainJob" else ():
             yield Violation(f"{path}.{misfit.path}", misfit.problem, misfit.remedy)
 
 
@@ -261,7 +267,7 @@ def trainjob_misfit(context: RuleContext) -> Iterator[Violation]:
     silenceable=False,
 )
 def manifest_missing(context: RuleContext) -> Iterator[Violation]:
-    for path, install in installs(context.settings):
+    for path, install in installs_with_paths(context.settings):
         file = install.manifest.path
         if file is None or (context.root / file).is_file():
             continue
@@ -284,7 +290,7 @@ def manifest_missing(context: RuleContext) -> Iterator[Violation]:
     silenceable=False,
 )
 def manifest_mismatch(context: RuleContext) -> Iterator[Violation]:
-    for path, install in installs(context.settings):
+    for path, install in installs_with_paths(context.settings):
         manifest = install.manifest
         file = context.root / manifest.path if manifest.path else None
         if file is None or not file.is_file():

@@ -26,7 +26,7 @@ def patch_refused(context: RuleContext) -> Iterator[Violation]:
         if run.pod_patch is None:
             continue
         try:
-            context.declared.queued(run)
+            context.stack_objects.queued_objects(run)
         except PodPatchError as error:
             for fault in error.faults:
                 yield Violation(f"{path}.podPatch.{fault.path}", fault.problem, fault.remedy)

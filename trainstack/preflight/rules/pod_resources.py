@@ -14,15 +14,15 @@ from trainstack.kueue.pod_requests import container_requests, is_pod_level_resou
 from trainstack.kueue.quantities import WHOLE
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import Context, RuleContext
+from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
 from trainstack.preflight.rules.resources import resource_faults
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.manifests.kind import PodSet
+from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.status.run_pods import pod_sets
 from trainstack.settings.sections.workloads import Workload
-from trainstack.settings.values.paths import child
-from trainstack.settings.values.quantities import amount, readable
+from trainstack.settings.values.paths import child_path
+from trainstack.settings.values.quantities import amount, format_amount
 
 Body = Mapping[str, Any]
 
@@ -46,11 +46,11 @@ def pod_resources_refused(context: RuleContext) -> Iterator[Violation]:
         if run.pod_patch is None:
             continue
         patch = f"{path}.podPatch.spec"
-        found: dict[str, Violation] = {}
+        violations: dict[str, Violation] = {}
         for _, spec in launched_specs(context, path, run):
-            for violation in _refused(patch, run.pod_patch.get("spec") or {}, spec):
-                found.setdefault(violation.path, violation)
-        yield from found.values()
+            for violation in _pod_violations(patch, run.pod_patch.get("spec") or {}, spec):
+                violations.setdefault(violation.path, violation)
+        yield from violations.values()
 
 
 @Rule(
@@ -67,50 +67,50 @@ def pod_resources_refused(context: RuleContext) -> Iterator[Violation]:
     remedy="Set the request of each container, and of the whole pod where it has a limit.",
 )
 def booking_differs(context: RuleContext) -> Iterator[Violation]:
-    yield from booked_otherwise(context, context.model)
+    yield from find_booking_differences(context, context.model)
 
 
-def booked_otherwise(context: Context, model: Model) -> Iterator[Violation]:
+def find_booking_differences(context: EnvironmentContext, model: Model) -> Iterator[Violation]:
     """Yield the differences between what Kueue books for queued runs and what their pods request, once per path."""
     for path, run in context.runs():
         # Without a patch or a LimitRange, Kueue books what the pods request.
         if run.queue is not None and (run.pod_patch is not None or run.namespace in model.limit_ranges):
-            found = [
+            violations = [
                 Violation(pods.resources_path, message)
                 for pods, spec in launched_specs(context, path, run)
                 for message in amounts_booked_otherwise(spec, run.namespace, model)
             ]
-            yield from dict.fromkeys(found)
+            yield from dict.fromkeys(violations)
 
 
-def launched_specs(context: Context, path: str, run: Workload) -> Iterator[tuple[PodSet, Body]]:
+def launched_specs(context: EnvironmentContext, path: str, run: Workload) -> Iterator[tuple[RunPodSet, Body]]:
     """Yield the pod sets of a run with their specs; none if its manifest cannot be built."""
     try:
-        launch, companions = context.declared.queued(run)
+        launch, companions = context.stack_objects.queued_objects(run)
     except WorkloadError:
         return  # Other rules report it.
     for pods, launched in zip(pod_sets(path, run), launched_pods(launch, companions), strict=True):
         yield pods, launched.spec
 
 
-def _refused(path: str, patch: Body, spec: Body) -> Iterator[Violation]:
+def _pod_violations(path: str, patch: Body, spec: Body) -> Iterator[Violation]:
     if spec.get("overhead") and not spec.get("runtimeClassName"):
         message = "only pods of a runtime class have an overhead, which is the overhead of the class"
         yield Violation(f"{path}.overhead", message, "remove it, or set runtimeClassName")
-    yield from _of_whole_pod(f"{path}.resources", spec)
-    yield from _of_containers(path, patch, spec)
+    yield from _whole_pod_violations(f"{path}.resources", spec)
+    yield from _patched_container_violations(path, patch, spec)
 
 
-def _of_whole_pod(path: str, spec: Body) -> Iterator[Violation]:
-    own = spec.get("resources") or {}
-    if own.get("claims"):
+def _whole_pod_violations(path: str, spec: Body) -> Iterator[Violation]:
+    pod_resources = spec.get("resources") or {}
+    if pod_resources.get("claims"):
         yield Violation(f"{path}.claims", "a whole pod has no claims", "remove it")
     for kind in ("limits", "requests"):
-        for name in (own.get(kind) or {}).keys() - _supported(own, kind).keys():
+        for name in (pod_resources.get(kind) or {}).keys() - _supported(pod_resources, kind).keys():
             message = f"{name} cannot be set for a whole pod, only cpu, memory and huge pages"
-            yield Violation(child(f"{path}.{kind}", name), message, "set it for a container")
-    requests, limits = _supported(own, "requests"), _supported(own, "limits")
-    yield from _against_containers(path, spec, requests, limits)
+            yield Violation(child_path(f"{path}.{kind}", name), message, "set it for a container")
+    requests, limits = _supported(pod_resources, "requests"), _supported(pod_resources, "limits")
+    yield from _container_total_violations(path, spec, requests, limits)
     yield from resource_faults(path, requests, limits)
 
 
@@ -119,35 +119,38 @@ def _supported(resources: Body, kind: str) -> dict[str, str]:
     return {name: text for name, text in amounts if is_pod_level_resource(name)}
 
 
-def _against_containers(
+def _container_total_violations(
     path: str, spec: Body, requests: Mapping[str, str], limits: Mapping[str, str]
 ) -> Iterator[Violation]:
     for name, billionths in sorted(container_requests(spec).items()):
         total = Fraction(billionths, WHOLE)
-        place, remedy = child(f"{path}.requests", name), f"set at least {readable(total)}, or leave it out"
+        request_path, remedy = (
+            child_path(f"{path}.requests", name),
+            f"set at least {format_amount(total)}, or leave it out",
+        )
         if name in requests and total > amount(requests[name]):
-            message = f"{requests[name]} of {name} is less than the {readable(total)} that the containers request"
-            yield Violation(place, message, remedy)
+            message = f"{requests[name]} of {name} is less than the {format_amount(total)} that the containers request"
+            yield Violation(request_path, message, remedy)
         elif name in limits and name not in requests and total > amount(limits[name]):
             # The pod's request is then by default the sum of its containers' requests.
-            message = (
-                f"the limit of {limits[name]} of {name} is less than the {readable(total)} that the containers request"
-            )
-            yield Violation(child(f"{path}.limits", name), message, remedy)
+            message = f"the limit of {limits[name]} of {name} is less than the {format_amount(total)} that the containers request"
+            yield Violation(child_path(f"{path}.limits", name), message, remedy)
     # A container's limit may not exceed the pod's. For huge pages, limits are also requests.
     for container in spec.get("containers") or ():
         for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
             if name in limits and amount(limit) > amount(limits[name]):
                 message = f"container {container['name']} has a limit of {limit} of {name}, the pod of {limits[name]}"
-                yield Violation(child(f"{path}.limits", name), message, f"set at least {limit}, or leave it out")
+                yield Violation(child_path(f"{path}.limits", name), message, f"set at least {limit}, or leave it out")
 
 
-def _of_containers(path: str, patch: Body, spec: Body) -> Iterator[Violation]:
+def _patched_container_violations(path: str, patch: Body, spec: Body) -> Iterator[Violation]:
     """Yield the faults of containers whose resources the patch sets."""
     for field in ("containers", "initContainers"):
-        patched = {one.get("name") for one in patch.get(field) or () if "resources" in one}
+        patched = {container.get("name") for container in patch.get(field) or () if "resources" in container}
         for container in spec.get(field) or ():
             if container["name"] in patched:
                 resources = container.get("resources") or {}
-                place = f"{path}.{field}[{container['name']}].resources"
-                yield from resource_faults(place, resources.get("requests") or {}, resources.get("limits") or {})
+                resources_path = f"{path}.{field}[{container['name']}].resources"
+                yield from resource_faults(
+                    resources_path, resources.get("requests") or {}, resources.get("limits") or {}
+                )

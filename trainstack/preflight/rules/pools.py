@@ -25,7 +25,7 @@ from trainstack.settings.sections.workloads import Workload
 def queue_unused(context: RuleContext) -> Iterator[Violation]:
     used = {queue.cluster_queue for queue in context.settings.queues.local_queues}
     for path, queue in context.cluster_queues():
-        if queue.name not in used and not _lends(queue):
+        if queue.name not in used and not _lends_quota(queue):
             yield Violation(path, f"no local queue points at cluster queue {queue.name}, and it lends nothing")
 
 
@@ -37,10 +37,12 @@ def queue_unused(context: RuleContext) -> Iterator[Violation]:
     remedy="Raise a `nominalQuota`, join a cohort that has some, or remove the resource from the group.",
 )
 def queue_empty(context: RuleContext) -> Iterator[Violation]:
-    for path, queue in _acyclic(context):
+    for path, queue in _acyclic_queues(context):
         for index, group in enumerate(queue.resource_groups):
             for name in group.covered_resources:
-                if not any(context.tree.potential_available(queue.name, flavor.name, name) for flavor in group.flavors):
+                if not any(
+                    context.cohort_tree.potential_available(queue.name, flavor.name, name) for flavor in group.flavors
+                ):
                     message = f"cluster queue {queue.name} has no quota of {name} on any flavor, and can borrow none"
                     yield Violation(f"{path}.resourceGroups[{index}]", message)
 
@@ -70,22 +72,28 @@ def coverage_partial(context: RuleContext) -> Iterator[Violation]:
     remedy="Lower the limit, or raise what other members lend.",
 )
 def cohort_overpromised(context: RuleContext) -> Iterator[Violation]:
-    acyclic = {queue.name for _, queue in _acyclic(context)}
+    acyclic_names = {queue.name for _, queue in _acyclic_queues(context)}
     for path, queue, flavor, quota in context.quotas():
-        if not isinstance(queue, ClusterQueue) or queue.name not in acyclic:
+        if not isinstance(queue, ClusterQueue) or queue.name not in acyclic_names:
             continue
-        node, fr = context.tree.queues[queue.name], (flavor.name, quota.name)
-        if node.overflows(fr):
+        node, flavor_resource = context.cohort_tree.queues[queue.name], (flavor.name, quota.name)
+        if node.overflows(flavor_resource):
             continue  # quota-overflow reports it.
-        model = node.quotas[fr]
-        most = context.tree.potential_available(queue.name, flavor.name, quota.name) - model.nominal
-        if model.borrowing_limit is not None and most < model.borrowing_limit and queue.cohort is not None:
+        node_quota = node.quotas[flavor_resource]
+        lendable = context.cohort_tree.potential_available(queue.name, flavor.name, quota.name) - node_quota.nominal
+        if (
+            node_quota.borrowing_limit is not None
+            and lendable < node_quota.borrowing_limit
+            and queue.cohort is not None
+        ):
             message = (
                 f"cluster queue {queue.name} may borrow "
-                f"{format_readable(quota.name, model.borrowing_limit)} {quota.name}, "
-                f"but cohort {queue.cohort} can lend it at most {format_readable(quota.name, most)}"
+                f"{format_readable(quota.name, node_quota.borrowing_limit)} {quota.name}, "
+                f"but cohort {queue.cohort} can lend it at most {format_readable(quota.name, lendable)}"
             )
-            remedy = f"lower it to {format_readable(quota.name, most)}, or raise what other members of the cohort lend"
+            remedy = (
+                f"lower it to {format_readable(quota.name, lendable)}, or raise what other members of the cohort lend"
+            )
             yield Violation(f"{path}.borrowingLimit", message, remedy)
 
 
@@ -103,27 +111,29 @@ def cohort_overpromised(context: RuleContext) -> Iterator[Violation]:
 def flavor_conflict(context: RuleContext) -> Iterator[Violation]:
     # Source: FromAssignment in Kueue's pkg/podset/podset.go, where the labels of one overwrite those of the other.
     flavors = {flavor.name: flavor for flavor in context.settings.queues.flavors}
-    of_runs = {
+    reported_conflicts = {
         (verdict.cluster_queue, names)
         for verdict in context.verdicts
         for names, _ in contradictory_flavors(context.model, verdict)
     }
     for path, queue in context.cluster_queues():
         groups = [
-            [flavors[listed.name] for listed in group.flavors if listed.name in flavors]
+            [flavors[flavor_quotas.name] for flavor_quotas in group.flavors if flavor_quotas.name in flavors]
             for group in queue.resource_groups
         ]
-        for (first, ones), (second, others) in combinations(enumerate(groups), 2):
-            for one, other in ((one, other) for one in ones for other in others):
-                if (queue.name, frozenset({one.name, other.name})) in of_runs:
+        for (first_index, first_flavors), (second_index, second_flavors) in combinations(enumerate(groups), 2):
+            for first_flavor, second_flavor in (
+                (first_flavor, second_flavor) for first_flavor in first_flavors for second_flavor in second_flavors
+            ):
+                if (queue.name, frozenset({first_flavor.name, second_flavor.name})) in reported_conflicts:
                     continue
-                for key in _differing(one, other):
+                for key in _conflicting_labels(first_flavor, second_flavor):
                     message = (
-                        f"a pod with flavor {one.name} of resourceGroups[{first}] and {other.name} of "
-                        f"resourceGroups[{second}] would need nodes with both {key}={one.node_labels[key]} and "
-                        f"{key}={other.node_labels[key]}"
+                        f"a pod with flavor {first_flavor.name} of resourceGroups[{first_index}] and {second_flavor.name} of "
+                        f"resourceGroups[{second_index}] would need nodes with both {key}={first_flavor.node_labels[key]} and "
+                        f"{key}={second_flavor.node_labels[key]}"
                     )
-                    yield Violation(f"{path}.resourceGroups[{second}]", message)
+                    yield Violation(f"{path}.resourceGroups[{second_index}]", message)
 
 
 @Rule(
@@ -144,45 +154,50 @@ def selector_ignored(context: RuleContext) -> Iterator[Violation]:
         queue = cluster_queues.get(local_queues.get((run.namespace, run.queue or ""), ""))
         if queue is None:
             continue
-        own = {
-            key for group in queue.resource_groups for listed in group.flavors for key in labels.get(listed.name, ())
+        queue_labels = {
+            key
+            for group in queue.resource_groups
+            for flavor_quotas in group.flavors
+            for key in labels.get(flavor_quotas.name, ())
         }
-        for key, setting in _selected(run):
-            if key in own:
+        for key, setting in _selected_labels(run):
+            if key in queue_labels:
                 continue
-            having = [name for name, node_labels in labels.items() if key in node_labels]
-            if having:
+            flavors_with_label = [name for name, node_labels in labels.items() if key in node_labels]
+            if flavors_with_label:
                 message = (
-                    f"the run selects nodes by {key}, which no flavor of queue {run.queue} has (flavor {having[0]} has "
+                    f"the run selects nodes by {key}, which no flavor of queue {run.queue} has (flavor {flavors_with_label[0]} has "
                     "it): Kueue ignores it, and may admit the pods on a flavor whose nodes they do not select"
                 )
-                remedy = f"name a queue with flavor {having[0]}, or remove {key} from the selector"
+                remedy = f"name a queue with flavor {flavors_with_label[0]}, or remove {key} from the selector"
                 yield Violation(f"{path}.{setting}", message, remedy)
 
 
-def _selected(run: Workload) -> Iterator[tuple[str, str]]:
+def _selected_labels(run: Workload) -> Iterator[tuple[str, str]]:
     """Yield the label keys by which a run selects nodes, with the setting that selects."""
-    nodes = run.affinity.node_affinity if run.affinity else None
-    required = nodes.required_during_scheduling_ignored_during_execution if nodes else None
+    node_affinity = run.affinity.node_affinity if run.affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     terms = required.node_selector_terms if required else ()
     expressions = {expression.key: "affinity" for term in terms for expression in term.match_expressions}
     yield from {**expressions, **dict.fromkeys(run.node_selector, "nodeSelector")}.items()
 
 
-def _acyclic(context: RuleContext) -> Iterator[tuple[str, ClusterQueue]]:
+def _acyclic_queues(context: RuleContext) -> Iterator[tuple[str, ClusterQueue]]:
     """Yield the cluster queues, without those in cycles of cohorts, which another rule reports."""
     for path, queue in context.cluster_queues():
-        if queue.name in context.tree.queues and not (queue.cohort and context.tree.is_cyclic(queue.cohort)):
+        if queue.name in context.cohort_tree.queues and not (
+            queue.cohort and context.cohort_tree.is_cyclic(queue.cohort)
+        ):
             yield path, queue
 
 
-def _lends(queue: ClusterQueue) -> bool:
+def _lends_quota(queue: ClusterQueue) -> bool:
     quotas = (quota for group in queue.resource_groups for flavor in group.flavors for quota in flavor.resources)
     return queue.cohort is not None and any(
         quota.nominal_quota != "0" and (quota.lending_limit is None or quota.lending_limit != "0") for quota in quotas
     )
 
 
-def _differing(one: ResourceFlavor, other: ResourceFlavor) -> list[str]:
+def _conflicting_labels(first: ResourceFlavor, second: ResourceFlavor) -> list[str]:
     """Return the node labels to which the two flavors give different values."""
-    return [key for key, value in one.node_labels.items() if other.node_labels.get(key, value) != value]
+    return [key for key, value in first.node_labels.items() if second.node_labels.get(key, value) != value]

@@ -11,18 +11,18 @@ from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_template import WRAPPER_SETTINGS
-from trainstack.runs.manifests.trial_names import overrides_of
-from trainstack.runs.manifests.trial_pod import NUMBER
-from trainstack.runs.manifests.variable_expansion import environment, program
-from trainstack.runs.names import indexed
+from trainstack.runs.manifests.trial_names import parameter_overrides
+from trainstack.runs.manifests.trial_pod import NUMBER_VARIABLE
+from trainstack.runs.manifests.variable_expansion import container_program, container_variables
+from trainstack.runs.names import is_indexed
 from trainstack.runs.wrapper.run import WrapperError, WrapperSettings, parse_command, unknown_variables
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import PodOverrides, Workload
-from trainstack.settings.values.credentials import concealed
-from trainstack.settings.values.paths import child, elements
+from trainstack.settings.values.credentials import conceal_credentials
+from trainstack.settings.values.paths import child_path, named_element_paths
 
-_OURS = "TRAINSTACK_"
-_READ = (*WRAPPER_SETTINGS, "TRAINSTACK_RUN_ID", "TRAINSTACK_RECORD")
+_TRAINSTACK_PREFIX = "TRAINSTACK_"
+_WRAPPER_VARIABLES = (*WRAPPER_SETTINGS, "TRAINSTACK_RUN_ID", "TRAINSTACK_RECORD")
 _REFERENCE = re.compile(
     r"(?<!\$)\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<braces>[A-Za-z_]\w*)\}|\((?P<kubernetes>[A-Za-z_]\w*)\)"
     r"|\{[#!]?(?P<operator>[A-Za-z_]\w*)(?!\w)(?P<default>:?[-=+?])?)",
@@ -50,7 +50,7 @@ class Reference:
     """Whether the reference has a default for an unset variable, as `${NAME:-x}` has."""
 
 
-def references(text: str) -> Iterator[Reference]:
+def find_references(text: str) -> Iterator[Reference]:
     for match in _REFERENCE.finditer(text) if "$" in text else ():
         spelling = match.lastgroup if match.lastgroup in ("kubernetes", "operator") else "shell"
         spelling = "operator" if match["operator"] else spelling
@@ -72,41 +72,45 @@ def references(text: str) -> Iterator[Reference]:
 def program_refused(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
         if run.managed:
-            yield from _refusals(context, path, run)
+            yield from _wrapper_violations(context, path, run)
     for path, sweep in context.sweeps():
-        known = ("TRAINSTACK_SEED",) if sweep.run.seed is not None else ()
+        set_variables = ("TRAINSTACK_SEED",) if sweep.run.seed is not None else ()
         for parameter_set in sweep.sets if sweep.run.managed else ():
-            texts = overrides_of(sweep, parameter_set).args
-            if unknown := unknown_variables(texts, known):
-                message = f"the arguments of set {parameter_set.number} refer to ${', $'.join(unknown)}"
+            texts = parameter_overrides(sweep, parameter_set).args
+            if unknown_names := unknown_variables(texts, set_variables):
+                message = f"the arguments of set {parameter_set.number} refer to ${', $'.join(unknown_names)}"
                 yield Violation(f"{path}.space.args", message)
                 break
 
 
-def _refusals(context: RuleContext, path: str, run: Workload) -> Iterator[Violation]:
+def _wrapper_violations(context: RuleContext, path: str, run: Workload) -> Iterator[Violation]:
     for container in _main_containers(context, run):
-        variables = environment(container)
+        variables = container_variables(container)
         # Values from Secrets and fields are unknown here. Trainstack sets its other variables itself.
-        known = {name: value for name, value in variables.items() if value is not None}
-        own = {name: value for name, value in known.items() if name in _READ or not name.startswith(_OURS)}
-        arguments = program(container)[2:]
+        known_values = {name: value for name, value in variables.items() if value is not None}
+        checked_values = {
+            name: value
+            for name, value in known_values.items()
+            if name in _WRAPPER_VARIABLES or not name.startswith(_TRAINSTACK_PREFIX)
+        }
+        arguments = container_program(container)[2:]
         try:
-            WrapperSettings({"TRAINSTACK_POD": run.name, **own}, arguments[1:])
+            WrapperSettings({"TRAINSTACK_POD": run.name, **checked_values}, arguments[1:])
         except WrapperError as error:
             yield Violation(f"{path}.env", str(error), "correct or remove the variable")
             return
         try:
             parse_command(arguments, variables)
         except WrapperError as error:
-            yield Violation(_place(path, run, unknown_variables(arguments, variables)), str(error))
+            yield Violation(_referring_path(path, run, unknown_variables(arguments, variables)), str(error))
             return
 
 
-def _place(path: str, run: Workload, names: Sequence[str]) -> str:
+def _referring_path(path: str, run: Workload, names: Sequence[str]) -> str:
     """Return the path of the command or arguments that refer to any of the names."""
-    for own_path, texts, _ in _programs(path, run):
-        if any(reference.name in names for text in texts for reference in references(text)):
-            return own_path
+    for texts_path, texts, _ in _program_texts(path, run):
+        if any(reference.name in names for text in texts for reference in find_references(text)):
+            return texts_path
     return f"{path}.args"
 
 
@@ -127,45 +131,45 @@ def variable_unexpanded(context: RuleContext) -> Iterator[Violation]:
     sweeps = {f"{path}.run": sweep for path, sweep in context.sweeps()}
     for path, run in context.runs():
         violations: dict[tuple[str, str], Violation] = {}
-        for violation in _unexpanded(context, path, run, sweeps.get(path)):
+        for violation in _unexpanded_violations(context, path, run, sweeps.get(path)):
             violations.setdefault((violation.path, violation.message), violation)
         yield from violations.values()
 
 
-def _unexpanded(context: RuleContext, path: str, run: Workload, sweep: Sweep | None) -> Iterator[Violation]:
+def _unexpanded_violations(context: RuleContext, path: str, run: Workload, sweep: Sweep | None) -> Iterator[Violation]:
     containers = list(_main_containers(context, run))
-    names = [name for container in containers for name in environment(container)]
-    variables = _Variables.of(run, names, sweep.form if sweep else None)
-    programs = list(_programs(path, run))
+    names = [name for container in containers for name in container_variables(container)]
+    variables = _Variables.from_run(run, names, sweep.form if sweep else None)
+    programs = list(_program_texts(path, run))
     if sweep is not None:
         programs.append((f"{path.removesuffix('.run')}.space.args", sweep.space.args, programs[0][2]))
-    for own_path, texts, started in programs:
-        shell = any(_SHELLS.fullmatch(text) for text in started)
+    for texts_path, texts, program_words in programs:
+        has_shell = any(_SHELLS.fullmatch(text) for text in program_words)
         for text in texts:
-            for reference in references(text):
-                yield from variables.in_program(own_path, text, reference, shell=shell)
+            for reference in find_references(text):
+                yield from variables.program_violations(texts_path, text, reference, has_shell=has_shell)
     for container in containers:
-        yield from _in_environment(path, variables, container)
+        yield from _environment_violations(path, variables, container)
     # No variable counts as set before those of a sweep's space.
     for name, text in (sweep.space.env if sweep is not None else {}).items():
-        own_path = child(f"{path.removesuffix('.run')}.space.env", name)
-        for reference in references(text):
-            yield from variables.in_environment(own_path, name, reference, set())
-    for name, reference in _in_other_containers(context, run):
-        if reference.name.startswith(_OURS) and not reference.has_default:
+        texts_path = child_path(f"{path.removesuffix('.run')}.space.env", name)
+        for reference in find_references(text):
+            yield from variables.environment_violations(texts_path, name, reference, set())
+    for name, reference in _added_container_references(context, run):
+        if reference.name.startswith(_TRAINSTACK_PREFIX) and not reference.has_default:
             message = f"container {name} has no {reference.name}, which only the program of a managed run has"
             yield Violation(f"{path}.podPatch", message, "write the value out")
 
 
-def _in_environment(path: str, variables: "_Variables", container: Mapping[str, Any]) -> Iterator[Violation]:
-    before: set[str] = set()
+def _environment_violations(path: str, variables: "_Variables", container: Mapping[str, Any]) -> Iterator[Violation]:
+    earlier_names: set[str] = set()
     for variable in container.get("env") or ():
         name = variable["name"]
-        if not name.startswith(_OURS):
-            own_path = _path_of_variable(path, variables.run, name)
-            for reference in references(variable.get("value") or ""):
-                yield from variables.in_environment(own_path, name, reference, before)
-        before.add(name)
+        if not name.startswith(_TRAINSTACK_PREFIX):
+            variable_path = _variable_path(path, variables.run, name)
+            for reference in find_references(variable.get("value") or ""):
+                yield from variables.environment_violations(variable_path, name, reference, earlier_names)
+        earlier_names.add(name)
 
 
 @dataclass(frozen=True)
@@ -173,123 +177,139 @@ class _Variables:
     """The variables of a run's program."""
 
     run: Workload
-    own: frozenset[str]
+    from_settings: frozenset[str]
     """Names that the settings set."""
     provided: frozenset[str]
     """Names that the kind, the sweep or the operator sets, as far as `$(NAME)` can refer to them."""
-    by_wrapper: frozenset[str]
+    from_wrapper: frozenset[str]
     """Names that only the wrapper sets, in the running pod."""
 
     @classmethod
-    def of(cls, run: Workload, names: Sequence[str], form: str | None) -> "_Variables":
+    def from_run(cls, run: Workload, names: Sequence[str], form: str | None) -> "_Variables":
         """Return the variables of a run.
 
         `names`: the variables in its manifest. `form`: the form of the sweep if the run is a trial.
         """
         overrides = (*run.roles.values(), *run.replicated_jobs)
-        own = frozenset({*run.env, *run.secret_env}.union(*(each.env or () for each in overrides)))
-        provided = {*names, *_SET_BY_OPERATORS.get(run.kind, ())} - own
-        provided |= {"JOB_COMPLETION_INDEX"} if indexed(run) or run.kind == "JobSet" else set()
-        provided |= {NUMBER} if form == "jobs" else set()
-        return cls(run, own, frozenset(provided), frozenset({NUMBER} if form == "indexed" else ()))
+        settings_names = frozenset({*run.env, *run.secret_env}.union(*(override.env or () for override in overrides)))
+        provided = {*names, *_SET_BY_OPERATORS.get(run.kind, ())} - settings_names
+        provided |= {"JOB_COMPLETION_INDEX"} if is_indexed(run) or run.kind == "JobSet" else set()
+        provided |= {NUMBER_VARIABLE} if form == "jobs" else set()
+        return cls(run, settings_names, frozenset(provided), frozenset({NUMBER_VARIABLE} if form == "indexed" else ()))
 
-    def in_program(self, path: str, text: str, reference: Reference, *, shell: bool) -> Iterator[Violation]:
+    def program_violations(self, path: str, text: str, reference: Reference, *, has_shell: bool) -> Iterator[Violation]:
         """Yield a violation if a reference in a command or in arguments is not expanded.
 
         `has_shell`: whether the program starts a shell, which may expand it.
         """
-        name, shown = reference.name, f"{concealed(text)[:60]!r} refers to {reference.text}"
-        if name.startswith(_OURS) and self.run.managed:
-            if reference.spelling == "operator" and not shell:
-                yield Violation(path, f"{shown}…}}, which no shell expands", f"write ${name}")
-        elif name.startswith(_OURS) and name not in self.own | self.provided:
+        name, subject = reference.name, f"{conceal_credentials(text)[:60]!r} refers to {reference.text}"
+        if name.startswith(_TRAINSTACK_PREFIX) and self.run.managed:
+            if reference.spelling == "operator" and not has_shell:
+                yield Violation(path, f"{subject}…}}, which no shell expands", f"write ${name}")
+        elif name.startswith(_TRAINSTACK_PREFIX) and name not in self.from_settings | self.provided:
             if not reference.has_default:
-                yield Violation(path, f"{shown}, which an unmanaged run does not have", _MANAGED)
+                yield Violation(path, f"{subject}, which an unmanaged run does not have", _UNMANAGED_REMEDY)
         elif reference.spelling == "kubernetes":
-            if name in self.by_wrapper:
-                yield Violation(path, f"{shown}, which is not set before the wrapper runs", _IN_A_SHELL)
-        elif not shell and name in self.provided | self.by_wrapper:
-            remedy = _IN_A_SHELL if name in self.by_wrapper else f"write $({name}), or have a shell start the program"
-            yield Violation(path, f"{shown}, which no shell expands", remedy)
-        elif not shell and name in self.own:
+            if name in self.from_wrapper:
+                yield Violation(path, f"{subject}, which is not set before the wrapper runs", _SHELL_REMEDY)
+        elif not has_shell and name in self.provided | self.from_wrapper:
+            remedy = (
+                _SHELL_REMEDY if name in self.from_wrapper else f"write $({name}), or have a shell start the program"
+            )
+            yield Violation(path, f"{subject}, which no shell expands", remedy)
+        elif not has_shell and name in self.from_settings:
             remedy = f"write $({name}), unless the program expands it"
-            yield Violation(path, f"{shown}, which no shell expands", remedy, "warning")
+            yield Violation(path, f"{subject}, which no shell expands", remedy, "warning")
 
-    def in_environment(self, path: str, variable: str, reference: Reference, before: set[str]) -> Iterator[Violation]:
+    def environment_violations(
+        self, path: str, variable: str, reference: Reference, earlier_names: set[str]
+    ) -> Iterator[Violation]:
         """Yield a violation if a reference in a variable's value is not expanded; only Kubernetes expands there.
 
         `earlier_names`: the variables before it in the container, the only ones to which it can refer.
         """
-        name, shown = reference.name, f"variable {variable} refers to {reference.text}"
-        if reference.spelling == "kubernetes" and name in before:
+        name, subject = reference.name, f"variable {variable} refers to {reference.text}"
+        if reference.spelling == "kubernetes" and name in earlier_names:
             return
-        if (name.startswith(_OURS) or name in self.provided | self.by_wrapper) and name not in self.own:
-            yield Violation(path, f"{shown}, which is not set before it", "move it to the command or the arguments")
-        elif name in self.own:
-            written = reference.spelling == "kubernetes"
-            remedy = f"list {name} before {variable}" if written else f"write $({name}), and list {name} first"
+        if (
+            name.startswith(_TRAINSTACK_PREFIX) or name in self.provided | self.from_wrapper
+        ) and name not in self.from_settings:
+            yield Violation(path, f"{subject}, which is not set before it", "move it to the command or the arguments")
+        elif name in self.from_settings:
+            is_expandable = reference.spelling == "kubernetes"
+            remedy = f"list {name} before {variable}" if is_expandable else f"write $({name}), and list {name} first"
             if name == variable:
                 remedy = "write the whole value: that of the image is not known there"
-            yield Violation(path, f"{shown}, which is not expanded there", remedy, "warning")
+            yield Violation(path, f"{subject}, which is not expanded there", remedy, "warning")
 
 
-_MANAGED = "remove it, write the value out, or leave out `managed: false`"
-_IN_A_SHELL = "have the program read it from its environment, or have a shell expand it"
+_UNMANAGED_REMEDY = "remove it, write the value out, or leave out `managed: false`"
+_SHELL_REMEDY = "have the program read it from its environment, or have a shell expand it"
 
 
 def _main_containers(context: RuleContext, run: Workload) -> Iterator[Mapping[str, Any]]:
     """Yield the main container of each role; none if the manifest cannot be built, which other rules report."""
-    for pods in _pods(context, run):
-        yield pods["containers"][0]
+    for pod_spec in _pod_specs(context, run):
+        yield pod_spec["containers"][0]
 
 
-def _in_other_containers(context: RuleContext, run: Workload) -> Iterator[tuple[str, Reference]]:
+def _added_container_references(context: RuleContext, run: Workload) -> Iterator[tuple[str, Reference]]:
     """Yield the unset references in containers that a patch adds, with the name of the container."""
-    added = (run.pod_patch or {}).get("spec", {})
-    names = {item.get("name") for field in ("containers", "initContainers") for item in added.get(field) or ()}
-    for pods in _pods(context, run) if names else ():
-        for container in (*pods["containers"][1:], *(pods.get("initContainers") or ())):
-            variables = environment(container)
-            texts = [*program(container), *(value for value in variables.values() if value is not None)]
+    patched_spec = (run.pod_patch or {}).get("spec", {})
+    names = {item.get("name") for field in ("containers", "initContainers") for item in patched_spec.get(field) or ()}
+    for pod_spec in _pod_specs(context, run) if names else ():
+        for container in (*pod_spec["containers"][1:], *(pod_spec.get("initContainers") or ())):
+            variables = container_variables(container)
+            texts = [*container_program(container), *(value for value in variables.values() if value is not None)]
             for text in texts if container["name"] in names else ():
-                yield from ((container["name"], each) for each in references(text) if each.name not in variables)
+                yield from (
+                    (container["name"], reference)
+                    for reference in find_references(text)
+                    if reference.name not in variables
+                )
 
 
-def _pods(context: RuleContext, run: Workload) -> Iterator[Mapping[str, Any]]:
+def _pod_specs(context: RuleContext, run: Workload) -> Iterator[Mapping[str, Any]]:
     try:
-        body, companions = context.declared.queued(run)
+        body, companions = context.stack_objects.queued_objects(run)
     except WorkloadError:
         return
     for pods in launched_pods(body, companions):
         yield pods.spec
 
 
-def _programs(path: str, run: Workload) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+def _program_texts(path: str, run: Workload) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
     """Yield the path of each command and list of arguments, its texts, and the whole program of which it is a part."""
-    started = _started(run.command, run.args)
-    yield f"{path}.command", run.command, started
-    yield f"{path}.args", run.args, started
-    for own_path, own in _overrides(path, run):
-        command = getattr(own, "command", None)
-        started = _started(run.command if command is None else command, run.args if own.args is None else own.args)
-        yield f"{own_path}.command", command or (), started
-        yield f"{own_path}.args", own.args or (), started
+    program_words = _program_words(run.command, run.args)
+    yield f"{path}.command", run.command, program_words
+    yield f"{path}.args", run.args, program_words
+    for override_path, override in _pod_overrides(path, run):
+        command = getattr(override, "command", None)
+        program_words = _program_words(
+            run.command if command is None else command, run.args if override.args is None else override.args
+        )
+        yield f"{override_path}.command", command or (), program_words
+        yield f"{override_path}.args", override.args or (), program_words
 
 
-def _overrides(path: str, run: Workload) -> Iterator[tuple[str, PodOverrides]]:
+def _pod_overrides(path: str, run: Workload) -> Iterator[tuple[str, PodOverrides]]:
     yield from ((f"{path}.roles.{name}", role) for name, role in run.roles.items())
     jobs = run.replicated_jobs
-    yield from zip(elements(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True)
+    yield from zip(named_element_paths(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True)
 
 
-def _path_of_variable(path: str, run: Workload, name: str) -> str:
+def _variable_path(path: str, run: Workload, name: str) -> str:
     if name in run.env:
-        return child(f"{path}.env", name)
+        return child_path(f"{path}.env", name)
     return next(
-        (child(f"{own_path}.env", name) for own_path, own in _overrides(path, run) if name in (own.env or ())),
+        (
+            child_path(f"{override_path}.env", name)
+            for override_path, override in _pod_overrides(path, run)
+            if name in (override.env or ())
+        ),
         f"{path}.podPatch",
     )
 
 
-def _started(command: Sequence[str], args: Sequence[str]) -> Sequence[str]:
+def _program_words(command: Sequence[str], args: Sequence[str]) -> Sequence[str]:
     return (*command, *args) if command else ("sh", *args)  # The image's entrypoint may be a shell.

@@ -14,15 +14,15 @@ from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.sections.queues import ClusterQueue
-from trainstack.settings.values.quantities import MAX, amount
+from trainstack.settings.values.quantities import MAX_AMOUNT, amount
 
-_REFUSED = "Kueue's webhook refuses the queue."
+_WEBHOOK_REFUSAL = "Kueue's webhook refuses the queue."
 
 
 @Rule(
     id="covered-resources",
     summary="A flavor does not list exactly the covered resources of its group, in order.",
-    details=_REFUSED,
+    details=_WEBHOOK_REFUSAL,
     example="`coveredResources: [cpu, memory]`, and a flavor that lists `memory` before `cpu`.",
     remedy="List the same resources in the same order.",
     silenceable=False,
@@ -40,28 +40,28 @@ def covered_resources(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="group-overlap",
     summary="A cluster queue or cohort lists a resource or a flavor twice.",
-    details=_REFUSED,
+    details=_WEBHOOK_REFUSAL,
     example="`cpu` in the `coveredResources` of two groups.",
     remedy="List each resource and flavor once, in one group.",
     silenceable=False,
 )
 def group_overlap(context: RuleContext) -> Iterator[Violation]:
     for path, holder in context.quota_holders():
-        seen: dict[tuple[str, str], int] = {}
+        first_indexes: dict[tuple[str, str], int] = {}
         for index, group in enumerate(holder.resource_groups):
-            named = [("resource", name) for name in group.covered_resources]
-            named += [("flavor", flavor.name) for flavor in group.flavors]
-            for kind, name in named:
-                if (kind, name) in seen:
-                    message = f"{kind} {name} is already listed in resourceGroups[{seen[kind, name]}]"
+            listed_names = [("resource", name) for name in group.covered_resources]
+            listed_names += [("flavor", flavor.name) for flavor in group.flavors]
+            for kind, name in listed_names:
+                if (kind, name) in first_indexes:
+                    message = f"{kind} {name} is already listed in resourceGroups[{first_indexes[kind, name]}]"
                     yield Violation(f"{path}.resourceGroups[{index}]", message)
-                seen.setdefault((kind, name), index)
+                first_indexes.setdefault((kind, name), index)
 
 
 @Rule(
     id="limit-without-cohort",
     summary="A cluster queue without a cohort, or a cohort without a parent, has a `borrowingLimit` or `lendingLimit`.",
-    details=_REFUSED,
+    details=_WEBHOOK_REFUSAL,
     example="`cohort: null`, and a quota with `borrowingLimit: 1`.",
     remedy="Name a cohort or a parent, or remove the limit.",
     silenceable=False,
@@ -69,18 +69,18 @@ def group_overlap(context: RuleContext) -> Iterator[Violation]:
 def limit_without_cohort(context: RuleContext) -> Iterator[Violation]:
     for path, holder, _, quota in context.quotas():
         if isinstance(holder, ClusterQueue):
-            title, above, kind = "cluster queue", holder.cohort, "cohort"
+            title, parent_name, kind = "cluster queue", holder.cohort, "cohort"
         else:
-            title, above, kind = "cohort", holder.parent, "parent"
+            title, parent_name, kind = "cohort", holder.parent, "parent"
         limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
-        for key in (key for key, limit in limits.items() if limit is not None and above is None):
+        for key in (key for key, limit in limits.items() if limit is not None and parent_name is None):
             yield Violation(f"{path}.{key}", f"{title} {holder.name} has a {key}, but no {kind}")
 
 
 @Rule(
     id="lending-over-nominal",
     summary="The `lendingLimit` of a queue exceeds its `nominalQuota`.",
-    details=_REFUSED,
+    details=_WEBHOOK_REFUSAL,
     example="`nominalQuota: 2, lendingLimit: 3`.",
     remedy="Lend at most the nominal quota.",
     silenceable=False,
@@ -98,7 +98,7 @@ def lending_over_nominal(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="borrow-without-reclaim",
     summary="A queue may preempt other queues while it borrows, but may not reclaim its own quota.",
-    details=_REFUSED,
+    details=_WEBHOOK_REFUSAL,
     change=yaml_at(
         "queues.clusterQueues", "- {name: research, preemption: {borrowWithinCohort: {policy: LowerPriority}}}"
     ),
@@ -122,9 +122,9 @@ def borrow_without_reclaim(context: RuleContext) -> Iterator[Violation]:
     remedy="Add the namespace to the cluster queue's `namespaces`.",
 )
 def queue_closed(context: RuleContext) -> Iterator[Violation]:
-    allowed = {queue.name: queue.namespaces for queue in context.settings.queues.cluster_queues}
+    namespaces_by_queue = {queue.name: queue.namespaces for queue in context.settings.queues.cluster_queues}
     for path, queue in context.local_queues():
-        namespaces = allowed.get(queue.cluster_queue)
+        namespaces = namespaces_by_queue.get(queue.cluster_queue)
         if namespaces is not None and queue.namespace not in namespaces:
             message = (
                 f"cluster queue {queue.cluster_queue} is not open to namespace {queue.namespace} "
@@ -149,41 +149,45 @@ def quota_overflow(context: RuleContext) -> Iterator[Violation]:
         for reason in overflowing_requests(workload):
             yield Violation(reason.path, reason.message, "request less in each pod, or run fewer pods")
     if context.owns_platform:
-        yield from _overflowing_quota(context)
+        yield from _quota_overflow_violations(context)
 
 
-def _overflowing_quota(context: RuleContext) -> Iterator[Violation]:
-    tree = context.tree
+def _quota_overflow_violations(context: RuleContext) -> Iterator[Violation]:
+    tree = context.cohort_tree
     largest: dict[tuple[ResourceNode, FlavorResource], tuple[int, str]] = {}
     holders: dict[tuple[ResourceNode, FlavorResource], list[ResourceNode]] = defaultdict(list)
     for path, holder, flavor, quota in context.quotas():
-        written = {
+        quantities = {
             "nominalQuota": quota.nominal_quota,
             "borrowingLimit": quota.borrowing_limit,
             "lendingLimit": quota.lending_limit,
         }
         amounts = {
-            key: from_billionths(quota.name, to_billionths(text)) for key, text in written.items() if text is not None
+            key: from_billionths(quota.name, to_billionths(text))
+            for key, text in quantities.items()
+            if text is not None
         }
-        beyond = [key for key, number in amounts.items() if number > MAX]
-        for key in beyond:
-            yield Violation(f"{path}.{key}", f"{written[key]} of {quota.name} exceeds 64 bits in Kueue's unit")
-        if beyond:
+        overflowing_keys = [key for key, number in amounts.items() if number > MAX_AMOUNT]
+        for key in overflowing_keys:
+            yield Violation(f"{path}.{key}", f"{quantities[key]} of {quota.name} exceeds 64 bits in Kueue's unit")
+        if overflowing_keys:
             continue
         node = (tree.queues if isinstance(holder, ClusterQueue) else tree.cohorts)[holder.name]
         *_, root = (node, *node.ancestors())
-        place = (root, (flavor.name, quota.name))
-        largest[place] = max(largest.get(place, (-1, "")), (amounts["nominalQuota"], path), key=lambda pair: pair[0])
-        holders[place].append(node)
+        root_key = (root, (flavor.name, quota.name))
+        largest[root_key] = max(
+            largest.get(root_key, (-1, "")), (amounts["nominalQuota"], path), key=lambda pair: pair[0]
+        )
+        holders[root_key].append(node)
     # Kueue adds up a whole tree of cohorts, so its largest quota gets one finding for the sum.
-    for (root, fr), (_, path) in largest.items():
-        own = root.exact_subtree_quota(fr)
-        total = max(own, *(node.largest_sum(fr) for node in holders[root, fr]))
-        if total > MAX:
+    for (root, flavor_resource), (_, path) in largest.items():
+        root_quota = root.exact_subtree_quota(flavor_resource)
+        total = max(root_quota, *(node.largest_sum(flavor_resource) for node in holders[root, flavor_resource]))
+        if total > MAX_AMOUNT:
             kind = "cohort" if root in tree.cohorts.values() else "cluster queue"
-            borrowed = " and what is borrowed" if own <= MAX else ""
+            borrowing_note = " and what is borrowed" if root_quota <= MAX_AMOUNT else ""
             message = (
-                f"the quotas of {fr[1]} on flavor {fr[0]} in {kind} {root.name}{borrowed} overflow: they add up to "
+                f"the quotas of {flavor_resource[1]} on flavor {flavor_resource[0]} in {kind} {root.name}{borrowing_note} overflow: they add up to "
                 f"{total}, more than the 64 bits in which Kueue calculates"
             )
             yield Violation(f"{path}.nominalQuota", message)

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from trainstack.preflight.examples import digits, training, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
-from trainstack.settings.errors import nearest
+from trainstack.settings.errors import suggest_name
 
 ALWAYS_PRESENT = ("default", "kube-node-lease", "kube-public", "kube-system")
 """Namespaces that every cluster has."""
-_INSTALLED = {
+_OPERATOR_NAMESPACES = {
     "kueue": "kueue-system",
     "training-operator": "kubeflow",
     "jobset": "jobset-system",
@@ -29,13 +29,17 @@ _INSTALLED = {
 def queue_unknown(context: RuleContext) -> Iterator[Violation]:
     queues = context.settings.queues.local_queues
     users = [(f"{path}.queue", run.namespace, run.queue) for path, run in context.runs()]
-    loaders = sorted({volume.namespace for volume in context.settings.storage.volumes})
-    users += [("cluster.loader.queue", namespace, context.settings.cluster.loader.queue) for namespace in loaders]
+    loader_namespaces = sorted({volume.namespace for volume in context.settings.storage.volumes})
+    users += [
+        ("cluster.loader.queue", namespace, context.settings.cluster.loader.queue) for namespace in loader_namespaces
+    ]
     for path, namespace, name in users:
-        known = [queue.name for queue in queues if queue.namespace == namespace]
-        elsewhere = [queue.namespace for queue in queues if queue.name == name]
-        scope = f" in namespace {namespace}" + (f" (it is in namespace {elsewhere[0]})" if elsewhere else "")
-        yield from _refer(context, [(path, name)], "local queue", known, "queues.localQueues", scope)
+        queue_names = [queue.name for queue in queues if queue.namespace == namespace]
+        other_namespaces = [queue.namespace for queue in queues if queue.name == name]
+        scope = f" in namespace {namespace}" + (
+            f" (it is in namespace {other_namespaces[0]})" if other_namespaces else ""
+        )
+        yield from _find_unknown_names(context, [(path, name)], "local queue", queue_names, "queues.localQueues", scope)
 
 
 @Rule(
@@ -46,14 +50,14 @@ def queue_unknown(context: RuleContext) -> Iterator[Violation]:
     remedy="Name another volume, or declare it under `storage.volumes` (`adopt: true` takes over a claim).",
 )
 def volume_unknown(context: RuleContext) -> Iterator[Violation]:
-    named = {f"{path}.data.volume": (run, run.data.volume) for path, run in context.runs() if run.data}
-    named |= {f"{path}.record.volume": (run, run.record.volume) for path, run in context.runs() if run.record}
-    named |= {f"{path}.volume": (run, mount.volume) for path, run, mount in context.mounts()}
-    for path, (run, name) in named.items():
-        known = {volume.name for volume in context.settings.storage.volumes if volume.namespace == run.namespace}
-        if name not in known:
+    references = {f"{path}.data.volume": (run, run.data.volume) for path, run in context.runs() if run.data}
+    references |= {f"{path}.record.volume": (run, run.record.volume) for path, run in context.runs() if run.record}
+    references |= {f"{path}.volume": (run, mount.volume) for path, run, mount in context.mounts()}
+    for path, (run, name) in references.items():
+        volume_names = {volume.name for volume in context.settings.storage.volumes if volume.namespace == run.namespace}
+        if name not in volume_names:
             message = f"namespace {run.namespace} has no volume {name!r}"
-            yield Violation(path, message, or_declare(name, known, "storage.volumes"))
+            yield Violation(path, message, unknown_name_remedy(name, volume_names, "storage.volumes"))
 
 
 @Rule(
@@ -69,13 +73,13 @@ def volume_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     storage = context.settings.storage
-    known = [storage_class.name for storage_class in storage.classes]
-    known += context.settings.environment.existing.storage_classes
+    class_names = [storage_class.name for storage_class in storage.classes]
+    class_names += context.settings.environment.existing.storage_classes
     # A claim binds to a volume that was created by hand if both have the same class name, even without a class.
-    known += [volume.storage_class for volume in storage.persistent_volumes]
-    named = [(f"{path}.storageClass", claim.storage_class) for path, claim in context.volumes()]
-    named += context.scratch_classes()
-    yield from _refer(context, named, "storage class", known, "storage.classes")
+    class_names += [volume.storage_class for volume in storage.persistent_volumes]
+    references = [(f"{path}.storageClass", claim.storage_class) for path, claim in context.volumes()]
+    references += context.scratch_classes()
+    yield from _find_unknown_names(context, references, "storage class", class_names, "storage.classes")
 
 
 @Rule(
@@ -86,9 +90,9 @@ def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     remedy="Name another class, or declare it under `queues.priorityClasses`.",
 )
 def priority_unknown(context: RuleContext) -> Iterator[Violation]:
-    known = [priority.name for priority in context.settings.queues.priority_classes]
-    named = ((f"{path}.priority", run.priority) for path, run in context.runs())
-    yield from _refer(context, named, "priority class", known, "queues.priorityClasses")
+    class_names = [priority.name for priority in context.settings.queues.priority_classes]
+    references = ((f"{path}.priority", run.priority) for path, run in context.runs())
+    yield from _find_unknown_names(context, references, "priority class", class_names, "queues.priorityClasses")
 
 
 @Rule(
@@ -99,9 +103,9 @@ def priority_unknown(context: RuleContext) -> Iterator[Violation]:
     remedy="Name another queue, or declare it under `queues.clusterQueues`.",
 )
 def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
-    known = [queue.name for queue in context.settings.queues.cluster_queues]
-    named = ((f"{path}.clusterQueue", queue.cluster_queue) for path, queue in context.local_queues())
-    yield from _refer(context, named, "cluster queue", known, "queues.clusterQueues")
+    queue_names = [queue.name for queue in context.settings.queues.cluster_queues]
+    references = ((f"{path}.clusterQueue", queue.cluster_queue) for path, queue in context.local_queues())
+    yield from _find_unknown_names(context, references, "cluster queue", queue_names, "queues.clusterQueues")
 
 
 @Rule(
@@ -112,9 +116,9 @@ def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
     remedy="Name another flavor, or declare it under `queues.flavors`.",
 )
 def flavor_unknown(context: RuleContext) -> Iterator[Violation]:
-    known = [flavor.name for flavor in context.settings.queues.flavors]
-    named = ((f"{path}.name", flavor.name) for path, _, _, flavor in context.flavor_quotas())
-    yield from _refer(context, named, "flavor", known, "queues.flavors")
+    flavor_names = [flavor.name for flavor in context.settings.queues.flavors]
+    references = ((f"{path}.name", flavor.name) for path, _, _, flavor in context.flavor_quotas())
+    yield from _find_unknown_names(context, references, "flavor", flavor_names, "queues.flavors")
 
 
 @Rule(
@@ -126,9 +130,11 @@ def flavor_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def cohort_unknown(context: RuleContext) -> Iterator[Violation]:
     cohorts = context.settings.queues.cohorts
-    named = {f"{path}.cohort": queue.cohort for path, queue in context.cluster_queues()}
-    named |= {f"{path}.parent": cohort.parent for path, cohort in with_paths("queues.cohorts", cohorts)}
-    yield from _refer(context, named.items(), "cohort", [cohort.name for cohort in cohorts], "queues.cohorts")
+    references = {f"{path}.cohort": queue.cohort for path, queue in context.cluster_queues()}
+    references |= {f"{path}.parent": cohort.parent for path, cohort in with_paths("queues.cohorts", cohorts)}
+    yield from _find_unknown_names(
+        context, references.items(), "cohort", [cohort.name for cohort in cohorts], "queues.cohorts"
+    )
 
 
 @Rule(
@@ -139,9 +145,9 @@ def cohort_unknown(context: RuleContext) -> Iterator[Violation]:
     remedy="Name another topology, or declare it under `queues.topologies`.",
 )
 def topology_unknown(context: RuleContext) -> Iterator[Violation]:
-    known = [topology.name for topology in context.settings.queues.topologies]
-    named = ((f"{path}.topology", flavor.topology) for path, flavor in context.flavors())
-    yield from _refer(context, named, "topology", known, "queues.topologies")
+    topology_names = [topology.name for topology in context.settings.queues.topologies]
+    references = ((f"{path}.topology", flavor.topology) for path, flavor in context.flavors())
+    yield from _find_unknown_names(context, references, "topology", topology_names, "queues.topologies")
 
 
 @Rule(
@@ -152,13 +158,13 @@ def topology_unknown(context: RuleContext) -> Iterator[Violation]:
     remedy="Name another check, or declare it under `queues.admissionChecks`.",
 )
 def admission_check_unknown(context: RuleContext) -> Iterator[Violation]:
-    known = [check.name for check in context.settings.queues.admission_checks]
-    named = (
+    check_names = [check.name for check in context.settings.queues.admission_checks]
+    references = (
         (f"{check_path}.name", check.name)
         for path, queue in context.cluster_queues()
         for check_path, check in with_paths(f"{path}.admissionChecks", queue.admission_checks)
     )
-    yield from _refer(context, named, "admission check", known, "queues.admissionChecks")
+    yield from _find_unknown_names(context, references, "admission check", check_names, "queues.admissionChecks")
 
 
 @Rule(
@@ -184,13 +190,13 @@ def check_parameters_unknown(context: RuleContext) -> Iterator[Violation]:
     }
     for path, check in with_paths("queues.admissionChecks", queues.admission_checks):
         if check.parameters is not None and check.parameters.kind in lists:
-            section, declared = lists[check.parameters.kind]
-            named = [(f"{path}.parameters.name", check.parameters.name)]
-            yield from _refer(context, named, check.parameters.kind, declared, section)
+            section, declared_names = lists[check.parameters.kind]
+            references = [(f"{path}.parameters.name", check.parameters.name)]
+            yield from _find_unknown_names(context, references, check.parameters.kind, declared_names, section)
     clusters = [cluster.name for cluster in queues.multi_kueue_clusters]
     for path, config in with_paths("queues.multiKueueConfigs", queues.multi_kueue_configs):
-        named = [(f"{path}.clusters", name) for name in config.clusters]
-        yield from _refer(context, named, "cluster", clusters, "queues.multiKueueClusters")
+        references = [(f"{path}.clusters", name) for name in config.clusters]
+        yield from _find_unknown_names(context, references, "cluster", clusters, "queues.multiKueueClusters")
 
 
 @Rule(
@@ -231,29 +237,33 @@ def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
 )
 def namespace_unknown(context: RuleContext) -> Iterator[Violation]:
     settings, section = context.settings, "environment.namespaces"
-    early = {namespace.name for namespace in settings.environment.namespaces}
-    early |= {*settings.environment.existing.namespaces, *ALWAYS_PRESENT}
-    known = early | {_INSTALLED[operator] for operator in settings.operators.installs}
+    early_namespaces = {namespace.name for namespace in settings.environment.namespaces}
+    early_namespaces |= {*settings.environment.existing.namespaces, *ALWAYS_PRESENT}
+    known_namespaces = early_namespaces | {_OPERATOR_NAMESPACES[operator] for operator in settings.operators.installs}
     # Operators may need Secrets, so these are created first, when the operators' namespaces do not exist yet.
     secrets = with_paths("secrets.secrets", settings.secrets.secrets)
-    named = ((f"{path}.namespace", secret.namespace) for path, secret in secrets)
-    yield from _refer(context, named, "namespace", early, section)
+    references = ((f"{path}.namespace", secret.namespace) for path, secret in secrets)
+    yield from _find_unknown_names(context, references, "namespace", early_namespaces, section)
     users = [(path, volume.namespace) for path, volume in context.volumes()]
     users += [(path, queue.namespace) for path, queue in context.local_queues()]
     users += [(path, team.namespace) for path, team in with_paths("tenants.teams", settings.tenants.teams)]
     users += [(path, run.namespace) for path, run in context.runs()]
-    yield from _refer(context, [(f"{path}.namespace", name) for path, name in users], "namespace", known, section)
+    yield from _find_unknown_names(
+        context, [(f"{path}.namespace", name) for path, name in users], "namespace", known_namespaces, section
+    )
     for path, queue in context.cluster_queues():
-        for namespace in (name for name in queue.namespaces or () if name not in known):
+        for namespace in (name for name in queue.namespaces or () if name not in known_namespaces):
             message = f"cluster queue {queue.name} is open to namespace {namespace!r}, which is not declared"
-            yield Violation(f"{path}.namespaces", message, or_declare(namespace, known, section), "warning")
+            yield Violation(
+                f"{path}.namespaces", message, unknown_name_remedy(namespace, known_namespaces, section), "warning"
+            )
 
 
-def _refer(
+def _find_unknown_names(
     context: RuleContext,
-    named: Iterable[tuple[str, str | None]],
+    references: Iterable[tuple[str, str | None]],
     kind: str,
-    known: Iterable[str],
+    known_names: Iterable[str],
     section: str,
     scope: str = "",
 ) -> Iterator[Violation]:
@@ -261,20 +271,20 @@ def _refer(
 
     `references`: the path and the value of each setting. `scope`: an addition to the message.
     """
-    known = set(known)
-    for path, name in named:
-        if name is None or name in known:
+    known_names = set(known_names)
+    for path, name in references:
+        if name is None or name in known_names:
             continue
         message = f"{kind} {name!r} is not declared{scope}"
         if context.owns_platform:
-            yield Violation(path, message, or_declare(name, known, section))
+            yield Violation(path, message, unknown_name_remedy(name, known_names, section))
         else:
             remedy = "ask the platform's owner, or run `trainstack check --cluster`"
             yield Violation(path, f"{message}; another stack may declare it", remedy, "unknown")
 
 
-def or_declare(name: str, known: Iterable[str], section: str) -> str:
+def unknown_name_remedy(name: str, known_names: Iterable[str], section: str) -> str:
     """Return the remedy for an unknown name: the nearest known name, or a declaration."""
-    known = sorted(known)
+    known_names = sorted(known_names)
     declaration = f"declare it under {section}"
-    return f"{nearest(name, known)} (or {declaration})" if known else declaration
+    return f"{suggest_name(name, known_names)} (or {declaration})" if known_names else declaration

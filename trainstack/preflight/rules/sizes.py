@@ -7,41 +7,41 @@ from typing import Any
 
 from trainstack.declared.component import Component
 from trainstack.objects.limits import (
-    MOST_BYTES_OF_A_REQUEST,
-    MOST_BYTES_OF_ANNOTATIONS,
-    MOST_BYTES_OF_DATA,
+    MAX_ANNOTATION_BYTES,
+    MAX_DATA_BYTES,
+    MAX_REQUEST_BYTES,
     annotation_bytes,
-    over,
+    describe_excess,
     stored_bytes,
 )
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.identity import UNKNOWN_FACTS
+from trainstack.runs.identity import PLACEHOLDER_FACTS
 from trainstack.runs.ledgers import Ledger, ledger_bytes
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.manifests.pod_template import MOST_BYTES_OF_A_VARIABLE
-from trainstack.runs.manifests.trial_names import overrides_of, trial_of
-from trainstack.runs.manifests.variable_expansion import environment, program
+from trainstack.runs.manifests.pod_template import MAX_VARIABLE_BYTES
+from trainstack.runs.manifests.trial_names import build_trial, parameter_overrides
+from trainstack.runs.manifests.variable_expansion import container_program, container_variables
 from trainstack.runs.names import RUN_DIGITS, run_id
-from trainstack.runs.parameter_file import TooManySetsError, check_carried, check_size
+from trainstack.runs.parameter_file import TooManySetsError, check_annotation_size, check_size
 from trainstack.runs.wrapper.run import VARIABLE_REFERENCE
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import Workload
 from trainstack.sweeps.launches import PlannedSweep
 
-_MOST_BYTES_OF_A_PROGRAM = 2 << 20
+_MAX_PROGRAM_BYTES = 2 << 20
 """Limit of arguments and variables together: a quarter of the usual limit of the stack (8 MiB)."""
-_OF_THE_IMAGE = 16 << 10
+_RESERVED_IMAGE_BYTES = 16 << 10
 """Bytes that are reserved for variables of the image and of operators."""
-_OF_OTHERS = 8 << 10
+_RESERVED_OBJECT_BYTES = 8 << 10
 """Bytes of an object that are reserved for hashes, digests, and fields that controllers add."""
-_MOST_BYTES_OF_ANNOTATIONS = MOST_BYTES_OF_ANNOTATIONS - (4 << 10)
+_MAX_ANNOTATION_BYTES = MAX_ANNOTATION_BYTES - (4 << 10)
 """Limit of our annotations of a pod. 4 KiB are reserved for Kueue and the controllers that create the pods."""
-_SMALL = 250_000
+_ALWAYS_ACCEPTED_CHARACTERS = 250_000
 """Characters of JSON that exceed no limit, whatever their encoding. Smaller objects are not measured."""
 _LONGEST_NAME = "x" * 63
-_AUTHENTICATION = 16
+_AUTHENTICATION_TAG_BYTES = 16
 """Bytes by which a ciphertext is longer than its value: the authentication tag."""
 
 
@@ -56,32 +56,34 @@ _AUTHENTICATION = 16
     remedy="Move long values into files in the image or on a volume.",
 )
 def argument_too_long(context: RuleContext) -> Iterator[Violation]:
-    for path, ledger in _launches(context):
+    for path, ledger in _largest_ledgers(context):
         messages: dict[str, None] = {}
         entrypoint = str(ledger.launch["spec"].get("entrypoint") or "")
         # Ray passes the entrypoint to a shell as one argument, after a command of its own.
-        if message := over("the entrypoint", len(entrypoint.encode()), MOST_BYTES_OF_A_VARIABLE - _OF_OTHERS):
+        if message := describe_excess(
+            "the entrypoint", len(entrypoint.encode()), MAX_VARIABLE_BYTES - _RESERVED_OBJECT_BYTES
+        ):
             messages[message] = None
         for pods in launched_pods(ledger.launch, ledger.companions):
             for container in (*(pods.spec.get("initContainers") or ()), *pods.spec["containers"]):
-                messages |= dict.fromkeys(_too_long(container))
+                messages |= dict.fromkeys(_too_long_messages(container))
         yield from (Violation(path, message) for message in messages)
 
 
-def _too_long(container: Mapping[str, Any]) -> Iterator[str]:
+def _too_long_messages(container: Mapping[str, Any]) -> Iterator[str]:
     if _is_short(container):
         return
-    variables = environment(container)
-    texts = [_by_wrapper(text, variables) for text in program(container)]
-    named = [f"{name}={value or ''}" for name, value in variables.items()]
-    listed = [(f"argument {_shown(text)}", text) for text in texts]
-    listed += [(f"variable {text.partition('=')[0]}", text) for text in named]
-    for subject, text in listed:
-        if message := over(subject, len(text.encode()), MOST_BYTES_OF_A_VARIABLE):
+    variables = container_variables(container)
+    texts = [_expand_to_longest(text, variables) for text in container_program(container)]
+    assignments = [f"{name}={value or ''}" for name, value in variables.items()]
+    labeled_texts = [(f"argument {_abbreviate(text)}", text) for text in texts]
+    labeled_texts += [(f"variable {text.partition('=')[0]}", text) for text in assignments]
+    for subject, text in labeled_texts:
+        if message := describe_excess(subject, len(text.encode()), MAX_VARIABLE_BYTES):
             yield message
     # Linux stores each text with a final zero byte and a pointer of eight bytes.
-    total = sum(len(text.encode()) + 9 for _, text in listed)
-    if message := over("arguments and variables", total, _MOST_BYTES_OF_A_PROGRAM - _OF_THE_IMAGE):
+    total = sum(len(text.encode()) + 9 for _, text in labeled_texts)
+    if message := describe_excess("arguments and variables", total, _MAX_PROGRAM_BYTES - _RESERVED_IMAGE_BYTES):
         yield message
 
 
@@ -90,14 +92,14 @@ def _is_short(container: Mapping[str, Any]) -> bool:
     texts: list[str] = [*(container.get("command") or ()), *(container.get("args") or ())]
     texts += [variable.get("value") or "" for variable in container.get("env") or ()]
     size = sum(map(len, texts))
-    return 4 * (size + (size + 500) * sum(text.count("$") for text in texts)) < MOST_BYTES_OF_A_VARIABLE
+    return 4 * (size + (size + 500) * sum(text.count("$") for text in texts)) < MAX_VARIABLE_BYTES
 
 
-def _shown(text: str) -> str:
+def _abbreviate(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:39]}…")
 
 
-def _by_wrapper(text: str, variables: Mapping[str, str | None]) -> str:
+def _expand_to_longest(text: str, variables: Mapping[str, str | None]) -> str:
     """Return an argument as the wrapper expands it, with the longest values that its variables may have."""
     record = variables.get("TRAINSTACK_RECORD")
     if record is None or "TRAINSTACK_" not in text:
@@ -118,40 +120,46 @@ def _by_wrapper(text: str, variables: Mapping[str, str | None]) -> str:
     silenceable=False,
 )
 def object_too_large(context: RuleContext) -> Iterator[Violation]:
-    for path, ledger in _launches(context):
-        yield from (Violation(path, message) for message in dict.fromkeys(_too_large(ledger)))
-    for path, component in _platform(context):
+    for path, ledger in _largest_ledgers(context):
+        yield from (Violation(path, message) for message in dict.fromkeys(_too_large_messages(ledger)))
+    for path, component in _platform_components(context):
         for manifest in component.manifests:
             subject = f"{manifest['kind']} {manifest['metadata']['name']}"
-            if len(json.dumps(manifest)) > _SMALL and (message := _too_much(subject, manifest)):
+            if len(json.dumps(manifest)) > _ALWAYS_ACCEPTED_CHARACTERS and (
+                message := _object_size_message(subject, manifest)
+            ):
                 yield Violation(path, message, "split it, or list less")
     for path, secret in with_paths("secrets.secrets", context.settings.secrets.secrets):
         size = sum(_plain_bytes(value.secure) for value in secret.values.values())
-        if message := over("values", size, MOST_BYTES_OF_DATA):
+        if message := describe_excess("values", size, MAX_DATA_BYTES):
             yield Violation(path, message, "move large values into several Secrets, or to a volume")
 
 
-def _too_large(ledger: Ledger) -> Iterator[str]:
-    if sum(len(json.dumps(body)) for body in ledger.objects) + 30 * len(ledger.trials) < _SMALL:
+def _too_large_messages(ledger: Ledger) -> Iterator[str]:
+    if sum(len(json.dumps(body)) for body in ledger.objects) + 30 * len(ledger.trials) < _ALWAYS_ACCEPTED_CHARACTERS:
         return
-    if message := over(f"the ledger of {ledger.workload}", ledger_bytes(ledger), MOST_BYTES_OF_DATA - _OF_OTHERS):
+    if message := describe_excess(
+        f"the ledger of {ledger.workload}", ledger_bytes(ledger), MAX_DATA_BYTES - _RESERVED_OBJECT_BYTES
+    ):
         yield message
     for body in ledger.objects:
-        if message := _too_much(f"{body['kind']} {ledger.workload}", body):
+        if message := _object_size_message(f"{body['kind']} {ledger.workload}", body):
             yield message
     for pods in launched_pods(ledger.launch, ledger.companions):
         size = annotation_bytes(pods.template.get("metadata") or {})
-        if message := over(f"annotations of the pods of {ledger.workload}", size, _MOST_BYTES_OF_ANNOTATIONS):
+        if message := describe_excess(f"annotations of the pods of {ledger.workload}", size, _MAX_ANNOTATION_BYTES):
             yield message
 
 
-def _too_much(subject: str, body: Mapping[str, Any]) -> str:
-    return over(f"{subject}, with the paths of its fields,", stored_bytes(body), MOST_BYTES_OF_A_REQUEST - _OF_OTHERS)
+def _object_size_message(subject: str, body: Mapping[str, Any]) -> str:
+    return describe_excess(
+        f"{subject}, with the paths of its fields,", stored_bytes(body), MAX_REQUEST_BYTES - _RESERVED_OBJECT_BYTES
+    )
 
 
-def _platform(context: RuleContext) -> Iterator[tuple[str, Component]]:
+def _platform_components(context: RuleContext) -> Iterator[tuple[str, Component]]:
     """Yield the platform's components that need no release of an operator, with the path of their settings."""
-    declared = context.declared
+    declared = context.stack_objects
     yield "environment.namespaces", declared.namespaces
     yield "tenants.teams", declared.tenants
     yield "storage", declared.storage_classes
@@ -161,30 +169,30 @@ def _platform(context: RuleContext) -> Iterator[tuple[str, Component]]:
 def _plain_bytes(ciphertext: str) -> int:
     """Return the bytes of the value of a ciphertext; 0 for an invalid ciphertext."""
     try:
-        return len(b64decode(ciphertext.rpartition(":")[2])) - _AUTHENTICATION
+        return len(b64decode(ciphertext.rpartition(":")[2])) - _AUTHENTICATION_TAG_BYTES
     except ValueError:
         return 0  # Another rule reports it.
 
 
-def _launches(context: RuleContext) -> Iterator[tuple[str, Ledger]]:
+def _largest_ledgers(context: RuleContext) -> Iterator[tuple[str, Ledger]]:
     """Yield the ledgers of each run's launch and of each sweep's largest launches, with the path of the setting.
 
     Other rules report a launch that cannot be built.
     """
     for path, run in context.runs():
         try:
-            body, others = context.declared.queued(run)
+            body, companions = context.stack_objects.queued_objects(run)
         except WorkloadError:
             continue
-        yield path, _ledger(run, body, others)
+        yield path, _ledger(run, body, companions)
     for path, sweep in context.sweeps():
         try:
-            yield from ((f"{path}.run", ledger) for ledger in _of_sweep(context, sweep))
+            yield from ((f"{path}.run", ledger) for ledger in _sweep_ledgers(context, sweep))
         except WorkloadError:
             continue
 
 
-def _ledger(run: Workload, body: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> Ledger:
+def _ledger(run: Workload, body: Mapping[str, Any], companions: Sequence[Mapping[str, Any]]) -> Ledger:
     return Ledger(
         run_id=run.name,
         workload=run.name,
@@ -192,36 +200,42 @@ def _ledger(run: Workload, body: Mapping[str, Any], others: Sequence[Mapping[str
         attempt=run.attempt,
         launch_name=run.name,
         launch=body,
-        companions=tuple(others),
+        companions=tuple(companions),
     )
 
 
-def _of_sweep(context: RuleContext, sweep: Sweep) -> Iterator[Ledger]:
+def _sweep_ledgers(context: RuleContext, sweep: Sweep) -> Iterator[Ledger]:
     """Yield the ledgers of the trials with the longest text and with the most text, and that of the Indexed Job."""
-    dispatches = context.settings.queues.dispatches(sweep.run.namespace, sweep.run.queue)
+    dispatches = context.settings.queues.is_dispatched(sweep.run.namespace, sweep.run.queue)
     if dispatches and _is_uncarriable(sweep):
         return
-    run_ids = [run_id(sweep.name, f"{each.number:0{RUN_DIGITS}}") for each in sweep.sets]
+    run_ids = [run_id(sweep.name, f"{parameter_set.number:0{RUN_DIGITS}}") for parameter_set in sweep.sets]
     # Only a dispatched Indexed Job has the parameters of all trials in its manifest, as annotations of its pods.
-    chosen = range(len(run_ids)) if dispatches and sweep.form == "indexed" else _longest(sweep)
-    built = {run_ids[index]: trial_of(sweep, sweep.sets[index]) for index in chosen}
-    planned = PlannedSweep(sweep, context.settings.stack, UNKNOWN_FACTS, built, dispatches=dispatches)
-    yield from (planned.job(run_ids[index]) for index in _longest(sweep))
+    indexes = range(len(run_ids)) if dispatches and sweep.form == "indexed" else _longest_trial_indexes(sweep)
+    trials = {run_ids[index]: build_trial(sweep, sweep.sets[index]) for index in indexes}
+    planned_sweep = PlannedSweep(sweep, context.settings.stack, PLACEHOLDER_FACTS, trials, dispatches=dispatches)
+    yield from (planned_sweep.job_ledger(run_ids[index]) for index in _longest_trial_indexes(sweep))
     if sweep.form == "indexed" and run_ids:
-        yield planned.batch(run_ids, "", planned.batch_file(run_ids) if dispatches else None)
+        yield planned_sweep.batch_ledger(run_ids, "", planned_sweep.batch_file(run_ids) if dispatches else None)
 
 
 def _is_uncarriable(sweep: Sweep) -> bool:
     """Return whether the parameter file of a dispatched sweep exceeds a limit, which other rules report."""
     try:
         check_size(sweep)
-        check_carried(sweep)
+        check_annotation_size(sweep)
     except TooManySetsError:
         return True
     return False
 
 
-def _longest(sweep: Sweep) -> Sequence[int]:
-    overrides = [overrides_of(sweep, each) for each in sweep.sets]
-    texts = [[len(text) for text in ("", *each.args, *each.env.values())] for each in overrides]
-    return sorted({max(range(len(texts)), key=lambda index: of(texts[index])) for of in (max, sum)}) if texts else ()
+def _longest_trial_indexes(sweep: Sweep) -> Sequence[int]:
+    overrides = [parameter_overrides(sweep, trial) for trial in sweep.sets]
+    text_lengths = [[len(text) for text in ("", *trial.args, *trial.env.values())] for trial in overrides]
+    return (
+        sorted(
+            {max(range(len(text_lengths)), key=lambda index: measure(text_lengths[index])) for measure in (max, sum)}
+        )
+        if text_lengths
+        else ()
+    )

@@ -8,15 +8,15 @@ from trainstack.kueue.quantities import WHOLE
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.identity import UNKNOWN_FACTS
+from trainstack.runs.identity import PLACEHOLDER_FACTS
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.build import companions, manifest
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.parameter_file import TooManySetsError, check_size
-from trainstack.settings.search_space.hyperparams import SETS_FILE, SPACE_FILE, folder, numbered, space_digest
+from trainstack.settings.search_space.hyperparams import SETS_FILE, SPACE_FILE, number_sets, space_digest, sweep_folder
 from trainstack.settings.sections.sweeps import Sweep
 
-_HOUR = 3600
+_SECONDS_PER_HOUR = 3600
 
 
 @Rule(
@@ -28,18 +28,20 @@ _HOUR = 3600
 )
 def sweep_stale(context: RuleContext) -> Iterator[Violation]:
     for path, sweep in context.sweeps():
-        file = f"{folder(sweep.name)}/{SETS_FILE}"
-        if problem := _stale(sweep, file):
+        file = f"{sweep_folder(sweep.name)}/{SETS_FILE}"
+        if problem := _staleness_problem(sweep, file):
             yield Violation(path, problem, f"run `trainstack sweep expand {sweep.name}`")
 
 
-def _stale(sweep: Sweep, file: str) -> str:
+def _staleness_problem(sweep: Sweep, file: str) -> str:
     if sweep.expansion is None:
         return f"file {file} does not exist"
     if sweep.expansion.space != space_digest(sweep.space):
         return f"{file} does not match {SPACE_FILE}, which was edited since"
     sets = sweep.expansion.sets
-    if sets != numbered([one.parameters for one in sets]) or len({one.id for one in sets}) < len(sets):
+    if sets != number_sets([parameter_set.parameters for parameter_set in sets]) or len(
+        {parameter_set.id for parameter_set in sets}
+    ) < len(sets):
         return f"{file} was edited by hand"
     return ""
 
@@ -84,13 +86,13 @@ def sweep_too_large(context: RuleContext) -> Iterator[Violation]:
 )
 def sweep_cost(context: RuleContext) -> Iterator[Violation]:
     for path, sweep in context.sweeps():
-        most, hours = sweep.max_gpu_hours, gpu_hours(sweep)
-        if most is not None and hours > Fraction(most):
+        max_hours, hours = sweep.max_gpu_hours, gpu_hours(sweep)
+        if max_hours is not None and hours > Fraction(max_hours):
             sets = len(sweep.expansion.sets) if sweep.expansion else 0
-            tries = f" and {attempts(sweep)} attempts" if attempts(sweep) > 1 else ""
+            attempts_text = f" and {attempts(sweep)} attempts" if attempts(sweep) > 1 else ""
             message = (
-                f"{sets} sets of {float(gpus(sweep)):g} GPUs with up to {sweep.run.active_deadline_seconds} s{tries} "
-                f"each cost up to {float(hours):.1f} GPU hours; the limit is {most:g}"
+                f"{sets} sets of {float(gpus_per_trial(sweep)):g} GPUs with up to {sweep.run.active_deadline_seconds} s{attempts_text} "
+                f"each cost up to {float(hours):.1f} GPU hours; the limit is {max_hours:g}"
             )
             yield Violation(f"{path}.maxGpuHours", message)
 
@@ -98,21 +100,26 @@ def sweep_cost(context: RuleContext) -> Iterator[Violation]:
 def gpu_hours(sweep: Sweep) -> Fraction:
     """Return the maximum cost of all sets in GPU hours, including finished ones; 0 without a deadline."""
     sets = len(sweep.expansion.sets) if sweep.expansion else 0
-    return sets * gpus(sweep) * attempts(sweep) * Fraction(sweep.run.active_deadline_seconds or 0, _HOUR)
+    return (
+        sets
+        * gpus_per_trial(sweep)
+        * attempts(sweep)
+        * Fraction(sweep.run.active_deadline_seconds or 0, _SECONDS_PER_HOUR)
+    )
 
 
-def gpus(sweep: Sweep) -> Fraction:
+def gpus_per_trial(sweep: Sweep) -> Fraction:
     """Return the GPUs of one trial: all resources named `…/gpu`, and MIG slices, which count as whole GPUs."""
-    launch = Launch(run_id=sweep.name, name=sweep.name, facts=UNKNOWN_FACTS)
+    launch = Launch(run_id=sweep.name, name=sweep.name, facts=PLACEHOLDER_FACTS)
     try:
-        body, others = manifest(sweep.run, "", launch), companions(sweep.run, "", launch)
+        body, companion_objects = manifest(sweep.run, "", launch), companions(sweep.run, "", launch)
     except WorkloadError:
         return Fraction(0)  # Other rules report it.
     return sum(
         (
-            Fraction(pods.count * number, WHOLE)
-            for pods in launched_pods(body, others)
-            for name, number in requests_and_faults(pods.spec, (), {})[0].items()
+            Fraction(pods.count * billionths, WHOLE)
+            for pods in launched_pods(body, companion_objects)
+            for name, billionths in requests_and_faults(pods.spec, (), {})[0].items()
             if name.endswith("/gpu") or name.startswith("nvidia.com/mig-")
         ),
         Fraction(0),

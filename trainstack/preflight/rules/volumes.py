@@ -11,7 +11,7 @@ from trainstack.runs.status.run_pods import pod_sets
 from trainstack.settings.sections.storage import NO_PROVISIONER, PersistentVolume, Volume
 from trainstack.settings.values.quantities import amount
 
-_BLOCK = {
+_BLOCK_PROVISIONERS = {
     "ebs.csi.aws.com",
     "pd.csi.storage.gke.io",
     "disk.csi.azure.com",
@@ -32,7 +32,7 @@ Source: the access modes that each driver documents."""
     remedy="Give the volume `ReadWriteMany`, or mount it in one role with one pod.",
 )
 def volume_one_pod(context: RuleContext) -> Iterator[Violation]:
-    for path, volume, pods in _shared(context):
+    for path, volume, pods in _shared_volumes(context):
         if volume.access_modes == ("ReadWriteOncePod",):
             yield Violation(path, f"{pods} pods mount volume {volume.name}, but only one can (ReadWriteOncePod)")
 
@@ -46,7 +46,7 @@ def volume_one_pod(context: RuleContext) -> Iterator[Violation]:
     remedy="Give the volume `ReadWriteMany`, or make sure that the pods fit on one node.",
 )
 def volume_one_node(context: RuleContext) -> Iterator[Violation]:
-    for path, volume, pods in _shared(context):
+    for path, volume, pods in _shared_volumes(context):
         if set(volume.access_modes) <= {"ReadWriteOnce", "ReadWriteOncePod"} and "ReadWriteOnce" in volume.access_modes:
             message = f"{pods} pods mount volume {volume.name}, which only one node can mount (ReadWriteOnce)"
             yield Violation(path, message)
@@ -62,7 +62,7 @@ def volume_one_node(context: RuleContext) -> Iterator[Violation]:
 def volume_access_mode(context: RuleContext) -> Iterator[Violation]:
     storage = context.settings.storage
     provisioners = {storage_class.name: storage_class.provisioner for storage_class in storage.classes}
-    yield from on_block_devices(storage.volumes, provisioners)
+    yield from find_block_device_violations(storage.volumes, provisioners)
 
 
 @Rule(
@@ -79,8 +79,8 @@ def volume_read_only(context: RuleContext) -> Iterator[Violation]:
         volume = volumes.get((run.namespace, mount.volume))
         if volume is not None and set(volume.access_modes) == {"ReadOnlyMany"} and not mount.read_only:
             message = f"volume {volume.name} is read-only (ReadOnlyMany), but it is mounted for writing"
-            recorded = run.record is not None and run.record.volume == volume.name
-            yield Violation(f"{path}.readOnly", message, severity="error" if recorded else "warning")
+            holds_record = run.record is not None and run.record.volume == volume.name
+            yield Violation(f"{path}.readOnly", message, severity="error" if holds_record else "warning")
 
 
 @Rule(
@@ -93,15 +93,19 @@ def volume_read_only(context: RuleContext) -> Iterator[Violation]:
 def volume_unbindable(context: RuleContext) -> Iterator[Violation]:
     storage, environment = context.settings.storage, context.settings.environment
     # A class that this stack does not declare may have volumes of which the files show nothing.
-    provided = {*environment.existing.storage_classes}
-    provided |= {storage_class.name for storage_class in storage.classes if storage_class.provisioner != NO_PROVISIONER}
+    dynamic_classes = {*environment.existing.storage_classes}
+    dynamic_classes |= {
+        storage_class.name for storage_class in storage.classes if storage_class.provisioner != NO_PROVISIONER
+    }
     for path, claim in context.volumes():
-        static = [volume for volume in storage.persistent_volumes if volume.storage_class == claim.storage_class]
-        if not static or claim.storage_class in provided or claim.adopt:
+        static_volumes = [
+            volume for volume in storage.persistent_volumes if volume.storage_class == claim.storage_class
+        ]
+        if not static_volumes or claim.storage_class in dynamic_classes or claim.adopt:
             continue
-        misfits = [_misfit(claim, volume) for volume in static]
-        if all(misfits):
-            yield Violation(path, f"no volume of class {claim.storage_class} matches: {'; '.join(misfits)}")
+        mismatches = [_find_mismatch(claim, volume) for volume in static_volumes]
+        if all(mismatches):
+            yield Violation(path, f"no volume of class {claim.storage_class} matches: {'; '.join(mismatches)}")
 
 
 @Rule(
@@ -134,7 +138,7 @@ def record_unmounted(context: RuleContext) -> Iterator[Violation]:
             mounts = [mount for mount in next(pod_sets(path, run)).mounts if mount.volume == run.record.volume]
             if not mounts:
                 message = f"volume {run.record.volume} is not mounted, so the run cannot be recorded"
-                yield Violation(f"{path}.record.volume", message, _mount(run.record.volume))
+                yield Violation(f"{path}.record.volume", message, _mount_remedy(run.record.volume))
             elif all(mount.read_only for mount in mounts):
                 message = f"volume {run.record.volume} is mounted read-only, so the run cannot be recorded"
                 yield Violation(f"{path}.record.volume", message, "remove readOnly from its mount")
@@ -151,10 +155,10 @@ def data_unmounted(context: RuleContext) -> Iterator[Violation]:
     for path, run, pods in context.pod_sets():
         if run.data and run.data.volume not in {mount.volume for mount in pods.mounts}:
             message = f"{pods.name} does not mount volume {run.data.volume}, which holds the data"
-            yield Violation(f"{path}.data.volume", message, _mount(run.data.volume))
+            yield Violation(f"{path}.data.volume", message, _mount_remedy(run.data.volume))
 
 
-def on_block_devices(volumes: Sequence[Volume], provisioners: Mapping[str, str]) -> Iterator[Violation]:
+def find_block_device_violations(volumes: Sequence[Volume], provisioners: Mapping[str, str]) -> Iterator[Violation]:
     """Yield a violation for each ReadWriteMany volume of a class that creates block devices.
 
     `provisioners`: by name of the class.
@@ -167,14 +171,16 @@ def on_block_devices(volumes: Sequence[Volume], provisioners: Mapping[str, str])
 
 
 def _creates_block_devices(provisioner: str) -> bool:
-    return provisioner in _BLOCK or any(provisioner.endswith(f".{known}") for known in _BLOCK)
+    return provisioner in _BLOCK_PROVISIONERS or any(
+        provisioner.endswith(f".{block_provisioner}") for block_provisioner in _BLOCK_PROVISIONERS
+    )
 
 
-def _misfit(claim: Volume, volume: PersistentVolume) -> str:
+def _find_mismatch(claim: Volume, volume: PersistentVolume) -> str:
     """Return the reason why a claim cannot bind to a volume; empty if it can."""
-    lacking = [mode for mode in claim.access_modes if mode not in volume.access_modes]
-    if lacking:
-        return f"{volume.name} is not {' and '.join(lacking)}"
+    missing_modes = [mode for mode in claim.access_modes if mode not in volume.access_modes]
+    if missing_modes:
+        return f"{volume.name} is not {' and '.join(missing_modes)}"
     if amount(claim.size) > amount(volume.size):
         return f"{volume.name} has {volume.size} of {claim.size}"
     if not claim.selector.items() <= volume.labels.items():
@@ -182,21 +188,21 @@ def _misfit(claim: Volume, volume: PersistentVolume) -> str:
     return ""
 
 
-def _mount(volume: str) -> str:
+def _mount_remedy(volume: str) -> str:
     return f"add {volume} to the volumes, with a mountPath"
 
 
-def _shared(context: RuleContext) -> Iterator[tuple[str, Volume, int]]:
+def _shared_volumes(context: RuleContext) -> Iterator[tuple[str, Volume, int]]:
     """Yield the volumes that several pods of a run mount, with the path of the first mount and the number of pods."""
     volumes = {(volume.namespace, volume.name): volume for volume in context.settings.storage.volumes}
     for path, run in context.runs():
-        mounting: dict[str, tuple[str, int]] = {}
+        first_paths_and_counts: dict[str, tuple[str, int]] = {}
         for pods in pod_sets(path, run):
             for name in dict.fromkeys(mount.volume for mount in pods.mounts):
                 index = next(index for index, mount in enumerate(pods.mounts) if mount.volume == name)
-                first, count = mounting.get(name, (f"{pods.mounts_path}[{index}].volume", 0))
-                mounting[name] = first, count + pods.count
-        for name, (mount_path, count) in mounting.items():
+                first_path, count = first_paths_and_counts.get(name, (f"{pods.mounts_path}[{index}].volume", 0))
+                first_paths_and_counts[name] = first_path, count + pods.count
+        for name, (mount_path, count) in first_paths_and_counts.items():
             volume = volumes.get((run.namespace, name))
             if volume is not None and count > 1:
                 yield mount_path, volume, count

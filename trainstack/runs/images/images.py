@@ -28,13 +28,13 @@ _TAG_DIGITS = 16
 _HEAD_BYTES = 1024
 _ALWAYS_IGNORED = ("**/__pycache__", "**/*.pyc")
 """Patterns of files that Python creates when a program runs."""
-_SETTINGS = PurePosixPath("workload.yaml")
+_SETTINGS_FILE = PurePosixPath("workload.yaml")
 """The workload's settings, which images exclude: a run's identity contains those that affect its result."""
 
 
 def base_reference() -> str:
     """Return the name of the base image, the value of `ARG BASE` in a workload's Dockerfile."""
-    return reference("base", content_tag(BASE_RECIPE))
+    return image_reference("base", content_tag(BASE_RECIPE))
 
 
 def workload_reference(folder: Path, registry: str = REGISTRY) -> str:
@@ -45,10 +45,10 @@ def workload_reference(folder: Path, registry: str = REGISTRY) -> str:
     dockerfile = folder / "Dockerfile"
     if not dockerfile.is_file():
         raise FileNotFoundError(f"{dockerfile}: no such file; the folder of an image must contain a Dockerfile")
-    return reference(folder.resolve().name, content_tag(folder, {"BASE": base_reference()}), registry)
+    return image_reference(folder.resolve().name, content_tag(folder, {"BASE": base_reference()}), registry)
 
 
-def reference(name: str, tag: str, registry: str = REGISTRY) -> str:
+def image_reference(name: str, tag: str, registry: str = REGISTRY) -> str:
     return f"{registry}/{PROJECT}/{name}:{tag}"
 
 
@@ -68,10 +68,10 @@ def content_tag(
     if sum(path.lstat().st_size for path in inputs.values()) > MAX_CONTEXT_BYTES:
         raise FileError(context, f"is a build context of more than {MAX_CONTEXT_BYTES >> 30} GiB; ignore some of it")
     for name, path in sorted((inputs | dict(programs or {})).items()):
-        _add(digest, "file", name, _mode(path))
-        _add_content(digest, path)
+        _add_to_digest(digest, "file", name, _mode(path))
+        _add_file_content(digest, path)
     for key, value in sorted((build_args or {}).items()):
-        _add(digest, "argument", key, "", value.encode())
+        _add_to_digest(digest, "argument", key, "", value.encode())
     return digest.hexdigest()[:_TAG_DIGITS]
 
 
@@ -82,17 +82,17 @@ def context_files(context: Path) -> list[PurePosixPath]:
     are always excluded, even if `.dockerignore` includes them. A run's identity already contains the digest of the
     data, and an edit of the memory or of the data must not yield a new image.
     """
-    ignored = _rules(context)
-    found = (
+    ignore_rules = _read_ignore_rules(context)
+    paths = (
         PurePosixPath(path.relative_to(context).as_posix())
         for path in context.rglob("*")
         if path.is_symlink() or path.is_file()
     )
     return sorted(
         path
-        for path in found
+        for path in paths
         if path.as_posix() == "Dockerfile"
-        or not (path == _SETTINGS or _is_ignored(path, ignored) or _is_data_manifest(context / path))
+        or not (path == _SETTINGS_FILE or _is_ignored(path, ignore_rules) or _is_data_manifest(context / path))
     )
 
 
@@ -130,7 +130,7 @@ def _mode(path: Path) -> str:
     return "executable" if path.stat().st_mode & 0o100 else "plain"
 
 
-def _add(digest: "hashlib._Hash", *parts: str | bytes) -> None:
+def _add_to_digest(digest: "hashlib._Hash", *parts: str | bytes) -> None:
     """Add parts to a digest, with their lengths so that different inputs never yield the same bytes."""
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -138,9 +138,9 @@ def _add(digest: "hashlib._Hash", *parts: str | bytes) -> None:
         digest.update(data)
 
 
-def _add_content(digest: "hashlib._Hash", path: Path) -> None:
+def _add_file_content(digest: "hashlib._Hash", path: Path) -> None:
     if path.is_symlink():
-        _add(digest, str(path.readlink()))
+        _add_to_digest(digest, str(path.readlink()))
         return
     with open_regular(path) as file:
         digest.update(f"{os.fstat(file.fileno()).st_size}:".encode())
@@ -148,14 +148,14 @@ def _add_content(digest: "hashlib._Hash", path: Path) -> None:
             digest.update(block)
 
 
-def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
+def _read_ignore_rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
     file = context / ".dockerignore"
     lines = [line.strip() for line in read_text(file).splitlines()] if file.is_file() else []
-    rules = [(True, _regex(pattern)) for pattern in _ALWAYS_IGNORED]
+    rules = [(True, _translate_pattern(pattern)) for pattern in _ALWAYS_IGNORED]
     for number, line in enumerate(lines, start=1):
         if line and not line.startswith("#"):
             try:
-                rules.append((not line.startswith("!"), _regex(line.removeprefix("!").strip())))
+                rules.append((not line.startswith("!"), _translate_pattern(line.removeprefix("!").strip())))
             except re.error as error:
                 raise FileError(file, f"has an invalid pattern in line {number}, {line!r}: {error}") from None
     return rules
@@ -164,14 +164,14 @@ def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
 def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]]]) -> bool:
     """Return whether the last rule that matches a path or one of its parent folders ignores it."""
     names = [path.as_posix(), *(parent.as_posix() for parent in path.parents if parent != PurePosixPath())]
-    matching = (ignores for ignores, pattern in reversed(rules) if any(map(pattern.fullmatch, names)))
-    return next(matching, False)
+    decisive_rules = (ignores for ignores, pattern in reversed(rules) if any(map(pattern.fullmatch, names)))
+    return next(decisive_rules, False)
 
 
 _TOKEN = re.compile(r"(?P<folders>\*\*/?)|(?P<text>\*)|(?P<character>\?)|(?P<group>\[[^\]]+\])|\\?(?P<literal>.)")
 
 
-def _regex(pattern: str) -> re.Pattern[str]:
+def _translate_pattern(pattern: str) -> re.Pattern[str]:
     """Translate a pattern of `.dockerignore` to a regex. `**` matches any number of folders.
 
     Source: https://docs.docker.com/build/concepts/context/#dockerignore-files and, for `**` within a name,

@@ -13,8 +13,8 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 
 _DOCKERFILE = "Dockerfile"
-_BASE = re.compile(r"(workloads/[^/]+)/workload\.yaml")
-_DECLARED_BASE = re.compile(r"^\s*ARG\s+BASE\s*(?P<default>=.*)?$", re.IGNORECASE | re.MULTILINE)
+_WORKLOAD_FILE = re.compile(r"(workloads/[^/]+)/workload\.yaml")
+_ARG_BASE = re.compile(r"^\s*ARG\s+BASE\s*(?P<default>=.*)?$", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class RunImage:
     """The settings paths of `workloads`, in the notation of `settings.values.paths`."""
     folders: tuple[str, ...] = ()
     """Folders with a Dockerfile for it, relative to the project; empty if the image is built elsewhere."""
-    by_content: bool = False
+    has_content_tag: bool = False
     """Whether the tag is a digest of the folder (`image.build`), so that an edit yields a new image."""
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Whether only the local cluster's registry can have the image."""
         return self.reference.startswith(f"{REGISTRY}/")
 
@@ -43,9 +43,9 @@ class RunImage:
         if len(self.folders) == 1:
             return self.folders[0]
         if self.folders:
-            several = " and ".join(f"{folder}/{_DOCKERFILE}" for folder in self.folders)
+            dockerfiles = " and ".join(f"{folder}/{_DOCKERFILE}" for folder in self.folders)
             raise WorkloadError(
-                f"{self.reference}: {several} both build this image; give each run's image its own name, or keep only "
+                f"{self.reference}: {dockerfiles} both build this image; give each run's image its own name, or keep only "
                 "one Dockerfile"
             )
         raise WorkloadError(
@@ -62,18 +62,18 @@ def run_images(settings: Settings, root: Path, places: Mapping[str, Place]) -> l
 
     Raises WorkloadError if `image.build` names a folder without a Dockerfile.
     """
-    found: dict[str, RunImage] = {}
-    for path, run in settings.trained():
-        new = _of_run(path, run, settings.cluster.registry, root, places)
-        old = found.get(new.reference, new)
-        found[new.reference] = RunImage(
-            new.reference,
-            tuple(dict.fromkeys([*old.workloads, *new.workloads])),
-            tuple(dict.fromkeys([*old.paths, *new.paths])),
-            tuple(dict.fromkeys([*old.folders, *new.folders])),
-            old.by_content,
+    images_by_reference: dict[str, RunImage] = {}
+    for path, run in settings.runs_and_trials():
+        image = _image_of_run(path, run, settings.cluster.registry, root, places)
+        earlier_image = images_by_reference.get(image.reference, image)
+        images_by_reference[image.reference] = RunImage(
+            image.reference,
+            tuple(dict.fromkeys([*earlier_image.workloads, *image.workloads])),
+            tuple(dict.fromkeys([*earlier_image.paths, *image.paths])),
+            tuple(dict.fromkeys([*earlier_image.folders, *image.folders])),
+            earlier_image.has_content_tag,
         )
-    return list(found.values())
+    return list(images_by_reference.values())
 
 
 def base_argument(dockerfile: str) -> str | None:
@@ -81,28 +81,28 @@ def base_argument(dockerfile: str) -> str | None:
 
     The result is "required" for `ARG BASE`, "optional" for `ARG BASE=…`, and None without a declaration.
     """
-    declared = _DECLARED_BASE.search(dockerfile)
-    if declared is None:
+    match = _ARG_BASE.search(dockerfile)
+    if match is None:
         return None
-    return "optional" if declared["default"] else "required"
+    return "optional" if match["default"] else "required"
 
 
-def _of_run(path: str, run: Workload, registry: str, root: Path, places: Mapping[str, Place]) -> RunImage:
+def _image_of_run(path: str, run: Workload, registry: str, root: Path, places: Mapping[str, Place]) -> RunImage:
     if run.image.build is not None:
         try:
             reference = workload_reference(project_file(root, run.image.build), registry)
         except FileNotFoundError as error:
             raise WorkloadError(f"{path}.image.build: {error}") from None
-        return RunImage(reference, (run.name,), (path,), (run.image.build,), by_content=True)
+        return RunImage(reference, (run.name,), (path,), (run.image.build,), has_content_tag=True)
     reference = run.image.name or ""
-    folder = next(_bases(path, places), f"workloads/{run.name}")
+    folder = next(_base_folders(path, places), f"workloads/{run.name}")
     # An image named by digest exists already; a build would yield another digest.
-    builds = "@" not in reference and (root / folder / _DOCKERFILE).is_file()
-    return RunImage(reference, (run.name,), (path,), (folder,) if builds else ())
+    is_built_here = "@" not in reference and (root / folder / _DOCKERFILE).is_file()
+    return RunImage(reference, (run.name,), (path,), (folder,) if is_built_here else ())
 
 
-def _bases(path: str, places: Mapping[str, Place]) -> Iterator[str]:
+def _base_folders(path: str, places: Mapping[str, Place]) -> Iterator[str]:
     """Yield the folders of the workload.yaml files that set a value of the run."""
     for set_path, place in places.items():
-        if set_path.startswith(f"{path}.") and (base := _BASE.fullmatch(place.file)):
-            yield base[1]
+        if set_path.startswith(f"{path}.") and (match := _WORKLOAD_FILE.fullmatch(place.file)):
+            yield match[1]

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from trainstack.runs.logs.printed_numbers import Figure, figure, number
+from trainstack.runs.logs.printed_numbers import Figure, parse_figure, parse_number
 
 _MNIST = re.compile(
     r"\bTrain Epoch: (?P<epoch>\d{1,18}) \[(?P<rows>\d{1,18})/(?P<of>\d{1,18}) \((?P<percent>[\d.]+)%\)\]"
@@ -19,13 +19,13 @@ _QUICKSTART_TEST = re.compile(r"\bAccuracy: (?P<percent>[\d.]+)%, Avg loss:\s+(?
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class RowsLine:
     """A progress line within an epoch, which counts the rows of the data set."""
 
     epoch: int | None
     """The epoch; None if an earlier line contains it."""
     rows: int
-    of: int
+    total_rows: int
     percent: float = 0.0
     """The printed percentage. It is correct even in a distributed run, in which the example prints the rows of one
     replica but the total of all."""
@@ -33,7 +33,7 @@ class Rows:
 
     @property
     def fraction(self) -> float:
-        return min(1.0, max(self.rows / self.of, self.percent / 100))
+        return min(1.0, max(self.rows / self.total_rows, self.percent / 100))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,30 +50,36 @@ class Evaluation:
         return {name: value for name, value in figures.items() if value is not None}
 
 
-def heading(text: str) -> int | None:
+def read_epoch_heading(text: str) -> int | None:
     """Return the epoch in a heading of the quickstart."""
     match = _QUICKSTART_EPOCH.search(text)
     return int(match["epoch"]) if match else None
 
 
-def rows(text: str) -> Rows | None:
-    named = _MNIST.search(text)
-    match = named or _QUICKSTART.search(text)
+def read_rows_line(text: str) -> RowsLine | None:
+    mnist_match = _MNIST.search(text)
+    match = mnist_match or _QUICKSTART.search(text)
     if match is None or not int(match["of"]):
         return None
-    loss, read, of = figure(match["loss"]), int(match["rows"]), int(match["of"])
-    if named is None:
-        return Rows(epoch=None, rows=read, of=of, loss=loss)
-    return Rows(epoch=int(named["epoch"]), rows=read, of=of, percent=number(named["percent"]) or 0.0, loss=loss)
+    loss, rows_so_far, total_rows = parse_figure(match["loss"]), int(match["rows"]), int(match["of"])
+    if mnist_match is None:
+        return RowsLine(epoch=None, rows=rows_so_far, total_rows=total_rows, loss=loss)
+    return RowsLine(
+        epoch=int(mnist_match["epoch"]),
+        rows=rows_so_far,
+        total_rows=total_rows,
+        percent=parse_number(mnist_match["percent"]) or 0.0,
+        loss=loss,
+    )
 
 
-def evaluation(text: str) -> Evaluation | None:
+def read_evaluation(text: str) -> Evaluation | None:
     if match := _MNIST_TEST.search(text):
-        return Evaluation(loss=figure(match["loss"]), accuracy=int(match["right"]) / int(match["total"]))
+        return Evaluation(loss=parse_figure(match["loss"]), accuracy=int(match["right"]) / int(match["total"]))
     if match := _QUICKSTART_TEST.search(text):
-        percent = figure(match["percent"])
+        percent = parse_figure(match["percent"])
         accuracy = percent / 100 if isinstance(percent, float) else percent
-        return Evaluation(loss=figure(match["loss"]), accuracy=accuracy)
+        return Evaluation(loss=parse_figure(match["loss"]), accuracy=accuracy)
     if match := _KUBEFLOW_TEST.search(text):
-        return Evaluation(loss=None, accuracy=figure(match["accuracy"]))
+        return Evaluation(loss=None, accuracy=parse_figure(match["accuracy"]))
     return None

@@ -17,9 +17,9 @@ class LogLine:
     """The text as a terminal shows it: only the last state of a progress bar that overwrites itself."""
 
     @property
-    def at(self) -> datetime:
-        seconds, rest = divmod(self.nanoseconds, 10**9)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    def time(self) -> datetime:
+        seconds, remaining_nanoseconds = divmod(self.nanoseconds, 10**9)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=remaining_nanoseconds // 1000)
 
 
 def log_lines(text: str) -> list[LogLine]:
@@ -29,11 +29,11 @@ def log_lines(text: str) -> list[LogLine]:
 
 
 def log_line(text: str) -> LogLine | None:
-    nanoseconds, words = timed(text)
+    nanoseconds, words = split_timestamp(text)
     return None if nanoseconds is None else LogLine(nanoseconds, words.rstrip("\r").rpartition("\r")[2])
 
 
-def timed(text: str) -> tuple[int | None, str]:
+def split_timestamp(text: str) -> tuple[int | None, str]:
     """Split a line into its timestamp in nanoseconds and its text; without a timestamp, None and the whole line."""
     stamp, _, words = text.partition(" ")
     match = _STAMP.fullmatch(stamp)

@@ -11,22 +11,22 @@ _SEQUENCE = re.compile(
     r"|\x1b"
 )
 """Control sequences, operating system commands (links, titles), strings, and other escapes of terminals."""
-_MOVES = "ABEFGHf"
+_CURSOR_MOVES = "ABEFGHf"
 """The last characters of the sequences that move the cursor, so that the following text is printed elsewhere."""
-_MOST_CHARACTERS = 10_000
+_MAX_TEXT_CHARACTERS = 10_000
 """The maximum length of a text; the remainder is not read."""
 
 
-def pieces(line: str) -> Iterator[str]:
+def terminal_texts(line: str) -> Iterator[str]:
     """Yield the texts of a line without colors, split where a terminal overwrites: overwritten texts count, too."""
     if "\x1b" in line or "\x9b" in line:
         line = _SEQUENCE.sub(_replacement, line)
     if "\b" in line:
         line = re.sub("\b+", "\r", line)
-    yield from (piece[:_MOST_CHARACTERS].strip() for piece in line.split("\r"))
+    yield from (piece[:_MAX_TEXT_CHARACTERS].strip() for piece in line.split("\r"))
 
 
 def _replacement(sequence: re.Match[str]) -> str:
     if sequence["final"] == "C":
         return " "
-    return "\r" if sequence["final"] and sequence["final"] in _MOVES else ""
+    return "\r" if sequence["final"] and sequence["final"] in _CURSOR_MOVES else ""

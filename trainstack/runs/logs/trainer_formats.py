@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil, isfinite
 
-from trainstack.runs.logs.printed_numbers import Figure, figure, figure_at
+from trainstack.runs.logs.printed_numbers import Figure, parse_figure, parse_figure_at
 
 _DICTIONARY = re.compile(r"\{[^{}]*\}")
 _KEY = re.compile(r"([\"'])(?P<name>[^\"'\s]{1,100})\1\s*:\s*")
@@ -30,11 +30,11 @@ _KERAS = re.compile(r"(?P<step>\d{1,18})/(?P<steps>\d{1,18}) ")
 _KERAS_TIME = re.compile(r"(?:^|\s)(?:ETA: )?\d+[mu]?s(?:/\w+)?(?:\s|$)")
 _KERAS_FIGURE = re.compile(r"(?P<name>[^\s:]{1,100}): (?P<value>\S+)")
 _NUMBER_OF_EPOCHS = re.compile(r"\bNum [Ee]pochs = (?P<epochs>\d{1,18})$")
-_OF_LIGHTNING = "v_num"
+_LIGHTNING_VERSION = "v_num"
 """The version of Lightning's logger, which every progress bar of Lightning contains."""
 _TABLE = re.compile(r"^[┃|\s]*(?P<kind>Validate|Test) metric[┃|\s]+DataLoader 0[┃|\s]*$")
-_ROW = re.compile(r"^[│|\s]*(?P<name>[A-Za-z_][^\s│|]*)[│|\s]+(?P<value>[^\s│|]+)[│|\s]*$")
-_RULE = re.compile(r"^[\s─━┏┓┡┩╇┳┴└┘┃│+-]*$")
+_TABLE_ROW = re.compile(r"^[│|\s]*(?P<name>[A-Za-z_][^\s│|]*)[│|\s]+(?P<value>[^\s│|]+)[│|\s]*$")
+_TABLE_RULE = re.compile(r"^[\s─━┏┓┡┩╇┳┴└┘┃│+-]*$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,45 +63,45 @@ class TrainerReader:
         self.epochs: int | None = None
         """The number of epochs, which Transformers prints at the start."""
         self._from_zero = False
-        self._table = ""
+        self._table_kind = ""
         """The kind of the table that is being read; empty outside of tables."""
 
     def read(self, text: str) -> TrainerLine | None:
         if match := _NUMBER_OF_EPOCHS.search(text):
             self.epochs = int(match["epochs"])
-        return self._bar(text) or _torchtune(text) or _keras(text) or self._dictionary(text)
+        return self._read_bar(text) or _read_torchtune(text) or _read_keras(text) or self._read_dictionary(text)
 
-    def row(self, text: str) -> tuple[str, str, Figure] | None:
+    def read_table_row(self, text: str) -> tuple[str, str, Figure] | None:
         """Read a row of a Lightning table: the kind of the table, the metric's name and its value."""
         if header := _TABLE.match(text):
-            self._table = header["kind"]
-        elif self._table and not _RULE.match(text):
-            match = _ROW.match(text)
-            value = figure(match["value"]) if match else None
+            self._table_kind = header["kind"]
+        elif self._table_kind and not _TABLE_RULE.match(text):
+            match = _TABLE_ROW.match(text)
+            value = parse_figure(match["value"]) if match else None
             if match is not None and value is not None:
-                return self._table, match["name"], value
-            self._table = ""
+                return self._table_kind, match["name"], value
+            self._table_kind = ""
         return None
 
-    def _bar(self, text: str) -> TrainerLine | None:
+    def _read_bar(self, text: str) -> TrainerLine | None:
         match = _BAR.search(text) if "|" in text else None
         if match is None or not int(match["steps"]):
             return None
-        figures = dict(_postfix(match["postfix"]))
+        figures = dict(_postfix_figures(match["postfix"]))
         epoch, step, steps = (int(match[name]) for name in ("epoch", "step", "steps"))
-        self._from_zero |= epoch == 0 or _OF_LIGHTNING in figures
+        self._from_zero |= epoch == 0 or _LIGHTNING_VERSION in figures
         return TrainerLine(
             epoch=epoch + self._from_zero,
             epochs=int(match["epochs"]) if match["epochs"] else None,
             step=step,
             steps=steps,
             fraction=min(1.0, step / steps),
-            figures={name: value for name, value in figures.items() if name != _OF_LIGHTNING},
+            figures={name: value for name, value in figures.items() if name != _LIGHTNING_VERSION},
         )
 
-    def _dictionary(self, text: str) -> TrainerLine | None:
+    def _read_dictionary(self, text: str) -> TrainerLine | None:
         for match in _DICTIONARY.finditer(text) if "{" in text else ():
-            figures = dict(_entries(match[0]))
+            figures = dict(_dictionary_figures(match[0]))
             epoch = figures.pop("epoch", None)
             if isinstance(epoch, float) and isfinite(epoch) and figures:
                 number = max(1, ceil(epoch))
@@ -112,38 +112,40 @@ class TrainerReader:
         return None
 
 
-def _torchtune(text: str) -> TrainerLine | None:
+def _read_torchtune(text: str) -> TrainerLine | None:
     match = _TORCHTUNE.search(text) if "|Loss: " in text else None
     if match is None or not int(match["steps"]):
         return None
     epoch, step, steps = (int(match[name]) for name in ("epoch", "step", "steps"))
-    loss = figure(match["loss"])
+    loss = parse_figure(match["loss"])
     figures = {} if loss is None else {"Loss": loss}
     return TrainerLine(epoch=epoch, step=step, steps=steps, fraction=min(1.0, step / steps), figures=figures)
 
 
-def _keras(text: str) -> TrainerLine | None:
+def _read_keras(text: str) -> TrainerLine | None:
     match = _KERAS.match(text)
     if match is None or not int(match["steps"]) or not _KERAS_TIME.search(text):
         return None
     parts = [_KERAS_FIGURE.fullmatch(part.strip()) for part in text.split(" - ")[1:]]
-    figures = {entry["name"]: value for entry in parts if entry and (value := figure(entry["value"])) is not None}
+    figures = {entry["name"]: value for entry in parts if entry and (value := parse_figure(entry["value"])) is not None}
     step, steps = int(match["step"]), int(match["steps"])
     # Keras prints running means until the epoch is finished.
-    final = figures if step >= steps else {}
-    return TrainerLine(step=step, steps=steps, fraction=min(1.0, step / steps), figures=final) if figures else None
+    final_figures = figures if step >= steps else {}
+    return (
+        TrainerLine(step=step, steps=steps, fraction=min(1.0, step / steps), figures=final_figures) if figures else None
+    )
 
 
-def _postfix(text: str) -> Iterator[tuple[str, Figure]]:
+def _postfix_figures(text: str) -> Iterator[tuple[str, Figure]]:
     for part in text.split(", "):
         name, equals, printed = part.strip().partition("=")
-        value = figure(printed) if equals else None
+        value = parse_figure(printed) if equals else None
         if value is not None:
             yield name, value
 
 
-def _entries(text: str) -> Iterator[tuple[str, Figure]]:
+def _dictionary_figures(text: str) -> Iterator[tuple[str, Figure]]:
     for match in _KEY.finditer(text):
-        value = figure_at(text, match.end())
+        value = parse_figure_at(text, match.end())
         if value is not None:
             yield match["name"], value

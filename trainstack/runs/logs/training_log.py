@@ -26,9 +26,9 @@ from statistics import fmean
 from typing import Literal
 
 from trainstack.runs.logs import example_formats
-from trainstack.runs.logs.log_lines import timed
-from trainstack.runs.logs.printed_numbers import Figure, figure, number_in, numbers
-from trainstack.runs.logs.terminal_text import pieces
+from trainstack.runs.logs.log_lines import split_timestamp
+from trainstack.runs.logs.printed_numbers import Figure, first_number, numeric_figures, parse_figure
+from trainstack.runs.logs.terminal_text import terminal_texts
 from trainstack.runs.logs.trainer_formats import TrainerLine, TrainerReader
 
 _END = r"(?![.,:_']?\d)(?![^\W\d]|/)"
@@ -41,13 +41,13 @@ _NUMBERED = re.compile(
 )
 _HEADING = re.compile(r"Epoch:? \[?\d+/\d+\]?:?")
 """A line that Keras and others print before an epoch."""
-_DONE = re.compile(r"\bepoch \d{1,18}/\d{1,18} done\b(?P<values>.*)")
-_TESTED = re.compile(r"\btest loss (?P<loss>\S+) accuracy (?P<accuracy>\S+)")
+_EPOCH_DONE = re.compile(r"\bepoch \d{1,18}/\d{1,18} done\b(?P<values>.*)")
+_TEST_RESULT = re.compile(r"\btest loss (?P<loss>\S+) accuracy (?P<accuracy>\S+)")
 _FIGURE = re.compile(r"(?<!\S)(?P<name>[^\s=:\d][^\s=:]*) (?P<value>[-+]?[\d.]\S*|nan|[-+]?inf)(?!\S)")
 """A name and a number after `done`."""
-_OF_A_TRAINING = "train_runtime"
+_TRAINING_SUMMARY = "train_runtime"
 """A key in the last dictionary of Transformers, whose figures are those of all epochs."""
-_MOST_UNREAD = 10
+_MAX_UNREAD = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +82,13 @@ class Epoch:
     accuracy: float | None = None
     """The accuracy on the same data, from 0 to 1."""
 
-    def with_(self, other: "Epoch") -> "Epoch":
+    def updated_with(self, other: "Epoch") -> "Epoch":
         """Return a copy updated with the known figures of another epoch."""
         return replace(self, **{name: value for name, value in asdict(other).items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Log:
+class TrainingLog:
     """The training of one replica."""
 
     world_size: int | None = None
@@ -104,72 +104,75 @@ class Log:
     """Names and texts of values that look like numbers but were not read: `val_loss '1,234.5'`."""
 
 
-def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
+def parse_log(lines: Iterable[str], *, timestamps: bool = False) -> TrainingLog:
     """Read the log of one attempt or of several; a step that two attempts print counts once.
 
     `lines`: the log, split at line feeds only. `timestamps`: whether each line begins with the timestamp that the API
     server adds on request. The durations of epochs are computed from them if the log does not contain durations.
     """
-    reader = Reader()
+    reader = TrainingLogReader()
     for line in lines:
-        time, text = timed(line) if timestamps else (None, line)
-        for piece in pieces(text):
+        time, text = split_timestamp(line) if timestamps else (None, line)
+        for piece in terminal_texts(text):
             reader.read(piece, time)
     return reader.log()
 
 
-class Reader:
+class TrainingLogReader:
     """A reader of lines in their order, with the figures of the lines read so far."""
 
     def __init__(self) -> None:
         self.epoch: int | None = None
         """The epoch of the last line that contains one."""
-        self.is_of_example = False
+        self.is_example_line = False
         """Whether the last line has a format of PyTorch's or Kubeflow's examples."""
-        self.values: dict[int, dict[str, Figure]] = {}
+        self.figures_by_epoch: dict[int, dict[str, Figure]] = {}
         """The figures by epoch and by the names that the program prints; `loss` and `accuracy` if it prints none."""
         self.evaluations: list[dict[str, Figure]] = []
         """The evaluations before the first line with an epoch."""
-        self.logged: list[dict[str, Figure]] = []
+        self.logged_evaluations: list[dict[str, Figure]] = []
         """The evaluations that trainers log separately, possibly several in an epoch."""
-        self.test: dict[str, Figure] = {}
-        self._evaluated: tuple[float | None, float | None] = None, None
+        self.test_figures: dict[str, Figure] = {}
+        self._last_evaluation: tuple[float | None, float | None] = None, None
         """The loss and accuracy of the last evaluation."""
-        self._world: int | None = None
-        self._losses: dict[int, dict[int, float]] = {}
+        self._world_size: int | None = None
+        self._losses_by_rows: dict[int, dict[int, float]] = {}
         """The losses of PyTorch's examples by epoch and by number of rows."""
         self._times: dict[int, list[int]] = {}
         """The first and the last timestamp of each epoch, in nanoseconds since 1970."""
         self._trainer = TrainerReader()
-        self._reports: dict[int, dict[str, Figure]] = {}
+        self._trainer_figures: dict[int, dict[str, Figure]] = {}
         """The figures of trainers by epoch, which have other names than those of programs without a trainer."""
-        self._epochs: int | None = None
+        self._epoch_count: int | None = None
         """The number of epochs, if the heading of an epoch contains it."""
         self._unread: dict[str, None] = {}
 
     def read(self, text: str, time: int | None = None) -> Position | None:
         """Read one text of a line (see `terminal_texts`) and return its position if it has one."""
         line = self._trainer.read(text)
-        position = self._of_trainer(line) if line is not None else self._numbered(text)
-        self.is_of_example = False
+        position = self._read_trainer_line(line) if line is not None else self._read_numbered_epoch(text)
+        self.is_example_line = False
         if line is None and position is None:
-            position = self._rows(text) or self._evaluation(text)
-            self.is_of_example = position is not None
-        self._other(text)
+            position = self._read_rows(text) or self._read_evaluation(text)
+            self.is_example_line = position is not None
+        self._read_other_figures(text)
         if position and position.epoch is not None and time is not None:
             self._times.setdefault(position.epoch, [time])[1:] = [time]
         return position
 
-    def log(self) -> Log:
-        strides = [after - before for rows in self._losses.values() for before, after in pairwise(sorted(rows))]
-        return Log(
-            world_size=self._world,
-            epochs={number: self._epoch(number) for number in sorted(self.values.keys() | self._reports.keys())},
-            counted="progress lines" if self._losses else "steps",
+    def log(self) -> TrainingLog:
+        strides = [upper - lower for rows in self._losses_by_rows.values() for lower, upper in pairwise(sorted(rows))]
+        return TrainingLog(
+            world_size=self._world_size,
+            epochs={
+                number: self._epoch_figures(number)
+                for number in sorted(self.figures_by_epoch.keys() | self._trainer_figures.keys())
+            },
+            counted="progress lines" if self._losses_by_rows else "steps",
             # The last line of an epoch may cover fewer images than the others.
             images_per_line=max(strides, default=None),
-            test_loss=self._evaluated[0],
-            test_accuracy=self._evaluated[1],
+            test_loss=self._last_evaluation[0],
+            test_accuracy=self._last_evaluation[1],
             unread=tuple(self._unread),
         )
 
@@ -177,12 +180,17 @@ class Reader:
         """Return the figures as lines of a metrics.jsonl: one per epoch or logged evaluation, and one for the test."""
         lines: list[dict[str, Figure]] = [
             {"epoch": epoch, **self._train_loss(epoch), **{key: values[key] for key in values if key != "steps"}}
-            for epoch, values in sorted(self.values.items())
+            for epoch, values in sorted(self.figures_by_epoch.items())
         ]
-        of_epochs = (line for line in lines if len(line) > 1)
-        return [*self.evaluations, *of_epochs, *self.logged, *([self.test] if self.test else [])]
+        epoch_lines = (line for line in lines if len(line) > 1)
+        return [
+            *self.evaluations,
+            *epoch_lines,
+            *self.logged_evaluations,
+            *([self.test_figures] if self.test_figures else []),
+        ]
 
-    def _numbered(self, text: str) -> Position | None:
+    def _read_numbered_epoch(self, text: str) -> Position | None:
         """Read `epoch 3/12`, alone or with steps or figures."""
         match = _NUMBERED.search(text)
         if match is None:
@@ -191,109 +199,117 @@ class Reader:
         step, steps = (int(match["step"]), int(match["steps"])) if match["step"] else (None, None)
         if not epochs or steps == 0:
             return None
-        values = self._enter(epoch)
-        self._epochs = epochs
+        values = self._enter_epoch(epoch)
+        self._epoch_count = epochs
         if step is not None and steps is not None:
-            self._count(epoch, step)
+            self._count_steps(epoch, step)
             return Position(epoch=epoch, epochs=epochs, step=step, steps=steps, epoch_fraction=min(1.0, step / steps))
-        done = _DONE.search(text)
-        figures = _FIGURE.finditer(done["values"]) if done else ()
-        values.update(self._figures({each["name"]: figure(each["value"]) for each in figures}))
+        done_match = _EPOCH_DONE.search(text)
+        figures = _FIGURE.finditer(done_match["values"]) if done_match else ()
+        values.update(self._known_figures({entry["name"]: parse_figure(entry["value"]) for entry in figures}))
         begins = match["begins"] or _HEADING.fullmatch(text)
         return Position(epoch=epoch, epochs=epochs, epoch_fraction=0.0 if begins else 1.0)
 
-    def _of_trainer(self, line: TrainerLine) -> Position:
+    def _read_trainer_line(self, line: TrainerLine) -> Position:
         """Read a line of a common trainer: the figures of an epoch, or those of one evaluation."""
-        figures = self._figures(line.figures)
+        figures = self._known_figures(line.figures)
         epoch = self.epoch if line.epoch is None else line.epoch
         if line.logged_epoch is not None:
             self.epoch = epoch
-            self.logged.append({"epoch": line.logged_epoch, **figures})
+            self.logged_evaluations.append({"epoch": line.logged_epoch, **figures})
         elif epoch is not None:
-            self._enter(epoch).update(figures)
-            self._count(epoch, line.step or 0)
-        if epoch is not None and _OF_A_TRAINING not in figures:
-            self._reports.setdefault(epoch, {}).update(figures)
+            self._enter_epoch(epoch).update(figures)
+            self._count_steps(epoch, line.step or 0)
+        if epoch is not None and _TRAINING_SUMMARY not in figures:
+            self._trainer_figures.setdefault(epoch, {}).update(figures)
         return Position(
             epoch=epoch,
-            epochs=line.epochs or self._epochs,
+            epochs=line.epochs or self._epoch_count,
             step=line.step,
             steps=line.steps,
             epoch_fraction=line.fraction,
         )
 
-    def _rows(self, text: str) -> Position | None:
+    def _read_rows(self, text: str) -> Position | None:
         """Read a progress line of PyTorch's examples."""
-        if (epoch := example_formats.heading(text)) is not None:
-            self._enter(epoch)
+        if (epoch := example_formats.read_epoch_heading(text)) is not None:
+            self._enter_epoch(epoch)
             return Position(epoch=epoch, epoch_fraction=0.0)
-        line = example_formats.rows(text)
+        line = example_formats.read_rows_line(text)
         if line is None:
             return None
         if line.epoch is not None:
-            self._enter(line.epoch)
-        loss = self._figures({"loss": line.loss}).get("loss")
+            self._enter_epoch(line.epoch)
+        loss = self._known_figures({"loss": line.loss}).get("loss")
         if self.epoch is not None and isinstance(loss, float):
-            self._losses.setdefault(self.epoch, {})[line.rows] = loss
-        return Position(epoch=self.epoch, rows=line.rows, rows_of_epoch=line.of, epoch_fraction=line.fraction)
+            self._losses_by_rows.setdefault(self.epoch, {})[line.rows] = loss
+        return Position(epoch=self.epoch, rows=line.rows, rows_of_epoch=line.total_rows, epoch_fraction=line.fraction)
 
-    def _evaluation(self, text: str) -> Position | None:
+    def _read_evaluation(self, text: str) -> Position | None:
         """Read the evaluation that PyTorch's examples print after each epoch. The last one is the result."""
-        line = example_formats.evaluation(text)
+        line = example_formats.read_evaluation(text)
         if line is None:
             return None
-        figures = self._figures(line.figures)
-        self._evaluated = number_in(figures, "loss"), number_in(figures, "accuracy")
+        figures = self._known_figures(line.figures)
+        self._last_evaluation = first_number(figures, "loss"), first_number(figures, "accuracy")
         if self.epoch is None:
             self.evaluations.append(figures)
             return None
-        self._enter(self.epoch).update(figures)
+        self._enter_epoch(self.epoch).update(figures)
         return Position(epoch=self.epoch, epoch_fraction=1.0)
 
-    def _other(self, text: str) -> None:
+    def _read_other_figures(self, text: str) -> None:
         """Read what a line contains besides a position: test results, the world size, rows of tables."""
-        if match := _TESTED.search(text):
-            self.test = self._figures({f"test_{name}": figure(value) for name, value in match.groupdict().items()})
-            self._evaluated = number_in(self.test, "test_loss"), number_in(self.test, "test_accuracy")
+        if match := _TEST_RESULT.search(text):
+            self.test_figures = self._known_figures(
+                {f"test_{name}": parse_figure(value) for name, value in match.groupdict().items()}
+            )
+            self._last_evaluation = (
+                first_number(self.test_figures, "test_loss"),
+                first_number(self.test_figures, "test_accuracy"),
+            )
         elif match := _WORLD.search(text):
-            self._world = int(match["size"])
-        elif row := self._trainer.row(text):
+            self._world_size = int(match["size"])
+        elif row := self._trainer.read_table_row(text):
             kind, name, value = row
-            figures = self._figures({name: value})
+            figures = self._known_figures({name: value})
             if kind == "Test":
-                self.test |= figures
-                self._evaluated = number_in(self.test, "test_loss"), number_in(self.test, "test_accuracy", "test_acc")
+                self.test_figures |= figures
+                self._last_evaluation = (
+                    first_number(self.test_figures, "test_loss"),
+                    first_number(self.test_figures, "test_accuracy", "test_acc"),
+                )
             else:
-                self.logged.append(figures)
+                self.logged_evaluations.append(figures)
 
-    def _figures(self, figures: Mapping[str, Figure | None]) -> dict[str, Figure]:
+    def _known_figures(self, figures: Mapping[str, Figure | None]) -> dict[str, Figure]:
         """Return the figures that have values, and record those that were not read."""
         values = {name: value for name, value in figures.items() if value is not None}
         for name, value in values.items():
-            if isinstance(value, str) and len(self._unread) < _MOST_UNREAD:
+            if isinstance(value, str) and len(self._unread) < _MAX_UNREAD:
                 self._unread[f"{name} {value!r}"] = None
         return values
 
-    def _enter(self, epoch: int) -> dict[str, Figure]:
+    def _enter_epoch(self, epoch: int) -> dict[str, Figure]:
         self.epoch = epoch
-        return self.values.setdefault(epoch, {})
+        return self.figures_by_epoch.setdefault(epoch, {})
 
-    def _count(self, epoch: int, step: int) -> None:
-        values = self.values.setdefault(epoch, {})
+    def _count_steps(self, epoch: int, step: int) -> None:
+        values = self.figures_by_epoch.setdefault(epoch, {})
         values["steps"] = max(step, values.get("steps", 0))
 
-    def _epoch(self, epoch: int) -> Epoch:
-        values = self.values.get(epoch, {})
-        if epoch in self._reports:
-            found = _epoch_of_trainer(self._reports[epoch])
+    def _epoch_figures(self, epoch: int) -> Epoch:
+        values = self.figures_by_epoch.get(epoch, {})
+        if epoch in self._trainer_figures:
+            figures = _epoch_from_trainer_figures(self._trainer_figures[epoch])
         else:
-            found = epoch_of(numbers({**self._train_loss(epoch), **values}))
-        steps = len(self._losses[epoch]) if epoch in self._losses else values.get("steps")
-        seconds = self._duration(epoch) if found.seconds is None else found.seconds
-        return replace(found, steps=int(steps) if steps else None, seconds=seconds)
+            figures = epoch_from_figures(numeric_figures({**self._train_loss(epoch), **values}))
+        steps = len(self._losses_by_rows[epoch]) if epoch in self._losses_by_rows else values.get("steps")
+        seconds = self._duration(epoch) if figures.seconds is None else figures.seconds
+        return replace(figures, steps=int(steps) if steps else None, seconds=seconds)
 
     def _train_loss(self, epoch: int) -> dict[str, Figure]:
-        losses = self._losses.get(epoch)
+        losses = self._losses_by_rows.get(epoch)
         return {"train_loss": fmean(losses.values())} if losses else {}
 
     def _duration(self, epoch: int) -> float | None:
@@ -304,7 +320,7 @@ class Reader:
         return (end - begin) / 10**9 or None
 
 
-def epoch_of(values: Mapping[str, float]) -> Epoch:
+def epoch_from_figures(values: Mapping[str, float]) -> Epoch:
     """Build an epoch from figures named as in a log or in metrics.jsonl."""
     return Epoch(
         seconds=values.get("seconds"),
@@ -314,10 +330,10 @@ def epoch_of(values: Mapping[str, float]) -> Epoch:
     )
 
 
-def _epoch_of_trainer(figures: Mapping[str, Figure]) -> Epoch:
+def _epoch_from_trainer_figures(figures: Mapping[str, Figure]) -> Epoch:
     """Build an epoch from the figures of a trainer, in which `loss` is the loss of the training."""
     return Epoch(
-        train_loss=number_in(figures, "train_loss", "loss", "Loss"),
-        loss=number_in(figures, "val_loss", "eval_loss"),
-        accuracy=number_in(figures, "val_accuracy", "val_acc", "eval_accuracy"),
+        train_loss=first_number(figures, "train_loss", "loss", "Loss"),
+        loss=first_number(figures, "val_loss", "eval_loss"),
+        accuracy=first_number(figures, "val_accuracy", "val_acc", "eval_accuracy"),
     )

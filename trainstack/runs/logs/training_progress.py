@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from trainstack.runs.logs.log_lines import LogLine
-from trainstack.runs.logs.terminal_text import pieces
-from trainstack.runs.logs.training_log import Position, Reader
+from trainstack.runs.logs.terminal_text import terminal_texts
+from trainstack.runs.logs.training_log import Position, TrainingLogReader
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress(Position):
+class TrainingProgress(Position):
     """The position of the last line that has one."""
 
     fraction: float | None
@@ -19,18 +19,29 @@ class Progress(Position):
     """The estimated remaining seconds; None if the lines do not allow an estimate."""
 
 
-def progress(lines: Sequence[LogLine], started: datetime | None, now: datetime) -> Progress | None:
+def estimate_progress(
+    lines: Sequence[LogLine], container_start: datetime | None, now: datetime
+) -> TrainingProgress | None:
     """Return the progress according to the end of a log; None if no line has a position.
 
     The rate is measured between the first and the last line with a position, so that a run that resumed halfway does
     not appear twice as fast. With only one such line, it is measured from `container_start`, if known.
     """
-    reader = Reader()
-    found = [(line.at, position) for line in lines for piece in pieces(line.text) if (position := reader.read(piece))]
-    if not found:
+    reader = TrainingLogReader()
+    positions = [
+        (line.time, position)
+        for line in lines
+        for piece in terminal_texts(line.text)
+        if (position := reader.read(piece))
+    ]
+    if not positions:
         return None
-    last = found[-1][1]
-    return Progress(**asdict(last), fraction=_fraction(last), seconds_left=_seconds_left(found, started, now))
+    last_position = positions[-1][1]
+    return TrainingProgress(
+        **asdict(last_position),
+        fraction=_fraction(last_position),
+        seconds_left=_seconds_left(positions, container_start, now),
+    )
 
 
 def _fraction(position: Position) -> float | None:
@@ -39,14 +50,19 @@ def _fraction(position: Position) -> float | None:
     return min(1.0, max(0.0, (position.epoch - 1 + position.epoch_fraction) / position.epochs))
 
 
-def _seconds_left(found: Sequence[tuple[datetime, Position]], started: datetime | None, now: datetime) -> float | None:
-    known = [(at, fraction) for at, position in found if (fraction := _fraction(position)) is not None]
-    if not known:
+def _seconds_left(
+    positions: Sequence[tuple[datetime, Position]], container_start: datetime | None, now: datetime
+) -> float | None:
+    fractions = [(time, fraction) for time, position in positions if (fraction := _fraction(position)) is not None]
+    if not fractions:
         return None
-    at, last = known[-1]
-    since, first = next(((when, fraction) for when, fraction in known if fraction < last), (started, 0.0))
-    if since is None or last <= first or at <= since:
+    time, last_fraction = fractions[-1]
+    start, first_fraction = next(
+        ((earlier_time, fraction) for earlier_time, fraction in fractions if fraction < last_fraction),
+        (container_start, 0.0),
+    )
+    if start is None or last_fraction <= first_fraction or time <= start:
         return None
-    rate = (last - first) / (at - since).total_seconds()
+    rate = (last_fraction - first_fraction) / (time - start).total_seconds()
     # Part of the remaining time has passed since the last line.
-    return max(0.0, (1 - last) / rate - max(0.0, (now - at).total_seconds()))
+    return max(0.0, (1 - last_fraction) / rate - max(0.0, (now - time).total_seconds()))

@@ -6,15 +6,15 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, cast
 
-from trainstack.objects.labels import LIMIT, Manifest
+from trainstack.objects.labels import MAX_LABEL_CHARACTERS, Manifest
 from trainstack.runs import names
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import Facts, digest, run_id
-from trainstack.runs.launch import InSweep, Launch
+from trainstack.runs.launch import Launch, SweepInputs
 from trainstack.runs.manifests.kind import Body
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
-from trainstack.runs.manifests.trial_pod import carry_files
-from trainstack.settings.sections.queues import MULTI_KUEUE
+from trainstack.runs.manifests.trial_pod import mount_files_from_annotations
+from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER
 from trainstack.settings.sections.workloads import Workload
 
 _STARTS_WITH_LETTER = re.compile(r"^[a-z]")
@@ -25,7 +25,7 @@ def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
     return WORKLOAD_KINDS[workload.kind].build(workload, stack, launch)
 
 
-def dispatched(workload: Workload, launch: Manifest, files: Mapping[str, str] | None = None) -> Manifest:
+def dispatched_launch(workload: Workload, launch: Manifest, files: Mapping[str, str] | None = None) -> Manifest:
     """Return a copy of the launch's object that MultiKueue's controller manages, so that no pod starts in this cluster.
 
     Kueue's webhook sets the field, too, but only when its cache contains the queue's admission check. The launch's name
@@ -39,10 +39,10 @@ def dispatched(workload: Workload, launch: Manifest, files: Mapping[str, str] | 
     section = result
     for key in kind.managed_by[:-1]:
         section = section.setdefault(key, {})
-    section[kind.managed_by[-1]] = MULTI_KUEUE
+    section[kind.managed_by[-1]] = MULTI_KUEUE_CONTROLLER
     for pods in kind.launched_pods(result, ()) if files else ():
         # The templates are parts of `result`, so this changes `result`.
-        carry_files(cast("Manifest", pods.template), files or {})
+        mount_files_from_annotations(cast("Manifest", pods.template), files or {})
     return result
 
 
@@ -52,16 +52,16 @@ def is_dispatched(launch: Body) -> bool:
     value: Any = launch
     for key in path or ("",):
         value = (value or {}).get(key)
-    return bool(value == MULTI_KUEUE)
+    return bool(value == MULTI_KUEUE_CONTROLLER)
 
 
 def companions(workload: Workload, stack: str, launch: Launch) -> tuple[Manifest, ...]:
     """Return the objects that only this launch refers to; () for most kinds. Raises WorkloadError."""
-    build = WORKLOAD_KINDS[workload.kind].companion
+    build = WORKLOAD_KINDS[workload.kind].build_companion
     return () if build is None else (build(workload, stack, launch),)
 
 
-def plan(workload: Workload, stack: str, facts: Facts, sweep: InSweep | None = None) -> Launch:
+def plan_launch(workload: Workload, stack: str, facts: Facts, sweep: SweepInputs | None = None) -> Launch:
     """Return the launch of a workload as currently declared, with its name.
 
     The name contains a hash of the whole object except for the name, its copies in labels and environment, and the
@@ -72,32 +72,34 @@ def plan(workload: Workload, stack: str, facts: Facts, sweep: InSweep | None = N
     """
     run = run_id(workload, facts)
     # The draft has no name, commit, trial number and file, so the hash does not depend on them.
-    draft = Launch(run_id=run, name="", facts=replace(facts, commit=""), sweep=sweep and sweep.unnumbered)
-    launched, others = manifest(workload, stack, draft), companions(workload, stack, draft)
-    name = names.launch_name(run, digest([launched, *others] if others else launched))
+    draft = Launch(run_id=run, name="", facts=replace(facts, commit=""), sweep=sweep and sweep.without_numbering)
+    launch_manifest, companion_manifests = manifest(workload, stack, draft), companions(workload, stack, draft)
+    name = names.launch_name(
+        run, digest([launch_manifest, *companion_manifests] if companion_manifests else launch_manifest)
+    )
     launch = Launch(run_id=run, name=name, facts=facts, sweep=sweep)
-    check_names(workload, launch.name, launch.number)
+    check_names(workload, launch.name, launch.trial_number)
     return launch
 
 
-def longest_child(workload: Workload, launch: str, number: int | None = None) -> str:
+def longest_derived_name(workload: Workload, launch: str, trial_number: int | None = None) -> str:
     """Return the longest name that is derived from a launch's name, or the launch's name if it is longer."""
-    name = names.object_name(workload, launch, number)
+    name = names.object_name(workload, launch, trial_number)
     # A label contains the launch's name, even if the object has another name.
     return max([*WORKLOAD_KINDS[workload.kind].derived_names(workload, name), launch], key=len)
 
 
-def check_names(workload: Workload, launch: str, number: int | None = None) -> None:
+def check_names(workload: Workload, launch: str, trial_number: int | None = None) -> None:
     """Raise WorkloadError if the cluster would refuse a launch's name or a name derived from it."""
-    child = longest_child(workload, launch, number)
-    if len(child) > LIMIT:
+    derived_name = longest_derived_name(workload, launch, trial_number)
+    if len(derived_name) > MAX_LABEL_CHARACTERS:
         raise WorkloadError(
-            f"workload {workload.name}: its longest derived name would be {child} with {len(child)} characters, and "
-            f"Kubernetes allows {LIMIT}",
-            f"shorten the workload's name by {len(child) - LIMIT}",
+            f"workload {workload.name}: its longest derived name would be {derived_name} with {len(derived_name)} characters, and "
+            f"Kubernetes allows {MAX_LABEL_CHARACTERS}",
+            f"shorten the workload's name by {len(derived_name) - MAX_LABEL_CHARACTERS}",
         )
-    service = WORKLOAD_KINDS[workload.kind].service
-    if service and not _STARTS_WITH_LETTER.match(names.object_name(workload, launch, number)):
+    service = WORKLOAD_KINDS[workload.kind].service_note
+    if service and not _STARTS_WITH_LETTER.match(names.object_name(workload, launch, trial_number)):
         raise WorkloadError(
             f"workload {workload.name}: {service} named after it, so its name must start with a letter",
             "put a letter before the workload's name",

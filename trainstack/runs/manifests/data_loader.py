@@ -8,12 +8,12 @@ from trainstack.runs.manifests.job import JOB, job
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Image, Mount, Workload
 
-CONTAINER = "data-loader"
+LOADER_CONTAINER = "data-loader"
 """The container's name, for `kubectl cp -c` and `exec -c`."""
 
 # As PID 1 of its container, `sleep` alone would ignore SIGTERM until SIGKILL 30 seconds later. The exit status 143
 # (terminated by SIGTERM) marks a stopped loader as not completed.
-WAIT = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done")
+WAIT_COMMAND = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done")
 
 
 def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path: str) -> Workload:
@@ -21,27 +21,27 @@ def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path
 
     It has the user of the runs that mount the volume, so that the runs can write to the files.
     """
-    chosen = settings.cluster.loader
+    loader = settings.cluster.loader
     users = [
         run
-        for _, run in settings.trained()
+        for _, run in settings.runs_and_trials()
         if run.namespace == namespace and any(mount.volume == volume for mount in run.volumes)
     ]
-    queues = [chosen.queue] if chosen.queue else [run.queue for run in users if run.queue]
+    queues = [loader.queue] if loader.queue else [run.queue for run in users if run.queue]
     queues += [queue.name for queue in settings.queues.local_queues if queue.namespace == namespace]
     # MultiKueue would start the loader in another cluster, with another volume.
-    queues = [queue for queue in queues if not settings.queues.dispatches(namespace, queue)]
+    queues = [queue for queue in queues if not settings.queues.is_dispatched(namespace, queue)]
     return Workload(
-        name=chosen.name,
+        name=loader.name,
         kind="DataLoader",
-        naming=chosen.naming,
+        naming=loader.naming,
         namespace=namespace,
         queue=queues[0] if queues else None,
         managed=False,
-        image=Image(name=chosen.image),
-        image_pull_secrets=chosen.image_pull_secrets,
+        image=Image(name=loader.image),
+        image_pull_secrets=loader.image_pull_secrets,
         volumes=(Mount(volume=volume, mount_path=mount_path),),
-        resources=chosen.resources,
+        resources=loader.resources,
         run_as_user=users[0].run_as_user if users and users[0].run_as_user else 1000,
         backoff_limit=0,
         ttl_seconds_after_finished=0,
@@ -50,8 +50,8 @@ def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path
 
 def data_loader(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """Return the Job of a data loader. Without a command, it waits until it is deleted or its deadline has passed."""
-    waiting = workload if workload.command else workload.model_copy(update={"command": WAIT})
-    return job(waiting, stack, launch, container=CONTAINER)
+    loader_workload = workload if workload.command else workload.model_copy(update={"command": WAIT_COMMAND})
+    return job(loader_workload, stack, launch, container=LOADER_CONTAINER)
 
 
 DATA_LOADER = replace(JOB, build=data_loader, managed_by=None)

@@ -10,7 +10,7 @@ from trainstack.runs.launch import Launch
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.workloads import Resources
 
-CONTAINER = "checkout"
+CHECKOUT_CONTAINER = "checkout"
 """The init container's name."""
 DEADLINE_SECONDS = 300
 """The time during which the checkout is retried if the server does not answer or the Secret does not exist."""
@@ -158,10 +158,10 @@ def checkout_container(code: Code, launch: Launch, resources: Resources) -> Mani
     if code.secret is not None:
         mounts.append({"name": _SECRET_VOLUME, "mountPath": _CREDENTIALS, "readOnly": True})
     result: Manifest = {
-        "name": CONTAINER,
+        "name": CHECKOUT_CONTAINER,
         "image": launch.facts.git_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["sh", "-c", script(), CONTAINER, code.git, code.revision, code.secret or ""],
+        "command": ["sh", "-c", checkout_script(), CHECKOUT_CONTAINER, code.git, code.revision, code.secret or ""],
         # These settings also satisfy namespaces that enforce the Pod Security Standard `restricted`.
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -174,12 +174,12 @@ def checkout_container(code: Code, launch: Launch, resources: Resources) -> Mani
         "volumeMounts": mounts,
     }
     # The checkout needs no devices, such as GPUs.
-    shared = {
-        kind: {name: text for name, text in named.items() if name in _SHARED_RESOURCES}
-        for kind, named in resources.model_dump(exclude_defaults=True).items()
+    shared_resources = {
+        kind: {name: text for name, text in amounts.items() if name in _SHARED_RESOURCES}
+        for kind, amounts in resources.model_dump(exclude_defaults=True).items()
     }
-    if any(shared.values()):
-        result["resources"] = {kind: named for kind, named in shared.items() if named}
+    if any(shared_resources.values()):
+        result["resources"] = {kind: amounts for kind, amounts in shared_resources.items() if amounts}
     return result
 
 
@@ -196,7 +196,7 @@ def checkout_mount(code: Code) -> Manifest:
     return {"name": _VOLUME, "mountPath": code.mount_path, "subPath": _PUBLISHED}
 
 
-def script() -> str:
+def checkout_script() -> str:
     """Return the script that the init container runs."""
     text = _SCRIPT
     for word, value in _SUBSTITUTIONS.items():

@@ -8,37 +8,39 @@ from trainstack.objects.labels import SKIP_AWAIT, Manifest
 from trainstack.runs import names
 from trainstack.runs.identity import digest
 from trainstack.runs.launch import Launch
-from trainstack.runs.manifests.kind import set_fields
-from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.manifests.kind import explicit_fields
+from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
 from trainstack.runs.metadata import launch_object
-from trainstack.runs.pods import pods
+from trainstack.runs.pods import role_pods
 from trainstack.settings.sections.sweeps import Sweep
 
-NOT_REACHED = 79
+TARGET_MISSED_EXIT_CODE = 79
 """The wrapper's exit code for a finished trial that has missed the sweep's target."""
-_EVICTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+_IGNORE_DISRUPTION = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 """The rule by which a disrupted pod does not count as an attempt of its trial."""
-_AIMLESS = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [NOT_REACHED]}}
+_FAIL_MISSED_TARGET = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [TARGET_MISSED_EXIT_CODE]}}
 
 
-def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
+def batch_job(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
     """Return the Job of `count` trials, without `suspend`, which Kueue sets. Raises WorkloadError.
 
     The launch's parameter file lists the trials; the Job itself does not depend on them.
     """
     run = sweep.run
-    (pod,) = pods(run)
-    template = pod_template(run, pod, launch, container=CONTAINER, restart_policy=run.restart_policy)
-    template["spec"].update(set_fields(run, "active_deadline_seconds"))
+    (pod,) = role_pods(run)
+    template = pod_template(run, pod, launch, container=TRAINING_CONTAINER, restart_policy=run.restart_policy)
+    template["spec"].update(explicit_fields(run, "active_deadline_seconds"))
     target = sweep.space.objective.target
     spec: Manifest = {
         "completionMode": "Indexed",
         "completions": count,
         "parallelism": min(sweep.parallelism or count, count),
         "backoffLimitPerIndex": run.backoff_limit,
-        "podFailurePolicy": {"rules": [_EVICTED] if target is None else [_EVICTED, _AIMLESS]},
+        "podFailurePolicy": {
+            "rules": [_IGNORE_DISRUPTION] if target is None else [_IGNORE_DISRUPTION, _FAIL_MISSED_TARGET]
+        },
         "template": template,
-        **set_fields(run, "ttl_seconds_after_finished"),
+        **explicit_fields(run, "ttl_seconds_after_finished"),
     }
     if sweep.max_failed_indexes is not None:
         # The API server requires maxFailedIndexes <= completions.

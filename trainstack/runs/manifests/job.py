@@ -5,31 +5,31 @@ from collections.abc import Iterator
 from trainstack.objects.labels import MIN_PARALLELISM, SKIP_AWAIT, Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
-    INDEX,
-    LIMITS,
-    ONLY,
-    ONLY_ROLE,
+    COMPLETION_INDEX_LABEL,
+    DEFAULT_POD_SET,
+    DEFAULT_REPLICA_ROLE,
+    TIME_LIMITS,
     Body,
     LaunchedPods,
     Replicas,
     WorkloadKind,
     count_replicas,
-    only_pod_set,
-    set_fields,
+    explicit_fields,
+    single_pod_set,
 )
-from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
 from trainstack.runs.metadata import launch_object
-from trainstack.runs.names import SUFFIX, indexed
-from trainstack.runs.pods import pods
+from trainstack.runs.names import GENERATED_SUFFIX, is_indexed
+from trainstack.runs.pods import role_pods
 from trainstack.settings.sections.workloads import Workload
 
 
-def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONTAINER) -> Manifest:
+def job(workload: Workload, stack: str, launch: Launch, *, container: str = TRAINING_CONTAINER) -> Manifest:
     """Return the Job, without `suspend`, which Kueue sets."""
-    (pod,) = pods(workload)
-    spec = set_fields(workload, "backoff_limit", "completions", "parallelism", *LIMITS)
+    (pod,) = role_pods(workload)
+    spec = explicit_fields(workload, "backoff_limit", "completions", "parallelism", *TIME_LIMITS)
     spec["template"] = pod_template(workload, pod, launch, container=container, restart_policy=workload.restart_policy)
-    if indexed(workload):
+    if is_indexed(workload):
         spec["completionMode"] = "Indexed"
     annotations = {SKIP_AWAIT: "true"}
     if workload.min_parallelism is not None:
@@ -38,17 +38,21 @@ def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONT
 
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
-    return [f"{name}-{workload.pods_to_succeed - 1}{SUFFIX}" if indexed(workload) else f"{name}{SUFFIX}"]
+    return [
+        f"{name}-{workload.pods_to_succeed - 1}{GENERATED_SUFFIX}"
+        if is_indexed(workload)
+        else f"{name}{GENERATED_SUFFIX}"
+    ]
 
 
 def job_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
     """Yield the pods of a Job or of a Job in a JobSet."""
     spec = launch["spec"]
-    at_once, to_succeed = _pods_of(spec)
-    yield LaunchedPods(ONLY, min(at_once, to_succeed), spec["template"])
+    at_once, to_succeed = _pod_counts(spec)
+    yield LaunchedPods(DEFAULT_POD_SET, min(at_once, to_succeed), spec["template"])
 
 
-def _pods_of(spec: Body) -> tuple[int, int]:
+def _pod_counts(spec: Body) -> tuple[int, int]:
     """Return how many pods of a Job run at once, and how many must succeed."""
     at_once, to_succeed = spec.get("parallelism"), spec.get("completions")
     # The API server sets both fields to 1 if both are unset. With `completions` alone, the pods run one after another.
@@ -58,16 +62,16 @@ def _pods_of(spec: Body) -> tuple[int, int]:
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
-    return (count_replicas(ONLY_ROLE, _pods_of(body["spec"])[1], body.get("status") or {}),)
+    return (count_replicas(DEFAULT_REPLICA_ROLE, _pod_counts(body["spec"])[1], body.get("status") or {}),)
 
 
 JOB = WorkloadKind(
     build=job,
     derived_names=_derived_names,
     launched_pods=job_pods,
-    pod_sets=only_pod_set,
+    pod_sets=single_pod_set,
     api_version="batch/v1",
-    index_label=INDEX,
+    index_label=COMPLETION_INDEX_LABEL,
     framework="batch/job",
     replicas=_replicas,
     managed_by=("spec", "managedBy"),

@@ -8,24 +8,24 @@ from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.job import job_pods
 from trainstack.runs.manifests.kind import (
-    INDEX,
-    JOB_NAME,
+    COMPLETION_INDEX_LABEL,
+    REPLICATED_JOB_LABEL,
     Body,
     LaunchedPods,
-    PodSet,
     Replicas,
+    RunPodSet,
     WorkloadKind,
     count_jobs,
-    overridden,
-    set_fields,
+    explicit_fields,
+    role_pod_set,
 )
-from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
 from trainstack.runs.metadata import launch_object
-from trainstack.runs.names import SUFFIX, object_name
-from trainstack.runs.pods import Pod, pods
-from trainstack.runs.ranks import ranks
+from trainstack.runs.names import GENERATED_SUFFIX, object_name
+from trainstack.runs.pods import RolePods, role_pods
+from trainstack.runs.ranks import rank_variables
 from trainstack.settings.sections.workloads import ReplicatedJob, Workload
-from trainstack.settings.values.paths import elements
+from trainstack.settings.values.paths import named_element_paths
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
 
@@ -35,18 +35,18 @@ def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
     spec: Manifest = {
         "replicatedJobs": [
             _replicated_job(workload, job, pod, launch)
-            for job, pod in zip(workload.replicated_jobs, pods(workload), strict=True)
+            for job, pod in zip(workload.replicated_jobs, role_pods(workload), strict=True)
         ]
     }
-    policies = set_fields(workload, "success_policy", "failure_policy", "network")
-    spec.update({name: _section(policy) for name, policy in policies.items()})
-    spec.update(set_fields(workload, "ttl_seconds_after_finished"))
+    policies = explicit_fields(workload, "success_policy", "failure_policy", "network")
+    spec.update({name: _dump_section(policy) for name, policy in policies.items()})
+    spec.update(explicit_fields(workload, "ttl_seconds_after_finished"))
     return launch_object("JobSet", API_VERSION, workload, stack, launch, spec)
 
 
-def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: Launch) -> Manifest:
+def _replicated_job(workload: Workload, job: ReplicatedJob, pod: RolePods, launch: Launch) -> Manifest:
     completions = job.pods_to_succeed
-    name = object_name(workload, launch.name, launch.number)
+    name = object_name(workload, launch.name, launch.trial_number)
     subdomain = (workload.network.subdomain if workload.network else None) or name
     spec: Manifest = {
         "completionMode": "Indexed",
@@ -56,59 +56,66 @@ def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: La
             workload,
             pod,
             launch,
-            container=CONTAINER,
+            container=TRAINING_CONTAINER,
             restart_policy=pod.restart_policy,
-            given=ranks(completions, f"{name}-{job.name}-0-0.{subdomain}") if workload.managed else (),
+            kind_variables=rank_variables(completions, f"{name}-{job.name}-0-0.{subdomain}")
+            if workload.managed
+            else (),
         ),
     }
-    spec.update(set_fields(workload, "backoff_limit", "active_deadline_seconds"))
+    spec.update(explicit_fields(workload, "backoff_limit", "active_deadline_seconds"))
     if job.backoff_limit is not None:
         spec["backoffLimit"] = job.backoff_limit
     result: Manifest = {"name": job.name, "replicas": job.replicas, "template": {"spec": spec}}
     if job.depends_on:
-        result["dependsOn"] = list(map(_section, job.depends_on))
+        result["dependsOn"] = list(map(_dump_section, job.depends_on))
     return result
 
 
-def _section(section: BaseModel) -> Manifest:
+def _dump_section(section: BaseModel) -> Manifest:
     return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
     return [
-        f"{name}-{job.name}-{job.replicas - 1}-{job.pods_to_succeed - 1}{SUFFIX}" for job in workload.replicated_jobs
+        f"{name}-{job.name}-{job.replicas - 1}-{job.pods_to_succeed - 1}{GENERATED_SUFFIX}"
+        for job in workload.replicated_jobs
     ]
 
 
 def jobset_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
     """Yield the pods of a JobSet or of a TrainingRuntime."""
-    for jobs in launch["spec"]["replicatedJobs"]:
-        for pods_of_job in job_pods(jobs["template"]):
-            yield LaunchedPods(jobs["name"], pods_of_job.count * jobs.get("replicas", 1), pods_of_job.template)
+    for replicated_job in launch["spec"]["replicatedJobs"]:
+        for pods_of_job in job_pods(replicated_job["template"]):
+            yield LaunchedPods(
+                replicated_job["name"], pods_of_job.count * replicated_job.get("replicas", 1), pods_of_job.template
+            )
 
 
-def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
     jobs = run.replicated_jobs
-    for own_path, job in zip(elements(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True):
-        yield overridden(own_path, path, run, job, job.name, job.pods_at_once)
+    for job_path, job in zip(
+        named_element_paths(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True
+    ):
+        yield role_pod_set(job_path, path, run, job, job.name, job.pods_at_once)
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
-    declared = {job["name"]: job.get("replicas") or 1 for job in body["spec"]["replicatedJobs"]}
-    return count_jobs(declared, (body.get("status") or {}).get("replicatedJobsStatus"))
+    replicas_by_job = {job["name"]: job.get("replicas") or 1 for job in body["spec"]["replicatedJobs"]}
+    return count_jobs(replicas_by_job, (body.get("status") or {}).get("replicatedJobsStatus"))
 
 
 JOBSET = WorkloadKind(
     build=jobset,
     derived_names=_derived_names,
-    service="JobSet gives it a Service",
+    service_note="JobSet gives it a Service",
     launched_pods=jobset_pods,
     pod_sets=_pod_sets,
     api_version=API_VERSION,
     definition="jobsets.jobset.x-k8s.io",
     operator="jobset",
-    role_label=JOB_NAME,
-    index_label=INDEX,
+    role_label=REPLICATED_JOB_LABEL,
+    index_label=COMPLETION_INDEX_LABEL,
     framework="jobset.x-k8s.io/jobset",
     replicas=_replicas,
     managed_by=("spec", "managedBy"),

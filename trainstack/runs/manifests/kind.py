@@ -13,15 +13,15 @@ from trainstack.settings.sections.workloads import Mount, PodOverrides, Resource
 Body = Mapping[str, Any]
 """A manifest, or a live object."""
 
-ONLY_ROLE = "pod"
+DEFAULT_REPLICA_ROLE = "pod"
 """The role in the views of pods that have no role."""
-ONLY = "main"
+DEFAULT_POD_SET = "main"
 """Kueue's name of the only pod set of a kind without roles."""
-JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
-INDEX = "batch.kubernetes.io/job-completion-index"
-SUCCEEDED, FAILED = frozenset({"Complete", "Completed", "Succeeded"}), frozenset({"Failed"})
+REPLICATED_JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
+COMPLETION_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+SUCCEEDED_CONDITIONS, FAILED_CONDITIONS = frozenset({"Complete", "Completed", "Succeeded"}), frozenset({"Failed"})
 """The types of the conditions of a launch that has ended."""
-LIMITS = ("active_deadline_seconds", "ttl_seconds_after_finished")
+TIME_LIMITS = ("active_deadline_seconds", "ttl_seconds_after_finished")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LaunchedPods:
 
 
 @dataclass(frozen=True)
-class Controller:
+class OperatorController:
     """The features by which an operator's controller is recognized, wherever it is installed."""
 
     title: str
@@ -67,7 +67,7 @@ class Controller:
 
 
 @dataclass(frozen=True)
-class PodSet:
+class RunPodSet:
     """The pods of a run that share one template, with the paths of their settings."""
 
     path: str
@@ -94,18 +94,18 @@ class WorkloadKind:
     """Kueue's name of the integration that manages the kind."""
     build: Callable[[Workload, str, Launch], Manifest]
     """A function that builds the launch's object for a stack. It raises WorkloadError."""
-    companion: Callable[[Workload, str, Launch], Manifest] | None = None
+    build_companion: Callable[[Workload, str, Launch], Manifest] | None = None
     """A function that builds the second object, to which the launch refers; None if the kind has none. It raises
     WorkloadError."""
-    companion_of: Callable[[Body], Body | None] = lambda _: None
+    companion_reference: Callable[[Body], Body | None] = lambda _: None
     """A function that returns the apiVersion, kind and metadata of the companion of a launch's object."""
     derived_names: Callable[[Workload, str], list[str]]
     """A function that returns the longest names that the controller derives from the name of the launch's object."""
-    service: str = ""
+    service_note: str = ""
     """Why the object's name must start with a letter, such as `JobSet gives it a Service`; empty if it need not."""
     launched_pods: Callable[[Body, tuple[Body, ...]], Iterator[LaunchedPods]]
     """A function that reads the pods of a launch back from its object and its companions."""
-    pod_sets: Callable[[str, Workload], Iterator[PodSet]]
+    pod_sets: Callable[[str, Workload], Iterator[RunPodSet]]
     """A function that yields the pod sets of a run at a path of the settings, that of rank 0 first."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
     """A function that returns the replicas of a live launch by role."""
@@ -116,7 +116,7 @@ class WorkloadKind:
     """The name of the CustomResourceDefinition; None for a kind that every cluster has."""
     operator: str | None = None
     """The key of the controller in `preflight.operator_facts.OPERATORS`; None for a kind of Kubernetes itself."""
-    controller: Controller | None = None
+    controller: OperatorController | None = None
     """The controller, if environments cannot install its operator."""
     connects_to_pods: bool = False
     """Whether the controller connects to the pods, which the network policy of an isolated namespace denies."""
@@ -133,32 +133,36 @@ class WorkloadKind:
     """The label of pods with their index within the role, from 0; None for a single pod."""
 
 
-def set_fields(workload: Workload, *fields: str) -> Manifest:
+def explicit_fields(workload: Workload, *fields: str) -> Manifest:
     """Return the values of those fields that the workload sets, by their names in the API."""
     values = {to_camel(field): getattr(workload, field) for field in fields if workload.has_field(field)}
     return {key: value for key, value in values.items() if value is not None}
 
 
-def count_replicas(role: str, of: int, status: Body) -> Replicas:
+def count_replicas(role: str, expected: int, status: Body) -> Replicas:
     """Return the replicas of a role from a part of a live object's status, which omits counts of zero."""
-    return Replicas(role, of, **{state: status.get(state) or 0 for state in ("active", "succeeded", "failed")})
+    return Replicas(role, expected, **{state: status.get(state) or 0 for state in ("active", "succeeded", "failed")})
 
 
-def count_jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> tuple[Replicas, ...]:
+def count_jobs(expected_by_job: Mapping[str, int], job_statuses: Sequence[Body] | None) -> tuple[Replicas, ...]:
     """Return the replicas of a JobSet's Jobs. `expected_by_job`: the declared number of each Job by its name."""
-    status = {job["name"]: job for job in counted or ()}
-    return tuple(count_replicas(name, of, status.get(name, {})) for name, of in declared.items())
+    status_by_job = {job["name"]: job for job in job_statuses or ()}
+    return tuple(
+        count_replicas(name, expected, status_by_job.get(name, {})) for name, expected in expected_by_job.items()
+    )
 
 
-def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
-    yield PodSet(path, run.kind, run.pods_at_once, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
+def single_pod_set(path: str, run: Workload) -> Iterator[RunPodSet]:
+    yield RunPodSet(
+        path, run.kind, run.pods_at_once, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes"
+    )
 
 
-def role_pod_sets(path: str, run: Workload, names: Iterable[str] | None = None) -> Iterator[PodSet]:
+def role_pod_sets(path: str, run: Workload, names: Iterable[str] | None = None) -> Iterator[RunPodSet]:
     """Yield the pod sets of a kind whose roles are pod sets of Kueue. `names`: their order, by default alphabetical."""
     for name in sorted(run.roles) if names is None else names:
         role = run.roles[name]
-        yield overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
+        yield role_pod_set(f"{path}.roles.{name}", path, run, role, name, role.replicas)
 
 
 def replica_spec_pods(specs: Mapping[str, Body]) -> Iterator[LaunchedPods]:
@@ -169,21 +173,21 @@ def replica_spec_pods(specs: Mapping[str, Body]) -> Iterator[LaunchedPods]:
 
 def count_replica_specs(specs: Mapping[str, Body], status: Body | None) -> tuple[Replicas, ...]:
     """Return the replicas of a Kubeflow job by its replica specs and its status."""
-    counted = (status or {}).get("replicaStatuses") or {}
+    replica_statuses = (status or {}).get("replicaStatuses") or {}
     return tuple(
-        count_replicas(role.lower(), spec.get("replicas") or 1, counted.get(role) or {})
+        count_replicas(role.lower(), spec.get("replicas") or 1, replica_statuses.get(role) or {})
         for role, spec in sorted(specs.items())
     )
 
 
-def overridden(own_path: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
+def role_pod_set(role_path: str, path: str, run: Workload, overrides: PodOverrides, name: str, count: int) -> RunPodSet:
     """Return the pod set of a role whose overrides are at `role_path`; the settings of its run are at `path`."""
-    return PodSet(
-        path=own_path,
+    return RunPodSet(
+        path=role_path,
         name=name,
         count=count,
-        resources=own.resources or run.resources,
-        resources_path=f"{own_path if own.resources else path}.resources",
-        mounts=run.volumes if own.volumes is None else own.volumes,
-        mounts_path=f"{path if own.volumes is None else own_path}.volumes",
+        resources=overrides.resources or run.resources,
+        resources_path=f"{role_path if overrides.resources else path}.resources",
+        mounts=run.volumes if overrides.volumes is None else overrides.volumes,
+        mounts_path=f"{path if overrides.volumes is None else role_path}.volumes",
     )

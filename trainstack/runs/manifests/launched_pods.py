@@ -15,13 +15,13 @@ def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[Launch
     return () if kind is None else tuple(kind.launched_pods(launch, tuple(companions)))
 
 
-def mounted(objects: Sequence[Body], volume: str) -> str | None:
+def mounted_config_map(objects: Sequence[Body], volume: str) -> str | None:
     """Return the name of the ConfigMap that the pods of a launch mount as this volume; None if there is none.
 
     `objects`: as in `Ledger.objects`. Raises WorkloadError if they are from an edited ledger.
     """
     try:
-        return _mounted(objects, volume)
+        return _find_mounted_config_map(objects, volume)
     except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
         name = objects[-1]["metadata"].get("name")
         raise WorkloadError(
@@ -29,12 +29,12 @@ def mounted(objects: Sequence[Body], volume: str) -> str | None:
         ) from error
 
 
-def _mounted(objects: Sequence[Body], volume: str) -> str | None:
+def _find_mounted_config_map(objects: Sequence[Body], volume: str) -> str | None:
     *companions, launch = objects
     for pods in launched_pods(launch, companions):
-        for each in pods.spec.get("volumes") or ():
-            if each["name"] == volume:
+        for pod_volume in pods.spec.get("volumes") or ():
+            if pod_volume["name"] == volume:
                 # The volume of a dispatched launch is projected, see `trial_pod.mount_files_from_annotations`.
-                sources = each["projected"]["sources"] if "projected" in each else [each]
+                sources = pod_volume["projected"]["sources"] if "projected" in pod_volume else [pod_volume]
                 return next(str(source["configMap"]["name"]) for source in sources if "configMap" in source)
     return None

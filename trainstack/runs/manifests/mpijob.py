@@ -10,18 +10,18 @@ from dataclasses import replace
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
-    LIMITS,
-    Controller,
+    TIME_LIMITS,
+    OperatorController,
     WorkloadKind,
     count_replica_specs,
+    explicit_fields,
     replica_spec_pods,
     role_pod_sets,
-    set_fields,
 )
-from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
 from trainstack.runs.metadata import launch_object
-from trainstack.runs.names import SUFFIX
-from trainstack.runs.pods import Pod, pods
+from trainstack.runs.names import GENERATED_SUFFIX
+from trainstack.runs.pods import RolePods, role_pods
 from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "kubeflow.org/v2beta1"
@@ -31,44 +31,49 @@ _WORKER = "Worker"
 def mpijob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """Return the MPIJob, without `runPolicy.suspend`, which Kueue sets."""
     replicas = {}
-    for pod in pods(workload):
+    for pod in role_pods(workload):
         role: Manifest = {"replicas": pod.replicas}
         if pod.restart_policy is not None:
             role["restartPolicy"] = pod.restart_policy
-        role["template"] = pod_template(workload, _with_own_program(workload, pod), launch, container=CONTAINER)
+        role["template"] = pod_template(
+            workload, _with_own_program(workload, pod), launch, container=TRAINING_CONTAINER
+        )
         replicas[pod.role] = role
     spec: Manifest = {
         "mpiReplicaSpecs": replicas,
         # Under the operator's default, workers would serve SSH after the launcher has ended.
-        "runPolicy": {"cleanPodPolicy": workload.clean_pod_policy, **set_fields(workload, "backoff_limit", *LIMITS)},
-        **set_fields(workload, "slots_per_worker", "mpi_implementation", "ssh_auth_mount_path"),
+        "runPolicy": {
+            "cleanPodPolicy": workload.clean_pod_policy,
+            **explicit_fields(workload, "backoff_limit", *TIME_LIMITS),
+        },
+        **explicit_fields(workload, "slots_per_worker", "mpi_implementation", "ssh_auth_mount_path"),
     }
     return launch_object("MPIJob", API_VERSION, workload, stack, launch, spec)
 
 
-def _with_own_program(workload: Workload, pod: Pod) -> Pod:
+def _with_own_program(workload: Workload, pod: RolePods) -> RolePods:
     """Return the pod with the program of its role only: the operator starts an SSH server in workers without one."""
     if workload.runs_program(pod.role):
         return pod
-    own = workload.roles[_WORKER]
-    return replace(pod, command=own.command or (), args=own.args or ())
+    worker = workload.roles[_WORKER]
+    return replace(pod, command=worker.command or (), args=worker.args or ())
 
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
     workers = [f"{name}-worker-{workload.roles[_WORKER].replicas - 1}"] if _WORKER in workload.roles else []
-    return [f"{name}-launcher{SUFFIX}", *workers]
+    return [f"{name}-launcher{GENERATED_SUFFIX}", *workers]
 
 
 MPIJOB = WorkloadKind(
     build=mpijob,
     derived_names=_derived_names,
-    service="the MPI operator gives it a Service",
+    service_note="the MPI operator gives it a Service",
     launched_pods=lambda launch, _: replica_spec_pods(launch["spec"]["mpiReplicaSpecs"]),
     pod_sets=role_pod_sets,
     api_version=API_VERSION,
     definition="mpijobs.kubeflow.org",
     operator="mpi-operator",
-    controller=Controller(
+    controller=OperatorController(
         title="the MPI operator",
         names=("mpi-operator",),
         labels={"app": "mpi-operator"},

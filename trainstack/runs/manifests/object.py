@@ -12,20 +12,20 @@ from trainstack.objects.labels import Manifest
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
-    FAILED,
-    SUCCEEDED,
+    FAILED_CONDITIONS,
+    SUCCEEDED_CONDITIONS,
     Body,
     LaunchedPods,
-    PodSet,
     Replicas,
+    RunPodSet,
     WorkloadKind,
     count_replicas,
     role_pod_sets,
     status_conditions,
 )
-from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
 from trainstack.runs.metadata import launch_object
-from trainstack.runs.pods import Pod, pods
+from trainstack.runs.pods import RolePods, role_pods
 from trainstack.settings.base import Section
 from trainstack.settings.sections.objects import KueueObject, ObjectPods, StatusValues
 from trainstack.settings.sections.workloads import Workload
@@ -37,28 +37,28 @@ def kueue_object(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
     Its annotation contains the settings that are needed to read it back. Raises WorkloadError.
     """
-    declared = _declared(workload)
-    fields = declared.model_dump(mode="json", exclude_none=True, include={"pods", "succeeded", "failed"})
+    object_settings = _object_settings(workload)
+    fields = object_settings.model_dump(mode="json", exclude_none=True, include={"pods", "succeeded", "failed"})
     annotations = {labels.OBJECT: json.dumps(fields, separators=(",", ":"))}
-    spec = copy.deepcopy(declared.spec)
-    body = launch_object(declared.kind, declared.api_version, workload, stack, launch, spec, annotations)
-    by_role = {pod.role: pod for pod in pods(workload)}
-    for entry in declared.pods:
-        pod = by_role[entry.name]
+    spec = copy.deepcopy(object_settings.spec)
+    body = launch_object(object_settings.kind, object_settings.api_version, workload, stack, launch, spec, annotations)
+    pods_by_role = {pod.role: pod for pod in role_pods(workload)}
+    for entry in object_settings.pods:
+        pod = pods_by_role[entry.name]
         put_at(body, entry.template, _template(workload, pod, launch))
         if entry.replicas is not None:
             put_at(body, entry.replicas, pod.replicas)
     return body
 
 
-def _declared(workload: Workload) -> KueueObject:
+def _object_settings(workload: Workload) -> KueueObject:
     if workload.object is None:
         raise WorkloadError(f"workload {workload.name}: an Object needs `object`; add it")
     return workload.object
 
 
-def _template(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
-    template = pod_template(workload, pod, launch, container=CONTAINER, restart_policy=pod.restart_policy)
+def _template(workload: Workload, pod: RolePods, launch: Launch) -> Manifest:
+    template = pod_template(workload, pod, launch, container=TRAINING_CONTAINER, restart_policy=pod.restart_policy)
     template["metadata"]["labels"] = {**template["metadata"]["labels"], labels.ROLE: pod.role}
     return template
 
@@ -68,7 +68,7 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
 
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    for entry in _fields(launch).pods:
+    for entry in _annotation_fields(launch).pods:
         template = value_at(launch, entry.template)
         count = None if entry.replicas is None else value_at(launch, entry.replicas)
         # The API server drops unknown fields, so a wrong path leaves no template in the live object.
@@ -76,7 +76,7 @@ def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedP
             yield LaunchedPods(entry.name, count if isinstance(count, int) else 1, template)
 
 
-class _Fields(Section):
+class _AnnotationFields(Section):
     """The settings in the annotation of an object."""
 
     pods: tuple[ObjectPods, ...] = ()
@@ -84,12 +84,14 @@ class _Fields(Section):
     failed: StatusValues | None = None
 
 
-def _fields(launch: Body) -> _Fields:
+def _annotation_fields(launch: Body) -> _AnnotationFields:
     """Return the settings in the annotation; empty ones if it is missing or invalid."""
     try:
-        return _Fields.model_validate_json((launch["metadata"].get("annotations") or {}).get(labels.OBJECT, "{}"))
+        return _AnnotationFields.model_validate_json(
+            (launch["metadata"].get("annotations") or {}).get(labels.OBJECT, "{}")
+        )
     except ValidationError:
-        return _Fields()
+        return _AnnotationFields()
 
 
 def _conditions(launch: Body) -> Sequence[Body]:
@@ -97,34 +99,43 @@ def _conditions(launch: Body) -> Sequence[Body]:
 
     If `succeeded` or `failed` is set, its field of the status replaces the conditions for that end.
     """
-    fields, status = _fields(launch), launch.get("status") or {}
-    stated: Sequence[Any] = status_conditions(launch)
-    found: list[Body] = [each for each in stated if isinstance(each, Mapping) and each.keys() >= {"type", "status"}]
+    fields, status = _annotation_fields(launch), launch.get("status") or {}
+    listed_conditions: Sequence[Any] = status_conditions(launch)
+    conditions: list[Body] = [
+        condition
+        for condition in listed_conditions
+        if isinstance(condition, Mapping) and condition.keys() >= {"type", "status"}
+    ]
     if isinstance(phase := status.get("phase"), str):
-        found.append({"type": phase, "status": "True"})
-    for end, types, field in (("Succeeded", SUCCEEDED, fields.succeeded), ("Failed", FAILED, fields.failed)):
+        conditions.append({"type": phase, "status": "True"})
+    for end_type, types, field in (
+        ("Succeeded", SUCCEEDED_CONDITIONS, fields.succeeded),
+        ("Failed", FAILED_CONDITIONS, fields.failed),
+    ):
         if field is not None:
-            found = [each for each in found if each["type"] not in types]
-            found += [{"type": end, "status": "True"}] if value_at(launch, field.path) in field.values else []
-    return found
+            conditions = [condition for condition in conditions if condition["type"] not in types]
+            conditions += [{"type": end_type, "status": "True"}] if value_at(launch, field.path) in field.values else []
+    return conditions
 
 
-def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
-    return role_pod_sets(path, run, [entry.name for entry in _declared(run).pods])
+def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
+    return role_pod_sets(path, run, [entry.name for entry in _object_settings(run).pods])
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
     """Return the replicas by role. Counts are 0 unless the status has Kubeflow's `replicaStatuses`."""
-    counted = (body.get("status") or {}).get("replicaStatuses") or {}
-    states = counted.items() if isinstance(counted, Mapping) else ()
-    by_role = {str(role).lower(): state for role, state in states if isinstance(state, Mapping)}
-    return tuple(count_replicas(pods.name, pods.count, by_role.get(pods.name, {})) for pods in _launched_pods(body))
+    replica_statuses = (body.get("status") or {}).get("replicaStatuses") or {}
+    states = replica_statuses.items() if isinstance(replica_statuses, Mapping) else ()
+    status_by_role = {str(role).lower(): state for role, state in states if isinstance(state, Mapping)}
+    return tuple(
+        count_replicas(pods.name, pods.count, status_by_role.get(pods.name, {})) for pods in _launched_pods(body)
+    )
 
 
 OBJECT = WorkloadKind(
     build=kueue_object,
     derived_names=_derived_names,
-    service="its operator may give it a Service",
+    service_note="its operator may give it a Service",
     launched_pods=_launched_pods,
     pod_sets=_pod_sets,
     # The API version and the framework are settings of the workload.

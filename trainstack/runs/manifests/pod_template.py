@@ -8,13 +8,13 @@ from trainstack.runs.errors import ReservedVariableError, WorkloadError
 from trainstack.runs.identity import canonical
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.git_init_container import checkout_container, checkout_mount, checkout_volumes
-from trainstack.runs.manifests.pod_patch import patched
+from trainstack.runs.manifests.pod_patch import apply_pod_patch
 from trainstack.runs.manifests.trial_pod import sweep_definition, sweep_env, sweep_labels, sweep_mounts, sweep_volumes
-from trainstack.runs.pods import Pod, pods
+from trainstack.runs.pods import RolePods, role_pods
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.workloads import Mount, Workload
 
-CONTAINER = "training"
+TRAINING_CONTAINER = "training"
 """The name of the training container, unless the workload or the operator prescribes another."""
 WRAPPER_FOLDER = "/opt/trainstack"
 """The mount path of the wrapper in a managed pod."""
@@ -27,31 +27,31 @@ GRACE_SECONDS = 60
 WRAPPER_VOLUME = "trainstack-wrapper"
 _SHARED_MEMORY_VOLUME = "trainstack-shared-memory"
 _SCRATCH_VOLUME = "trainstack-scratch-{}"
-SEED = "TRAINSTACK_SEED"
+SEED_VARIABLE = "TRAINSTACK_SEED"
 """The name of the variable with the workload's seed, which unmanaged programs receive, too."""
-_RESERVED = "TRAINSTACK_"
+_RESERVED_PREFIX = "TRAINSTACK_"
 """The prefix of the variables that the stack or the wrapper sets in managed pods."""
 WRAPPER_SETTINGS = ("TRAINSTACK_DATA_TIMEOUT", "TRAINSTACK_HEARTBEAT_SECONDS", "TRAINSTACK_STALE_SECONDS")
 """The variables with the reserved prefix that a workload may set."""
-MOST_BYTES_OF_A_VARIABLE = 131_071
+MAX_VARIABLE_BYTES = 131_071
 """Linux limits each argument, and each variable with its name, to 32 pages of 4 KiB with the zero at the end
 (MAX_ARG_STRLEN)."""
-_LONG_DEFINITION = 32 << 10
+_LONG_DEFINITION_CHARACTERS = 32 << 10
 """The length of a run's definition above which it omits the texts that the pod contains anyway."""
-_PART = MOST_BYTES_OF_A_VARIABLE - 71
+_PART_CHARACTERS = MAX_VARIABLE_BYTES - 71
 """The length of the part of a definition in one variable. The difference leaves room for the variable's name."""
 
 
 def pod_template(
     workload: Workload,
-    pod: Pod,
+    pod: RolePods,
     launch: Launch,
     *,
     container: str,
     restart_policy: str | None = None,
     port: Manifest | None = None,
-    given: Sequence[Manifest] = (),
-    operators: Collection[str] = (),
+    kind_variables: Sequence[Manifest] = (),
+    operator_variables: Collection[str] = (),
 ) -> Manifest:
     """Return the template of a role's pods. Raises WorkloadError.
 
@@ -59,7 +59,10 @@ def pod_template(
     cluster. `kind_variables`: environment variables that the kind adds to the workload's. `operator_variables`: the
     names of variables that the kind's operator sets, which a patch may not set.
     """
-    spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)], **_account(workload)}
+    spec: Manifest = {
+        "containers": [_container(workload, pod, launch, container, port, kind_variables)],
+        **_service_account(workload),
+    }
     if workload.code is not None:
         spec["initContainers"] = [checkout_container(workload.code, launch, pod.resources)]
     if workload.managed:
@@ -79,14 +82,16 @@ def pod_template(
         # With the default policy, a pod in the node's network uses the node's DNS, which does not resolve Services.
         spec.update(hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")
     metadata: Manifest = {"labels": launch_labels(workload, launch)}
-    placed = pod.topology_request.annotations if pod.topology_request else {}
-    if annotations := {**pod.annotations, **placed}:
+    topology_annotations = pod.topology_request.annotations if pod.topology_request else {}
+    if annotations := {**pod.annotations, **topology_annotations}:
         metadata["annotations"] = annotations
     reserved: dict[str, str] = {}
     if workload.managed:
         reserved[WRAPPER_FOLDER] = "mount it elsewhere: the wrapper is there"
         reserved[_record_path(workload, pod)] = "mount it elsewhere: the records of runs are there"
-    return patched(workload, {"metadata": metadata, "spec": spec}, spec["containers"][0]["name"], reserved, operators)
+    return apply_pod_patch(
+        workload, {"metadata": metadata, "spec": spec}, spec["containers"][0]["name"], reserved, operator_variables
+    )
 
 
 def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
@@ -100,19 +105,24 @@ def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
     }
 
 
-def mount_of(pod: Pod, volume: str) -> Mount | None:
+def find_mount(pod: RolePods, volume: str) -> Mount | None:
     """Return the first mount of a claim in a role's pods; None if they do not mount it."""
     return next((mount for mount in pod.volumes if mount.volume == volume), None)
 
 
-def _mount_to_write(pod: Pod, volume: str) -> Mount | None:
+def _find_writable_mount(pod: RolePods, volume: str) -> Mount | None:
     """Return the first writable mount of a claim in a role's pods, else the first mount, else None."""
     writable = (mount for mount in pod.volumes if mount.volume == volume and not mount.read_only)
-    return next(writable, None) or mount_of(pod, volume)
+    return next(writable, None) or find_mount(pod, volume)
 
 
 def _container(
-    workload: Workload, pod: Pod, launch: Launch, name: str, port: Manifest | None, given: Sequence[Manifest]
+    workload: Workload,
+    pod: RolePods,
+    launch: Launch,
+    name: str,
+    port: Manifest | None,
+    kind_variables: Sequence[Manifest],
 ) -> Manifest:
     result: Manifest = {
         "name": name if workload.container is None else workload.container,
@@ -129,16 +139,16 @@ def _container(
     # A managed pod gets the seed from the wrapper's variables, an unmanaged one unless it sets the variable itself.
     if workload.managed:
         env += _wrapper_env(workload, pod, launch)
-    elif workload.seed is not None and SEED not in {*pod.env, *workload.secret_env}:
-        env.append({"name": SEED, "value": str(workload.seed)})
+    elif workload.seed is not None and SEED_VARIABLE not in {*pod.env, *workload.secret_env}:
+        env.append({"name": SEED_VARIABLE, "value": str(workload.seed)})
     # These variables are last, and the workload may not set them, so they are never overridden.
-    given = [*given, *sweep_env(launch)]
-    _check_reserved(workload, pod, {variable["name"] for variable in given}, workload.kind)
+    kind_variables = [*kind_variables, *sweep_env(launch)]
+    _check_reserved(workload, pod, {variable["name"] for variable in kind_variables}, workload.kind)
     if context := _container_security(workload):
         result["securityContext"] = context
     optional = {
         "workingDir": workload.working_dir,
-        "env": [*env, *given],
+        "env": [*env, *kind_variables],
         "ports": [dict(port)] if port else [],
         "resources": pod.resources.model_dump(exclude_defaults=True),
         "volumeMounts": _mounts(workload, pod, launch),
@@ -146,38 +156,38 @@ def _container(
     return {**result, **{key: value for key, value in optional.items() if value}}
 
 
-def _check_reserved(workload: Workload, pod: Pod, reserved: set[str], reserved_for: str) -> None:
-    if taken := sorted(reserved & {*pod.env, *workload.secret_env}):
+def _check_reserved(workload: Workload, pod: RolePods, reserved: set[str], reserved_for: str) -> None:
+    if reserved_names := sorted(reserved & {*pod.env, *workload.secret_env}):
         raise ReservedVariableError(
-            f"workload {workload.name}: env sets {', '.join(taken)}, which is reserved for a {reserved_for}",
+            f"workload {workload.name}: env sets {', '.join(reserved_names)}, which is reserved for a {reserved_for}",
             "remove or rename it",
         )
 
 
-def _program(workload: Workload, pod: Pod) -> Manifest:
+def _program(workload: Workload, pod: RolePods) -> Manifest:
     if workload.managed:
         return {"command": ["python3", f"{WRAPPER_FOLDER}/{WRAPPER_FILE}", "--", *pod.command, *pod.args]}
     program = {"command": list(pod.command), "args": list(pod.args)}
     return {key: arguments for key, arguments in program.items() if arguments}
 
 
-def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
+def _wrapper_env(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]:
     """Return the environment of the wrapper, as described in trainstack/runs/wrapper/run.py."""
     values = {
         "TRAINSTACK_RUN_ID": launch.run_id,
         "TRAINSTACK_LAUNCH": launch.name,
         "TRAINSTACK_RECORD": _record_path(workload, pod),
-        **_definition(_run_record(workload, pod, launch)),
+        **_definition_variables(_run_record(workload, pod, launch)),
     }
     if workload.data is not None:
-        data = mount_of(pod, workload.data.volume)
+        data = find_mount(pod, workload.data.volume)
         if data is not None:
             path = f"{data.mount_path.rstrip('/')}/{workload.data.path}"
-            values["TRAINSTACK_DATA"] = _verbatim(canonical({"path": path, "manifest": launch.facts.data_digest}))
+            values["TRAINSTACK_DATA"] = _escape_dollars(canonical({"path": path, "manifest": launch.facts.data_digest}))
     if workload.seed is not None:
-        values[SEED] = str(workload.seed)
-    own = {name for name in (*pod.env, *workload.secret_env) if name.startswith(_RESERVED)}
-    _check_reserved(workload, pod, own - {*WRAPPER_SETTINGS}, "managed workload")
+        values[SEED_VARIABLE] = str(workload.seed)
+    prefixed_names = {name for name in (*pod.env, *workload.secret_env) if name.startswith(_RESERVED_PREFIX)}
+    _check_reserved(workload, pod, prefixed_names - {*WRAPPER_SETTINGS}, "managed workload")
     # apiVersion is set because the API server defaults it: a reference that differs from the live one is a conflict
     # under server-side apply, and an interrupted `up` could not be resumed.
     field = {"apiVersion": "v1", "fieldPath": "metadata.name"}
@@ -185,33 +195,33 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
     return [{"name": key, "value": value} for key, value in values.items()] + [pod_name]
 
 
-def _definition(record: Manifest) -> dict[str, str]:
+def _definition_variables(record: Manifest) -> dict[str, str]:
     """Return the variables with the definition of a run, split because Linux limits the length of a variable.
 
     A long definition contains null instead of texts that the pod contains unchanged; the wrapper inserts them. It
     contains the declared form of texts with `$(` or `$$`, which Kubernetes expands.
     """
     text = canonical(record)
-    if len(text) > _LONG_DEFINITION:
-        env = {name: _declared(value) for name, value in record["env"].items()}
-        listed = {key: list(map(_declared, record[key])) for key in ("command", "args")}
-        text = canonical({**record, **listed, "env": env})
-    parts = [text[start : start + _PART] for start in range(0, len(text), _PART)]
+    if len(text) > _LONG_DEFINITION_CHARACTERS:
+        env = {name: _text_unless_in_pod(value) for name, value in record["env"].items()}
+        programs = {key: list(map(_text_unless_in_pod, record[key])) for key in ("command", "args")}
+        text = canonical({**record, **programs, "env": env})
+    parts = [text[start : start + _PART_CHARACTERS] for start in range(0, len(text), _PART_CHARACTERS)]
     names = ("TRAINSTACK_RUN", *(f"TRAINSTACK_RUN_PART_{number}" for number in range(2, len(parts) + 1)))
-    return dict(zip(names, map(_verbatim, parts), strict=True))
+    return dict(zip(names, map(_escape_dollars, parts), strict=True))
 
 
-def _declared(text: str) -> str | None:
+def _text_unless_in_pod(text: str) -> str | None:
     """Return a text if the pod contains another form of it, because Kubernetes expands it; else None."""
     return text if "$(" in text or "$$" in text else None
 
 
-def _verbatim(text: str) -> str:
+def _escape_dollars(text: str) -> str:
     # Kubernetes replaces $(NAME) in the values of variables, and `$$` by `$`.
     return text.replace("$", "$$")
 
 
-def _run_record(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
+def _run_record(workload: Workload, pod: RolePods, launch: Launch) -> Manifest:
     code = workload.code
     return {
         **({} if code is None else {"code": {"git": code.git, "revision": code.revision}}),
@@ -228,7 +238,7 @@ def _run_record(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
     }
 
 
-def _record_path(workload: Workload, pod: Pod) -> str:
+def _record_path(workload: Workload, pod: RolePods) -> str:
     """Return the path of the folder of all records in a role's pods. Raises WorkloadError.
 
     The pods that write the record, those of a distributed run's master or of a Job, must mount its volume writable.
@@ -238,19 +248,19 @@ def _record_path(workload: Workload, pod: Pod) -> str:
         raise WorkloadError(
             f"workload {workload.name}: a managed workload requires `record`; set it to the volume for its records"
         )
-    recorder = pods(workload)[0]
-    mount = _mount_to_write(recorder, workload.record.volume)
+    recorder = role_pods(workload)[0]
+    mount = _find_writable_mount(recorder, workload.record.volume)
     if mount is None or mount.read_only:
         state = "does not mount" if mount is None else "mounts read-only"
         raise WorkloadError(
             f"workload {workload.name}: its {recorder.role.lower()} {state} volume {workload.record.volume}, on which "
             "its runs are recorded; mount it under `volumes` without `readOnly`"
         )
-    own = _mount_to_write(pod, workload.record.volume) or mount
-    return f"{own.mount_path.rstrip('/')}/{workload.record.path}"
+    pod_mount = _find_writable_mount(pod, workload.record.volume) or mount
+    return f"{pod_mount.mount_path.rstrip('/')}/{workload.record.path}"
 
 
-def _mounts(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
+def _mounts(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]:
     mounts: list[Manifest] = [
         {"name": mount.volume, "mountPath": mount.mount_path, **({"readOnly": True} if mount.read_only else {})}
         for mount in pod.volumes
@@ -263,11 +273,13 @@ def _mounts(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
     mounts += sweep_mounts(launch)
     if workload.shared_memory is not None:
         mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": SHARED_MEMORY_FOLDER})
-    mounts += ({"name": _SCRATCH_VOLUME.format(each.name), "mountPath": each.mount_path} for each in workload.scratch)
+    mounts += (
+        {"name": _SCRATCH_VOLUME.format(scratch.name), "mountPath": scratch.mount_path} for scratch in workload.scratch
+    )
     return mounts
 
 
-def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
+def _volumes(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]:
     claims = dict.fromkeys(mount.volume for mount in pod.volumes)
     volumes: list[Manifest] = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
     if workload.code is not None:
@@ -302,7 +314,7 @@ def _affinity(workload: Workload) -> Manifest:
     return workload.affinity.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
-def _account(workload: Workload) -> Manifest:
+def _service_account(workload: Workload) -> Manifest:
     """Return the fields for the service account. By default, training has no access to the API server."""
     if workload.service_account is not None:
         return {"serviceAccountName": workload.service_account}
@@ -312,8 +324,8 @@ def _account(workload: Workload) -> Manifest:
 
 
 def _container_security(workload: Workload) -> Manifest:
-    restricted, own = workload.security == "restricted", workload.capabilities or Capabilities()
-    lists = {"add": list(own.add), "drop": ["ALL"] if restricted else list(own.drop)}
+    restricted, capability_settings = workload.security == "restricted", workload.capabilities or Capabilities()
+    lists = {"add": list(capability_settings.add), "drop": ["ALL"] if restricted else list(capability_settings.drop)}
     capabilities = {key: names for key, names in lists.items() if names}
     return {
         **({"allowPrivilegeEscalation": False} if restricted else {}),

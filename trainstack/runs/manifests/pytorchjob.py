@@ -6,38 +6,38 @@ Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/p
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
-    LIMITS,
+    TIME_LIMITS,
     WorkloadKind,
     count_replica_specs,
+    explicit_fields,
     replica_spec_pods,
     role_pod_sets,
-    set_fields,
 )
 from trainstack.runs.manifests.pod_template import pod_template
 from trainstack.runs.metadata import launch_object
-from trainstack.runs.pods import pods
+from trainstack.runs.pods import role_pods
 from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "kubeflow.org/v1"
-CONTAINER = "pytorch"
+PYTORCH_CONTAINER = "pytorch"
 """The name of the container, which the operator's webhook requires."""
-PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
+CONTAINER_PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
 """The port of rank 0. The operator adds it if it is missing, so declaring it avoids drift."""
 
 
 def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """Return the PyTorchJob, without `runPolicy.suspend`, which Kueue sets."""
     # Without backoffLimit the job restarts its containers indefinitely, which an unmanaged job may rely on.
-    policy = set_fields(workload, "clean_pod_policy", "backoff_limit", *LIMITS)
+    policy = explicit_fields(workload, "clean_pod_policy", "backoff_limit", *TIME_LIMITS)
     replicas = {}
-    for pod in pods(workload):
+    for pod in role_pods(workload):
         role: Manifest = {"replicas": pod.replicas}
         if pod.restart_policy is not None:
             role["restartPolicy"] = pod.restart_policy
-        port = PORT if workload.managed else None
-        role["template"] = pod_template(workload, pod, launch, container=CONTAINER, port=port)
+        port = CONTAINER_PORT if workload.managed else None
+        role["template"] = pod_template(workload, pod, launch, container=PYTORCH_CONTAINER, port=port)
         replicas[pod.role] = role
-    spec: Manifest = {"pytorchReplicaSpecs": replicas, **set_fields(workload, "nproc_per_node")}
+    spec: Manifest = {"pytorchReplicaSpecs": replicas, **explicit_fields(workload, "nproc_per_node")}
     if policy:
         spec["runPolicy"] = policy
     if workload.elastic is not None:
@@ -52,7 +52,7 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
 PYTORCHJOB = WorkloadKind(
     build=pytorchjob,
     derived_names=_derived_names,
-    service="the training operator creates a Service for each pod",
+    service_note="the training operator creates a Service for each pod",
     launched_pods=lambda launch, _: replica_spec_pods(launch["spec"]["pytorchReplicaSpecs"]),
     pod_sets=role_pod_sets,
     api_version=API_VERSION,

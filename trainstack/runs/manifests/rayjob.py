@@ -11,18 +11,18 @@ from trainstack.objects.labels import ROLE, Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
     Body,
-    Controller,
     LaunchedPods,
-    PodSet,
+    OperatorController,
     Replicas,
+    RunPodSet,
     WorkloadKind,
+    explicit_fields,
     role_pod_sets,
-    set_fields,
 )
-from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
 from trainstack.runs.metadata import launch_object
-from trainstack.runs.names import SUFFIX
-from trainstack.runs.pods import Pod, pods
+from trainstack.runs.names import GENERATED_SUFFIX
+from trainstack.runs.pods import RolePods, role_pods
 from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "ray.io/v1"
@@ -32,7 +32,7 @@ _HEAD, _SUBMITTER = "head", "submitter"
 
 def rayjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """Return the RayJob, without `suspend`, which Kueue sets."""
-    templates = {pod.role: _template(workload, pod, launch) for pod in pods(workload)}
+    templates = {pod.role: _template(workload, pod, launch) for pod in role_pods(workload)}
     spec: Manifest = {
         # Ray passes the entrypoint to a shell.
         "entrypoint": shlex.join([*workload.command, *workload.args]),
@@ -49,25 +49,25 @@ def rayjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
                     "rayStartParams": {},
                     "template": templates[name],
                 }
-                for name in _groups(workload)
+                for name in _worker_groups(workload)
             ],
         },
-        **set_fields(workload, "backoff_limit", "active_deadline_seconds"),
+        **explicit_fields(workload, "backoff_limit", "active_deadline_seconds"),
     }
     if _SUBMITTER in templates:
         spec["submitterPodTemplate"] = templates[_SUBMITTER]
     return launch_object("RayJob", API_VERSION, workload, stack, launch, spec)
 
 
-def _groups(workload: Workload) -> list[str]:
+def _worker_groups(workload: Workload) -> list[str]:
     return sorted(workload.roles.keys() - {_HEAD, _SUBMITTER})
 
 
-def _template(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
+def _template(workload: Workload, pod: RolePods, launch: Launch) -> Manifest:
     """Return the template of a role's pods without the program, because KubeRay starts Ray in them or submits it."""
     policy = pod.restart_policy or ("Never" if pod.role == _SUBMITTER else None)
     bare = replace(pod, command=(), args=())
-    template = pod_template(workload, bare, launch, container=CONTAINER, restart_policy=policy)
+    template = pod_template(workload, bare, launch, container=TRAINING_CONTAINER, restart_policy=policy)
     template["metadata"]["labels"] = {**template["metadata"]["labels"], ROLE: pod.role}
     return template
 
@@ -83,8 +83,8 @@ def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedP
         yield LaunchedPods(_SUBMITTER, 1, spec["submitterPodTemplate"])
 
 
-def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
-    return role_pod_sets(path, run, (_HEAD, *_groups(run), *({_SUBMITTER} & run.roles.keys())))
+def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
+    return role_pod_sets(path, run, (_HEAD, *_worker_groups(run), *({_SUBMITTER} & run.roles.keys())))
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
@@ -99,7 +99,7 @@ def _replicas(body: Body) -> tuple[Replicas, ...]:
     return (Replicas(_HEAD, 1, active=int(cluster.get("state") == "ready")), *([workers] if groups else []))
 
 
-_ENDED = ("Complete", "Failed", "ValidationFailed")
+_END_STATES = ("Complete", "Failed", "ValidationFailed")
 """The values of `jobDeploymentStatus` of a RayJob that has ended or that KubeRay does not start."""
 
 
@@ -110,7 +110,7 @@ def _conditions(body: Body) -> Sequence[Body]:
     if not state:
         return ()
     result = status.get("jobStatus")
-    if state in _ENDED:
+    if state in _END_STATES:
         state = "Complete" if state != "ValidationFailed" and result == "SUCCEEDED" else "Failed"
     return (
         {
@@ -126,14 +126,14 @@ def _conditions(body: Body) -> Sequence[Body]:
 RAYJOB = WorkloadKind(
     build=rayjob,
     # KubeRay limits the name so that a Service for Ray Serve can be named after it.
-    derived_names=lambda _, name: [f"{name}{SUFFIX}-serve-svc"],
-    service="KubeRay gives it a Service",
+    derived_names=lambda _, name: [f"{name}{GENERATED_SUFFIX}-serve-svc"],
+    service_note="KubeRay gives it a Service",
     launched_pods=_launched_pods,
     pod_sets=_pod_sets,
     api_version=API_VERSION,
     definition="rayjobs.ray.io",
     operator="kuberay",
-    controller=Controller(
+    controller=OperatorController(
         title="KubeRay",
         names=("kuberay-operator",),
         labels={"app.kubernetes.io/name": "kuberay", "app.kubernetes.io/component": "kuberay-operator"},

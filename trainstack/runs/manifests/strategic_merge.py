@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainstack.objects.labels import Manifest
-from trainstack.settings.values.pod_fields import TEMPLATE, Form
+from trainstack.settings.values.pod_fields import TEMPLATE, FieldForm
 from trainstack.settings.values.pod_patch import DIRECTIVE
 
 
-def merged(template: Manifest, patch: Mapping[str, Any]) -> Manifest:
+def merge_patch(template: Manifest, patch: Mapping[str, Any]) -> Manifest:
     """Return the patched template."""
-    return _map(Form(TEMPLATE), template, patch)
+    return _merge_map(FieldForm(TEMPLATE), template, patch)
 
 
-def _map(form: Form, original: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_map(form: FieldForm, original: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     if DIRECTIVE in patch:
         replacement = {} if patch[DIRECTIVE] == "delete" else {key: patch[key] for key in patch if key != DIRECTIVE}
         return dict(_without_directives(replacement))
@@ -27,17 +27,17 @@ def _map(form: Form, original: Mapping[str, Any], patch: Mapping[str, Any]) -> d
             if not _is_directive(value):
                 result[key] = _without_directives(value)
             continue
-        inner = form.inner if form.fields is None else form.fields[key]
+        inner = form.element_form if form.fields is None else form.fields[key]
         if isinstance(value, Mapping):
-            result[key] = _map(inner, original[key], value)
+            result[key] = _merge_map(inner, original[key], value)
         elif inner.merge_key:
-            result[key] = _list(inner, original[key], value)
+            result[key] = _merge_list(inner, original[key], value)
         else:
             result[key] = value
     return result
 
 
-def _list(form: Form, original: Sequence[Manifest], patch: Sequence[Manifest]) -> list[Manifest]:
+def _merge_list(form: FieldForm, original: Sequence[Manifest], patch: Sequence[Manifest]) -> list[Manifest]:
     key = form.merge_key
     elements = [element for element in patch if DIRECTIVE not in element]
     if any(element.get(DIRECTIVE) == "replace" for element in patch):
@@ -47,29 +47,35 @@ def _list(form: Form, original: Sequence[Manifest], patch: Sequence[Manifest]) -
         original = [element for element in original if element[key] not in deleted]
     result = list(original)
     for element in elements:
-        index = next((index for index, other in enumerate(result) if other[key] == element[key]), None)
+        index = next(
+            (index for index, merged_element in enumerate(result) if merged_element[key] == element[key]), None
+        )
         if index is None:
             result.append(_without_directives(element))
         else:
-            result[index] = _map(form.inner, result[index], element)
-    return _ordered(result, [element[key] for element in elements], [element[key] for element in original], key)
+            result[index] = _merge_map(form.element_form, result[index], element)
+    return _order_elements(result, [element[key] for element in elements], [element[key] for element in original], key)
 
 
-def _ordered(elements: Sequence[Manifest], patched: Sequence[Any], original: Sequence[Any], key: str) -> list[Manifest]:
+def _order_elements(
+    elements: Sequence[Manifest], patched_keys: Sequence[Any], original_keys: Sequence[Any], key: str
+) -> list[Manifest]:
     """Order elements as in the patch, and insert the others before the first patched one that they preceded.
 
     Source: normalizeElementOrder and mergeSortedSlice.
     """
-    result = sorted((one for one in elements if one[key] in patched), key=lambda one: patched.index(one[key]))
-    place = 0
-    for element in (one for one in elements if one[key] not in patched):
-        position = original.index(element[key])
-        while place < len(result) and not (
-            result[place][key] in original and position < original.index(result[place][key])
+    result = sorted(
+        (item for item in elements if item[key] in patched_keys), key=lambda item: patched_keys.index(item[key])
+    )
+    insert_index = 0
+    for element in (item for item in elements if item[key] not in patched_keys):
+        position = original_keys.index(element[key])
+        while insert_index < len(result) and not (
+            result[insert_index][key] in original_keys and position < original_keys.index(result[insert_index][key])
         ):
-            place += 1
-        result.insert(place, element)
-        place += 1
+            insert_index += 1
+        result.insert(insert_index, element)
+        insert_index += 1
     return result
 
 

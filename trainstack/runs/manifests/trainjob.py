@@ -16,36 +16,36 @@ from trainstack.runs.errors import WorkloadError
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.jobset import jobset_pods
 from trainstack.runs.manifests.kind import (
-    INDEX,
-    JOB_NAME,
+    COMPLETION_INDEX_LABEL,
+    REPLICATED_JOB_LABEL,
     Body,
     LaunchedPods,
-    PodSet,
     Replicas,
+    RunPodSet,
     WorkloadKind,
     count_jobs,
-    overridden,
-    set_fields,
+    explicit_fields,
+    role_pod_set,
 )
 from trainstack.runs.manifests.pod_template import launch_labels, pod_template
 from trainstack.runs.metadata import launch_object
-from trainstack.runs.names import SUFFIX, object_name
-from trainstack.runs.pods import NODE, pods
-from trainstack.runs.ranks import ranks
+from trainstack.runs.names import GENERATED_SUFFIX, object_name
+from trainstack.runs.pods import NODE, role_pods
+from trainstack.runs.ranks import rank_variables
 from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
-_OF_THE_JOB = ("image", "command", "args", "env", "resources")
+_TRAINJOB_FIELDS = ("image", "command", "args", "env", "resources")
 """The fields of the container that the TrainJob sets; the runtime sets the others."""
-_RESERVED = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
+_TORCHRUN_VARIABLES = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
 """The variables that Trainer sets for torchrun. It refuses a TrainJob that sets them."""
 
-_SHARED = ("args", "env", "volumes", "resources", "annotations", "topology_request", "restart_policy")
+_EQUAL_FIELDS = ("args", "env", "volumes", "resources", "annotations", "topology_request", "restart_policy")
 """The fields that must be equal in all roles."""
 
 
 @dataclass(frozen=True)
-class Misfit:
+class UnsupportedSetting:
     """A setting of a workload that a TrainJob does not support."""
 
     path: str
@@ -61,13 +61,13 @@ def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """Return the TrainJob, without `suspend` and `podTemplateOverrides`, which Kueue sets. Raises WorkloadError."""
     # The main container is the first.
     container, *_ = _template(workload, launch)["spec"]["containers"]
-    trainer = {key: container[key] for key in _OF_THE_JOB if key in container}
+    trainer = {key: container[key] for key in _TRAINJOB_FIELDS if key in container}
     if "resources" in trainer:
         trainer["resourcesPerNode"] = trainer.pop("resources")
     spec = {
         "runtimeRef": {"apiGroup": API_VERSION.partition("/")[0], "kind": "TrainingRuntime", "name": launch.name},
         # One process a node, as a PyTorchJob has one a pod.
-        "trainer": {"numNodes": _nodes(workload), "numProcPerNode": 1, **trainer},
+        "trainer": {"numNodes": _node_count(workload), "numProcPerNode": 1, **trainer},
     }
     return launch_object("TrainJob", API_VERSION, workload, stack, launch, spec)
 
@@ -75,66 +75,66 @@ def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
 def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """Return the TrainingRuntime of this launch only, which has the launch's name. Raises WorkloadError."""
     template = _template(workload, launch)
-    container, *others = template["spec"]["containers"]
-    kept = {key: value for key, value in container.items() if key not in _OF_THE_JOB}
-    template["spec"]["containers"] = [kept, *others]
-    job = {"template": template, **set_fields(workload, "backoff_limit", "active_deadline_seconds")}
+    container, *sidecars = template["spec"]["containers"]
+    runtime_container = {key: value for key, value in container.items() if key not in _TRAINJOB_FIELDS}
+    template["spec"]["containers"] = [runtime_container, *sidecars]
+    job = {"template": template, **explicit_fields(workload, "backoff_limit", "active_deadline_seconds")}
     # Trainer identifies the training Job by this label.
-    trains = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, "spec": job}
+    job_template = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, "spec": job}
     return {
         "apiVersion": API_VERSION,
         "kind": "TrainingRuntime",
         "metadata": metadata(launch.name, stack, namespace=workload.namespace, labels=launch_labels(workload, launch)),
         "spec": {
             # Trainer v2.2 removed numProcPerNode here; all releases read it from the TrainJob.
-            "mlPolicy": {"numNodes": _nodes(workload), "torch": {}},
-            "template": {"spec": {"replicatedJobs": [{"name": NODE, "template": trains}]}},
+            "mlPolicy": {"numNodes": _node_count(workload), "torch": {}},
+            "template": {"spec": {"replicatedJobs": [{"name": NODE, "template": job_template}]}},
         },
     }
 
 
-def misfits(workload: Workload) -> Iterator[Misfit]:
+def unsupported_settings(workload: Workload) -> Iterator[UnsupportedSetting]:
     """Yield the settings that prevent a workload with roles from running as a TrainJob."""
-    first, *others = pods(workload)
-    for other in others:
-        for name in _SHARED:
-            if getattr(first, name) != getattr(other, name):
-                yield Misfit(
-                    f"roles.{other.role}.{to_camel(name)}",
+    first, *other_roles = role_pods(workload)
+    for other_role in other_roles:
+        for name in _EQUAL_FIELDS:
+            if getattr(first, name) != getattr(other_role, name):
+                yield UnsupportedSetting(
+                    f"roles.{other_role.role}.{to_camel(name)}",
                     f"differs from {first.role}'s, but a TrainJob has one kind of node",
                     "use the same value in all roles, or set kind to PyTorchJob",
                 )
     if first.restart_policy not in (None, "Never", "OnFailure"):
-        yield Misfit(
+        yield UnsupportedSetting(
             f"roles.{first.role}.restartPolicy",
             f"is {first.restart_policy}, but the nodes of a TrainJob are pods of a Job",
             "set it to Never or OnFailure, or set kind to PyTorchJob",
         )
-    for name in sorted({*_RESERVED} & {*first.env}):
-        yield Misfit("env", f"sets {name}, which is reserved for Trainer", "remove it")
+    for name in sorted({*_TORCHRUN_VARIABLES} & {*first.env}):
+        yield UnsupportedSetting("env", f"sets {name}, which is reserved for Trainer", "remove it")
 
 
 def _template(workload: Workload, launch: Launch) -> Manifest:
-    if faults := [f"workload {workload.name}: {misfit}" for misfit in misfits(workload)]:
+    if faults := [f"workload {workload.name}: {unsupported}" for unsupported in unsupported_settings(workload)]:
         raise WorkloadError("\n".join(faults))
-    name = object_name(workload, launch.name, launch.number)
+    name = object_name(workload, launch.name, launch.trial_number)
     return pod_template(
         workload,
-        pods(workload)[0],
+        role_pods(workload)[0],
         launch,
         container=NODE,
-        restart_policy=pods(workload)[0].restart_policy,
-        given=ranks(_nodes(workload), f"{name}-{NODE}-0-0.{name}"),
-        operators=_RESERVED,
+        restart_policy=role_pods(workload)[0].restart_policy,
+        kind_variables=rank_variables(_node_count(workload), f"{name}-{NODE}-0-0.{name}"),
+        operator_variables=_TORCHRUN_VARIABLES,
     )
 
 
-def _nodes(workload: Workload) -> int:
-    return sum(pod.replicas for pod in pods(workload))
+def _node_count(workload: Workload) -> int:
+    return sum(pod.replicas for pod in role_pods(workload))
 
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
-    return [f"{name}-{NODE}-0-{_nodes(workload) - 1}{SUFFIX}"]
+    return [f"{name}-{NODE}-0-{_node_count(workload) - 1}{GENERATED_SUFFIX}"]
 
 
 def _launched_pods(launch: Body, companions: tuple[Body, ...]) -> Iterator[LaunchedPods]:
@@ -150,18 +150,18 @@ def _launched_pods(launch: Body, companions: tuple[Body, ...]) -> Iterator[Launc
         yield LaunchedPods(NODE, nodes, {**template, "spec": {**template["spec"], "containers": containers}})
 
 
-def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
     # The nodes of all roles are one pod set of Kueue.
     name, role = min(run.roles.items())
     count = sum(role.replicas for role in run.roles.values())
-    yield overridden(f"{path}.roles.{name}", path, run, role, NODE, count)
+    yield role_pod_set(f"{path}.roles.{name}", path, run, role, NODE, count)
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
     return count_jobs({NODE: 1}, (body.get("status") or {}).get("jobsStatus"))
 
 
-def _runtime(body: Body) -> Body:
+def _runtime_reference(body: Body) -> Body:
     """Return the apiVersion, kind and metadata of the TrainingRuntime that a TrainJob refers to."""
     metadata = {"name": body["spec"]["runtimeRef"]["name"], "namespace": body["metadata"]["namespace"]}
     return {"apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "metadata": metadata}
@@ -169,17 +169,17 @@ def _runtime(body: Body) -> Body:
 
 TRAINJOB = WorkloadKind(
     build=trainjob,
-    companion=training_runtime,
+    build_companion=training_runtime,
     derived_names=_derived_names,
-    service="JobSet gives it a Service",
+    service_note="JobSet gives it a Service",
     launched_pods=_launched_pods,
     pod_sets=_pod_sets,
     api_version=API_VERSION,
     definition="trainjobs.trainer.kubeflow.org",
     operator="trainer",
-    role_label=JOB_NAME,
-    index_label=INDEX,
+    role_label=REPLICATED_JOB_LABEL,
+    index_label=COMPLETION_INDEX_LABEL,
     framework="trainer.kubeflow.org/trainjob",
     replicas=_replicas,
-    companion_of=_runtime,
+    companion_reference=_runtime_reference,
 )

@@ -15,7 +15,7 @@ R = TypeVar("R", bound=PodOverrides)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overrides:
+class TrialOverrides:
     """The arguments and variables that a parameter set adds to the workload of its sweep."""
 
     args: tuple[str, ...]
@@ -28,7 +28,7 @@ class Trial:
 
     parameter_set: ParameterSet
     """The parameter set. Its number, the position in hyperparams.yml from 1, is the variable JOB_ID."""
-    overrides: Overrides
+    overrides: TrialOverrides
     workload: Workload
     """The sweep's `run` with the overrides applied."""
 
@@ -54,44 +54,48 @@ class Trial:
 
 def trials(sweep: Sweep) -> tuple[Trial, ...]:
     """Return the trials of a sweep in the order of their numbers; () if the sweep is not expanded."""
-    return tuple(trial_of(sweep, parameter_set) for parameter_set in sweep.sets)
+    return tuple(build_trial(sweep, parameter_set) for parameter_set in sweep.sets)
 
 
-def trial_of(sweep: Sweep, parameter_set: ParameterSet) -> Trial:
-    overrides = overrides_of(sweep, parameter_set)
+def build_trial(sweep: Sweep, parameter_set: ParameterSet) -> Trial:
+    overrides = parameter_overrides(sweep, parameter_set)
     return Trial(parameter_set=parameter_set, overrides=overrides, workload=with_overrides(sweep.run, overrides))
 
 
-def overrides_of(sweep: Sweep, parameter_set: ParameterSet) -> Overrides:
+def parameter_overrides(sweep: Sweep, parameter_set: ParameterSet) -> TrialOverrides:
     """Return the sweep's `args` and `env` with the values of a set.
 
     Arguments and variables that refer to a parameter that the set lacks are omitted.
     """
-    args = (templates.filled(template, parameter_set.parameters) for template in sweep.space.args)
-    env = {name: templates.filled(template, parameter_set.parameters) for name, template in sweep.space.env.items()}
-    return Overrides(
+    args = (templates.fill_template(template, parameter_set.parameters) for template in sweep.space.args)
+    env = {
+        name: templates.fill_template(template, parameter_set.parameters) for name, template in sweep.space.env.items()
+    }
+    return TrialOverrides(
         args=tuple(text for text in args if text is not None),
         env={name: text for name, text in env.items() if text is not None},
     )
 
 
-def with_overrides(run: Workload, overrides: Overrides) -> Workload:
+def with_overrides(run: Workload, overrides: TrialOverrides) -> Workload:
     """Return a sweep's `run` with the overrides in every role: arguments are appended, variables replaced."""
     return run.model_copy(
         update={
             "args": (*run.args, *overrides.args),
             "env": {**run.env, **overrides.env},
-            "roles": {name: _role(role, _of_role(run, name, overrides)) for name, role in run.roles.items()},
-            "replicated_jobs": tuple(_role(job, overrides) for job in run.replicated_jobs),
+            "roles": {
+                name: _override_role(role, _overrides_of_role(run, name, overrides)) for name, role in run.roles.items()
+            },
+            "replicated_jobs": tuple(_override_role(job, overrides) for job in run.replicated_jobs),
         }
     )
 
 
-def _of_role(run: Workload, role: str, overrides: Overrides) -> Overrides:
+def _overrides_of_role(run: Workload, role: str, overrides: TrialOverrides) -> TrialOverrides:
     return overrides if run.runs_program(role) else replace(overrides, args=())
 
 
-def _role(role: R, overrides: Overrides) -> R:
+def _override_role(role: R, overrides: TrialOverrides) -> R:
     return role.model_copy(
         update={
             "args": None if role.args is None else (*role.args, *overrides.args),

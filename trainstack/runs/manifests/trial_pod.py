@@ -10,9 +10,9 @@ TRIALS_FILE = "trials.json"
 SWEEP_FOLDER = "/opt/trainstack-sweep"
 """The mount path of the sweep's files in the pods of an Indexed Job."""
 SWEEP_VOLUME = "trainstack-sweep"
-CARRIED = {SETS_FILE: SETS, TRIALS_FILE: TRIALS}
+ANNOTATIONS_BY_FILE = {SETS_FILE: SETS, TRIALS_FILE: TRIALS}
 """The annotations of a dispatched pod by the file whose content they contain."""
-NUMBER = "JOB_ID"
+NUMBER_VARIABLE = "JOB_ID"
 """The name of the variable with the number of a pod's set, from 1."""
 
 
@@ -29,7 +29,7 @@ def sweep_env(launch: Launch) -> list[Manifest]:
         return []
     trial = launch.sweep.trial
     if trial is not None:
-        return [{"name": NUMBER, "value": str(trial.number)}]
+        return [{"name": NUMBER_VARIABLE, "value": str(trial.number)}]
     values = {"TRAINSTACK_SWEEP": launch.sweep.sweep, "TRAINSTACK_TRIALS": f"{SWEEP_FOLDER}/{TRIALS_FILE}"}
     return [{"name": name, "value": value} for name, value in values.items()]
 
@@ -59,36 +59,36 @@ def sweep_volumes(launch: Launch) -> list[Manifest]:
     return [{"name": SWEEP_VOLUME, "configMap": {"name": launch.sweep.file}}]
 
 
-def carried(files: Mapping[str, str], path: str | None) -> dict[str, str]:
+def file_annotations(files: Mapping[str, str], path: str | None) -> dict[str, str]:
     """Return the annotations of a dispatched launch's pods.
 
     `files`: the contents of the sweep's files. `path`: where the program reads the sets; None if it does not.
     """
     return {
         annotation: files[file]
-        for file, annotation in CARRIED.items()
+        for file, annotation in ANNOTATIONS_BY_FILE.items()
         if file in files and (file != SETS_FILE or path is not None)
     }
 
 
-def carry_files(template: Manifest, files: Mapping[str, str]) -> None:
+def mount_files_from_annotations(template: Manifest, files: Mapping[str, str]) -> None:
     """Put the sweep's files into the annotations of a pod template, and mount them from there.
 
     A worker cluster does not have the sweep's ConfigMap. The volume still contains its name, because commands read the
     name back.
     """
     spec = template["spec"]
-    volume = next((each for each in spec.get("volumes") or () if each["name"] == SWEEP_VOLUME), None)
+    volume = next((candidate for candidate in spec.get("volumes") or () if candidate["name"] == SWEEP_VOLUME), None)
     if volume is None:
         return
     mounts = [mount for container in spec["containers"] for mount in container.get("volumeMounts") or ()]
     path = next((mount["mountPath"] for mount in mounts if mount.get("subPath") == SETS_FILE), None)
-    annotations = carried(files, path)
+    annotations = file_annotations(files, path)
     metadata = template.setdefault("metadata", {})
     metadata["annotations"] = {**metadata.get("annotations", {}), **annotations}
     items = [
         {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
-        for file, annotation in CARRIED.items()
+        for file, annotation in ANNOTATIONS_BY_FILE.items()
         if annotation in annotations
     ]
     config_map = {**volume.pop("configMap"), "optional": True}

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from trainstack.runs.status.main_container import trainer
+from trainstack.runs.status.main_container import select_main_container
 
 Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Attempt:
+class PodAttempt:
     """An attempt of a main container that has ended."""
 
     exit_code: int
@@ -24,51 +24,51 @@ class Attempt:
         return self.exit_code == 0
 
 
-def main_container(pod: Body) -> str:
+def main_container_name(pod: Body) -> str:
     """Return the name of the training container; empty for a pod without containers."""
     names = [str(container["name"]) for container in pod.get("spec", {}).get("containers") or ()]
-    return trainer(names) if names else ""
+    return select_main_container(names) if names else ""
 
 
 def main_status(pod: Body) -> Body:
     """Return the status of the training container; empty before it has one."""
-    name = main_container(pod)
+    name = main_container_name(pod)
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     return next((status for status in statuses if status["name"] == name), {})
 
 
-def ended_attempt(pod: Body) -> Attempt | None:
+def ended_attempt(pod: Body) -> PodAttempt | None:
     """Return the current attempt; None unless it has ended."""
-    return _ended(main_status(pod).get("state"))
+    return _terminated_attempt(main_status(pod).get("state"))
 
 
-def previous_attempt(pod: Body) -> Attempt | None:
+def previous_attempt(pod: Body) -> PodAttempt | None:
     """Return the attempt before the current one; None before the first restart."""
-    return _ended(main_status(pod).get("lastState"))
+    return _terminated_attempt(main_status(pod).get("lastState"))
 
 
-def last_attempt(pod: Body) -> Attempt | None:
+def last_attempt(pod: Body) -> PodAttempt | None:
     """Return the last attempt that has ended; None if none has ended yet."""
     return ended_attempt(pod) or previous_attempt(pod)
 
 
-def endless(body: Body) -> bool:
+def is_endless(body: Body) -> bool:
     """Return whether an object is a Pod with `restartPolicy: Always` and no deadline: it restarts until deleted."""
     spec = body.get("spec") or {}
     return body.get("kind") == "Pod" and spec.get("restartPolicy") == "Always" and "activeDeadlineSeconds" not in spec
 
 
-def _ended(state: Body | None) -> Attempt | None:
-    ended = (state or {}).get("terminated")
-    if not ended:
+def _terminated_attempt(state: Body | None) -> PodAttempt | None:
+    terminated = (state or {}).get("terminated")
+    if not terminated:
         return None
-    return Attempt(
-        exit_code=int(ended.get("exitCode") or 0),
-        reason=str(ended.get("reason") or ""),
-        finished=time_of(ended.get("finishedAt")),
+    return PodAttempt(
+        exit_code=int(terminated.get("exitCode") or 0),
+        reason=str(terminated.get("reason") or ""),
+        finished=parse_time(terminated.get("finishedAt")),
     )
 
 
-def time_of(text: str | None) -> datetime | None:
+def parse_time(text: str | None) -> datetime | None:
     """Parse a time of an object's status; None if it is not set."""
     return datetime.fromisoformat(text) if text else None

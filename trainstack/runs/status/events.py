@@ -30,7 +30,7 @@ class EventView:
         return self.type, self.kind, self.name, self.reason, self.message
 
 
-def events_of(
+def run_events(
     events: Iterable[Body], uids: Collection[str], launches: Collection[str], all_launches: Collection[str]
 ) -> list[EventView]:
     """Return the events of the objects with these uids, and of the launches' deleted pods, oldest first.
@@ -38,30 +38,30 @@ def events_of(
     A deleted pod is matched by its name, which begins with that of its launch. `all_launches` prevents launch `a` from
     matching the pods of `a-b`.
     """
-    merged: dict[tuple[str, ...], EventView] = {}
+    views_by_key: dict[tuple[str, ...], EventView] = {}
     for body in events:
         regarding = body.get("involvedObject") or {}
-        if regarding.get("uid") not in uids and not _of_gone_pod(regarding, launches, all_launches):
+        if regarding.get("uid") not in uids and not _is_of_deleted_pod(regarding, launches, all_launches):
             continue
-        view = _view(body, regarding)
-        before = merged.get(view.key)
-        merged[view.key] = view if before is None else _both(before, view)
-    return sorted(merged.values())
+        view = _event_view(body, regarding)
+        earlier = views_by_key.get(view.key)
+        views_by_key[view.key] = view if earlier is None else _merge_views(earlier, view)
+    return sorted(views_by_key.values())
 
 
-def _of_gone_pod(regarding: Body, launches: Collection[str], all_launches: Collection[str]) -> bool:
+def _is_of_deleted_pod(regarding: Body, launches: Collection[str], all_launches: Collection[str]) -> bool:
     name = regarding.get("name", "")
     if regarding.get("kind") != "Pod":
         return False
-    owner = max((each for each in all_launches if name.startswith(f"{each}-")), key=len, default=None)
+    owner = max((launch for launch in all_launches if name.startswith(f"{launch}-")), key=len, default=None)
     return owner in launches
 
 
-def _view(body: Body, regarding: Body) -> EventView:
+def _event_view(body: Body, regarding: Body) -> EventView:
     series = body.get("series") or {}
-    made = body["metadata"]["creationTimestamp"]
-    first = body.get("firstTimestamp") or body.get("eventTime") or made
-    last = series.get("lastObservedTime") or body.get("lastTimestamp") or body.get("eventTime") or made
+    created = body["metadata"]["creationTimestamp"]
+    first = body.get("firstTimestamp") or body.get("eventTime") or created
+    last = series.get("lastObservedTime") or body.get("lastTimestamp") or body.get("eventTime") or created
     return EventView(
         last=datetime.fromisoformat(last),
         first=datetime.fromisoformat(first),
@@ -75,6 +75,6 @@ def _view(body: Body, regarding: Body) -> EventView:
     )
 
 
-def _both(one: EventView, other: EventView) -> EventView:
-    last, first = max(one.last, other.last), min(one.first, other.first)
-    return replace(one, last=last, first=first, count=one.count + other.count)
+def _merge_views(earlier: EventView, later: EventView) -> EventView:
+    last, first = max(earlier.last, later.last), min(earlier.first, later.first)
+    return replace(earlier, last=last, first=first, count=earlier.count + later.count)

@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from trainstack.objects.launch_kinds import ALL_LAUNCHES, LAUNCHES, OPTIONAL, Resource, plural
+from trainstack.objects.launch_kinds import (
+    ALL_LAUNCH_KINDS,
+    OPTIONAL_LAUNCH_KINDS,
+    STANDARD_LAUNCH_KINDS,
+    GroupResource,
+    plural,
+)
 from trainstack.runs.manifests.kind import Body, WorkloadKind
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.object import OBJECT
@@ -11,11 +17,11 @@ from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 
-_LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
+_LAUNCH_KINDS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
 """The launches' kinds of the workload kinds that are launched as an object of another kind."""
 
 KINDS: Mapping[str, WorkloadKind] = MappingProxyType(
-    {name: kind for name, kind in WORKLOAD_KINDS.items() if name not in (*_LAUNCHED_AS, "Object")}
+    {name: kind for name, kind in WORKLOAD_KINDS.items() if name not in (*_LAUNCH_KINDS, "Object")}
 )
 """The `WorkloadKind`s by the kind of the launch's object."""
 
@@ -25,42 +31,44 @@ def kind_of_launch(kind: str) -> WorkloadKind:
     return KINDS.get(kind, OBJECT)
 
 
-def launched_as(run: Workload) -> str:
-    return run.object.kind if run.object else _LAUNCHED_AS.get(run.kind, run.kind)
+def launch_kind(run: Workload) -> str:
+    return run.object.kind if run.object else _LAUNCH_KINDS.get(run.kind, run.kind)
 
 
-def shown_kind(run: Workload) -> str:
+def display_kind(run: Workload) -> str:
     """Return the kind for messages: that of the launched object for a workload of kind Object."""
     return run.object.kind if run.object else run.kind
 
 
 def launch_version(run: Workload) -> str:
     """Return the API version of the launch's object."""
-    return run.object.api_version if run.object else KINDS[launched_as(run)].api_version
+    return run.object.api_version if run.object else KINDS[launch_kind(run)].api_version
 
 
-def launch_resource(run: Workload) -> Resource:
+def launch_resource(run: Workload) -> GroupResource:
     if run.object:
         return run.object.api_version.partition("/")[0], plural(run.object.kind)
-    return ALL_LAUNCHES[launched_as(run)]
+    return ALL_LAUNCH_KINDS[launch_kind(run)]
 
 
-def declared_kinds(settings: Settings) -> tuple[tuple[str, str], ...]:
+def other_launch_kinds(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Return the API versions and kinds of the launches of an environment, except LAUNCHES."""
-    declared = {(launch_version(run), launched_as(run)) for _, run in settings.trained()}
-    return tuple(sorted(each for each in declared if each[1] not in LAUNCHES))
+    versioned_kinds = {(launch_version(run), launch_kind(run)) for _, run in settings.runs_and_trials()}
+    return tuple(
+        sorted(versioned_kind for versioned_kind in versioned_kinds if versioned_kind[1] not in STANDARD_LAUNCH_KINDS)
+    )
 
 
-def optional_kinds(settings: Settings) -> tuple[Resource, ...]:
+def optional_kinds(settings: Settings) -> tuple[GroupResource, ...]:
     """Return the kinds beyond LAUNCHES that an environment launches, or that the Kueue that it installs manages."""
-    used = {launch_resource(run) for _, run in settings.trained()} - {*LAUNCHES.values()}
+    resources = {launch_resource(run) for _, run in settings.runs_and_trials()} - {*STANDARD_LAUNCH_KINDS.values()}
     frameworks = settings.operators.kueue.configuration.frameworks if settings.operators.kueue else ()
-    used |= {resource for kind, resource in OPTIONAL.items() if KINDS[kind].framework in frameworks}
-    return tuple(sorted(used))
+    resources |= {resource for kind, resource in OPTIONAL_LAUNCH_KINDS.items() if KINDS[kind].framework in frameworks}
+    return tuple(sorted(resources))
 
 
 def framework_of(run: Workload) -> str:
-    return run.object.framework if run.object else KINDS[launched_as(run)].framework
+    return run.object.framework if run.object else KINDS[launch_kind(run)].framework
 
 
 def launch_conditions(body: Body) -> Sequence[Body]:
@@ -68,7 +76,7 @@ def launch_conditions(body: Body) -> Sequence[Body]:
     return kind_of_launch(body["kind"]).conditions(body)
 
 
-def claims(body: Body, companions: Iterable[Body] = ()) -> tuple[str, ...]:
+def mounted_claims(body: Body, companions: Iterable[Body] = ()) -> tuple[str, ...]:
     """Return the PersistentVolumeClaims that a launch's pods mount; for a TrainJob they are in its runtime."""
     volumes = (
         volume

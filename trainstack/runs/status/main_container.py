@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 from trainstack.runs.manifests import data_loader, pod_template, pytorchjob
-from trainstack.runs.manifests.git_init_container import CONTAINER as CHECKOUT
+from trainstack.runs.manifests.git_init_container import CHECKOUT_CONTAINER as CHECKOUT
 from trainstack.runs.pods import NODE
 
-_OURS = (pod_template.CONTAINER, pytorchjob.CONTAINER, NODE, data_loader.CONTAINER)
+_MAIN_CONTAINERS = (pod_template.TRAINING_CONTAINER, pytorchjob.PYTORCH_CONTAINER, NODE, data_loader.LOADER_CONTAINER)
 """The names of training containers, unless the workload sets one."""
 
 
-def trainer(containers: Sequence[str]) -> str:
+def select_main_container(containers: Sequence[str]) -> str:
     """Return the name of the training container among the names of a pod's containers, init containers included.
 
     The container is identified by name, because sidecars may be injected before and after it. If the workload sets the
     name, the first container other than the checkout is assumed.
     """
-    own = [name for name in containers if name != CHECKOUT]
-    return next((name for name in own if name in _OURS), own[0])
+    candidates = [name for name in containers if name != CHECKOUT]
+    return next((name for name in candidates if name in _MAIN_CONTAINERS), candidates[0])

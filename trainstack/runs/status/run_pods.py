@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator
 
-from trainstack.runs.manifests.kind import PodSet
+from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
-from trainstack.settings.values.paths import elements
+from trainstack.settings.values.paths import named_element_paths
 
 
-def queued(settings: Settings) -> Iterator[tuple[str, Workload]]:
+def queued_workloads(settings: Settings) -> Iterator[tuple[str, Workload]]:
     """Yield the workloads that Kueue queues, by path: the runs, and of each sweep one trial or its Indexed Job."""
     runs, sweeps = settings.workloads.runs, settings.sweeps.sweeps
-    yield from zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True)
-    for path, sweep in zip(elements("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True):
-        indices = {"completions": len(sweep.sets) or 1, "parallelism": sweep.parallelism}
-        yield f"{path}.run", sweep.run.model_copy(update=indices if sweep.form == "indexed" else {})
+    yield from zip(named_element_paths("workloads.runs", [run.name for run in runs]), runs, strict=True)
+    for path, sweep in zip(named_element_paths("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True):
+        job_size = {"completions": len(sweep.sets) or 1, "parallelism": sweep.parallelism}
+        yield f"{path}.run", sweep.run.model_copy(update=job_size if sweep.form == "indexed" else {})
 
 
-def pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+def pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
     """Yield the pod sets of a run, the leading one (of rank 0) first."""
     yield from WORKLOAD_KINDS[run.kind].pod_sets(path, run)

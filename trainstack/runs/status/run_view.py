@@ -8,13 +8,13 @@ from typing import Any, Literal
 from trainstack.objects.labels import QUEUE
 from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.logs.log_lines import LogLine
-from trainstack.runs.logs.training_progress import Progress, progress
+from trainstack.runs.logs.training_progress import TrainingProgress, estimate_progress
 from trainstack.runs.manifests.kind import Replicas
-from trainstack.runs.status.attempts import time_of
-from trainstack.runs.status.kinds import claims, kind_of_launch, launch_conditions
+from trainstack.runs.status.attempts import parse_time
+from trainstack.runs.status.kinds import kind_of_launch, launch_conditions, mounted_claims
 from trainstack.runs.status.pods import PodView, pod_views
-from trainstack.runs.status.usage import Usage, Use
-from trainstack.runs.status.waiting import Queueing, cluster_of, conditions, why_waiting
+from trainstack.runs.status.usage import ResourceUse, Usage
+from trainstack.runs.status.waiting import Queueing, conditions_by_type, why_waiting, worker_cluster
 
 Body = Mapping[str, Any]
 Unknown = Literal["unknown"]
@@ -96,12 +96,12 @@ class RunView:
     pods: tuple[PodView, ...] = ()
     pods_known: bool = True
     """Whether the pods can be read; if not, `pods` is empty."""
-    pod_use: Mapping[str, Use] = field(default_factory=dict)
+    pod_use: Mapping[str, ResourceUse] = field(default_factory=dict)
     """The usage of the pods by name, as far as known."""
-    node_use: Mapping[str, Use] = field(default_factory=dict)
+    node_use: Mapping[str, ResourceUse] = field(default_factory=dict)
     """The usage of the pods' nodes by name, including everything else that runs there."""
     claims: tuple[ClaimUse, ...] = ()
-    progress: Progress | None = None
+    progress: TrainingProgress | None = None
     last_line: str = ""
     """The last line of the first replica's log."""
 
@@ -113,9 +113,9 @@ class RunView:
         return self.progress.fraction if self.progress else None
 
     @property
-    def ended(self) -> datetime | None:
+    def end_time(self) -> datetime | None:
         """The time at which the launch ended, as far as its object contains it; None if it is active."""
-        if self.launch.active:
+        if self.launch.is_active:
             return None
         changes = [condition.since for condition in self.conditions if condition.since]
         return self.completed or max(changes, default=self.launch.created)
@@ -123,8 +123,11 @@ class RunView:
     @property
     def failure(self) -> str:
         """The controller's reason and message for a failure; empty if there is none."""
-        failed = next((each for each in self.conditions if each.type == "Failed" and each.status == "True"), None)
-        return ": ".join(filter(None, (failed.reason, failed.message))) if failed else ""
+        failed_condition = next(
+            (condition for condition in self.conditions if condition.type == "Failed" and condition.status == "True"),
+            None,
+        )
+        return ": ".join(filter(None, (failed_condition.reason, failed_condition.message))) if failed_condition else ""
 
     def summary(self) -> str:
         """Return the state as one line."""
@@ -132,17 +135,17 @@ class RunView:
         if phase == "queued":
             place = f" at position {self.position}" if isinstance(self.position, int) else ""
             return f"queued in {self.queue}{place}: {self.waits_because}"
-        stuck = [f"{pod.role}-{pod.index}: {', '.join(pod.problems)}" for pod in self.pods if pod.problems]
+        pod_problems = [f"{pod.role}-{pod.index}: {', '.join(pod.problems)}" for pod in self.pods if pod.problems]
         if phase == "failed" and self.failure:
-            return "; ".join([f"failed: {self.failure}", *stuck])
-        if phase in ("running", "failed") and stuck:
-            return f"{phase}; {'; '.join(stuck)}"
+            return "; ".join([f"failed: {self.failure}", *pod_problems])
+        if phase in ("running", "failed") and pod_problems:
+            return f"{phase}; {'; '.join(pod_problems)}"
         where = f"in cluster {self.cluster}" if self.cluster else ""
         where += ", which Kueue does not reach: its last known state" if self.lost else ""
-        return "; ".join(filter(None, (phase, where, self.restarts, self.last_line)))
+        return "; ".join(filter(None, (phase, where, self.restart_summary, self.last_line)))
 
     @property
-    def restarts(self) -> str:
+    def restart_summary(self) -> str:
         """A description of the last attempt of an endless Pod and its restarts; empty if no attempt has ended."""
         attempt = next((pod.last_attempt for pod in self.pods), None) if self.launch.endless else None
         if attempt is None:
@@ -158,51 +161,53 @@ def bare_view(body: Body) -> RunView:
     return RunView(
         launch=live_launch(body),
         conditions=tuple(map(_condition, launch_conditions(body))),
-        started=time_of(status.get("startTime")),
-        completed=time_of(status.get("completionTime") or status.get("endTime")),
+        started=parse_time(status.get("startTime")),
+        completed=parse_time(status.get("completionTime") or status.get("endTime")),
         queue=body["metadata"]["labels"].get(QUEUE),
         replicas=kind_of_launch(body["kind"]).replicas(body),
     )
 
 
-def run_view(read: RunObjects, now: datetime) -> RunView:
+def run_view(objects: RunObjects, now: datetime) -> RunView:
     """Return the full view of a launch according to all objects that were read for it."""
-    bare = bare_view(read.launch)
-    workload = read.queueing.workload or {}
-    waits, running = bare.launch.phase == "queued", bare.launch.phase == "running"
-    pods = pod_views(read.pods or (), bare.launch.kind)
-    cluster = cluster_of(workload)
+    bare = bare_view(objects.launch)
+    workload = objects.queueing.workload or {}
+    is_queued, is_running = bare.launch.phase == "queued", bare.launch.phase == "running"
+    pods = pod_views(objects.pods or (), bare.launch.kind)
+    cluster = worker_cluster(workload)
     # The launch's own object determines the phase; the other objects only add details that depend on it.
     return replace(
         bare,
-        position=_position(read.positions, workload) if waits and bare.queue else None,
-        admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
-        waits_because=why_waiting(bare.queue, read.queueing) if waits else "",
+        position=_position(objects.positions, workload) if is_queued and bare.queue else None,
+        admitted=conditions_by_type(workload).get("Admitted", {}).get("status") == "True",
+        waits_because=why_waiting(bare.queue, objects.queueing) if is_queued else "",
         cluster=cluster,
-        lost=read.queueing.unconnected.get(cluster, "") if bare.launch.active else "",
-        unreached=read.unreached,
+        lost=objects.queueing.connection_problems.get(cluster, "") if bare.launch.is_active else "",
+        unreached=objects.unreached,
         pods=pods,
-        pods_known=read.pods is not None,
+        pods_known=objects.pods is not None,
         # A later pod can have the same name, but never the same uid.
-        pod_use={pod.name: read.usage.pods[pod.uid] for pod in pods if pod.uid in read.usage.pods},
+        pod_use={pod.name: objects.usage.pods[pod.uid] for pod in pods if pod.uid in objects.usage.pods},
         node_use={
-            pod.node: read.usage.nodes[pod.node]
+            pod.node: objects.usage.nodes[pod.node]
             for pod in pods
-            if pod.phase == "Running" and pod.node in read.usage.nodes
+            if pod.phase == "Running" and pod.node in objects.usage.nodes
         },
-        claims=tuple(_claim(name, read) for name in claims(read.launch, read.companions)),
-        progress=progress(read.log, _started(read.pods or (), pods), now) if running else None,
-        last_line=next((line.text for line in reversed(read.log) if line.text.strip()), ""),
+        claims=tuple(_claim_use(name, objects) for name in mounted_claims(objects.launch, objects.companions)),
+        progress=estimate_progress(objects.log, _first_container_start(objects.pods or (), pods), now)
+        if is_running
+        else None,
+        last_line=next((line.text for line in reversed(objects.log) if line.text.strip()), ""),
     )
 
 
-def _condition(each: Body) -> Condition:
+def _condition(condition: Body) -> Condition:
     return Condition(
-        type=each["type"],
-        status=each["status"],
-        reason=each.get("reason", ""),
-        since=time_of(each.get("lastTransitionTime")),
-        message=each.get("message", ""),
+        type=condition["type"],
+        status=condition["status"],
+        reason=condition.get("reason", ""),
+        since=parse_time(condition.get("lastTransitionTime")),
+        message=condition.get("message", ""),
     )
 
 
@@ -210,21 +215,21 @@ def _position(positions: Mapping[str, int] | None, workload: Body) -> int | Unkn
     return (positions or {}).get((workload.get("metadata") or {}).get("name", ""), "unknown")
 
 
-def _claim(name: str, read: RunObjects) -> ClaimUse:
-    body = (read.claims or {}).get(name)
+def _claim_use(name: str, objects: RunObjects) -> ClaimUse:
+    body = (objects.claims or {}).get(name)
     if body is None:
         return ClaimUse(name, "unknown", "unknown", "unknown")
     if not body:
         return ClaimUse(name, "missing", "unknown", "unknown")
     requested = body["spec"].get("resources", {}).get("requests", {}).get("storage", "unknown")
-    used: int | Unknown = read.usage.claims.get((read.launch["metadata"]["namespace"], name), "unknown")
+    used: int | Unknown = objects.usage.claims.get((objects.launch["metadata"]["namespace"], name), "unknown")
     return ClaimUse(name, (body.get("status") or {}).get("phase", "Pending"), requested, used)
 
 
-def _started(bodies: Sequence[Body], pods: Sequence[PodView]) -> datetime | None:
+def _first_container_start(bodies: Sequence[Body], pods: Sequence[PodView]) -> datetime | None:
     """Return when the first replica's first container started."""
-    first = next((body for body in bodies if pods and body["metadata"]["name"] == pods[0].name), {})
-    for container in first.get("status", {}).get("containerStatuses") or ():
+    first_body = next((body for body in bodies if pods and body["metadata"]["name"] == pods[0].name), {})
+    for container in first_body.get("status", {}).get("containerStatuses") or ():
         if running := (container.get("state") or {}).get("running"):
             return datetime.fromisoformat(running["startedAt"])
     return None

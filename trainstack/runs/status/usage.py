@@ -8,7 +8,7 @@ _NANO = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Use:
+class ResourceUse:
     """The CPU and memory that a pod or node uses."""
 
     cpu_cores: float
@@ -21,23 +21,23 @@ class Use:
 class Usage:
     """The reported usage of several nodes; without what is not reported yet."""
 
-    pods: Mapping[str, Use] = field(default_factory=dict)
+    pods: Mapping[str, ResourceUse] = field(default_factory=dict)
     """The usage of pods by uid."""
-    nodes: Mapping[str, Use] = field(default_factory=dict)
+    nodes: Mapping[str, ResourceUse] = field(default_factory=dict)
     """The usage of nodes by name, including everything that runs there."""
     claims: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """The used bytes of claims by namespace and name. Kubelets do not report hostPath volumes."""
 
 
-def usage(summaries: Sequence[Mapping[str, Any]]) -> Usage:
+def merge_summaries(summaries: Sequence[Mapping[str, Any]]) -> Usage:
     """Merge the summaries of several nodes, without the figures that are not reported yet."""
     pods, nodes, claims = {}, {}, {}
     for summary in summaries:
         node = summary.get("node", {})
-        if use := _use(node):
+        if use := _read_use(node):
             nodes[str(node["nodeName"])] = use
         for pod in summary.get("pods", ()):
-            if use := _use(pod):
+            if use := _read_use(pod):
                 pods[str(pod["podRef"]["uid"])] = use
             for volume in pod.get("volume") or ():
                 if "pvcRef" in volume and "usedBytes" in volume:
@@ -46,8 +46,8 @@ def usage(summaries: Sequence[Mapping[str, Any]]) -> Usage:
     return Usage(pods=pods, nodes=nodes, claims=claims)
 
 
-def _use(counted: Mapping[str, Any]) -> Use | None:
+def _read_use(stats: Mapping[str, Any]) -> ResourceUse | None:
     try:
-        return Use(counted["cpu"]["usageNanoCores"] / _NANO, int(counted["memory"]["workingSetBytes"]))
+        return ResourceUse(stats["cpu"]["usageNanoCores"] / _NANO, int(stats["memory"]["workingSetBytes"]))
     except KeyError:
         return None

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainstack.settings.values.quantities import readable, stored
+from trainstack.settings.values.quantities import format_amount, parse_stored
 
 Body = Mapping[str, Any]
 _POD_SET = re.compile(r"(?:^|; )couldn't assign flavors to pod set (?P<name>[^:]+): ")
 _PREEMPTING = re.compile(r"Pending the preemption of (?P<count>\d+) workload")
-_WHOLE = (
+_WORKLOAD_REASONS = (
     (r"ClusterQueue (\S+) is stopped", r"cluster queue \1 is stopped (stopPolicy): ask its owner to resume it"),
     (r"LocalQueue (\S+) is stopped", r"queue \1 is stopped (stopPolicy): ask its owner to resume it"),
     (
@@ -37,7 +37,7 @@ _WHOLE = (
     (r"The workload has failed admission checks", "an admission check of the cluster queue rejected it"),
 )
 """Kueue's messages about a whole workload."""
-INACTIVE = {
+INACTIVE_REASONS = {
     "Stopped": "is stopped (stopPolicy): ask its owner to resume it",
     "FlavorNotFound": "lists a flavor that does not exist: ask its owner to declare or remove it",
     "AdmissionCheckNotFound": "lists an admission check that does not exist",
@@ -46,14 +46,14 @@ INACTIVE = {
     "Terminating": "is being deleted",
 }
 """The text after a queue's name, by the reason of its condition `Active: False`."""
-_EVICTED = {
+_EVICTION_REASONS = {
     "PodsReadyTimeout": "its pods were not all ready in time",
     "AdmissionCheck": "an admission check was withdrawn",
     "ClusterQueueStopped": "its cluster queue was stopped and drained",
     "LocalQueueStopped": "its queue was stopped and drained",
     "NodeFailures": "a node of its pods failed",
 }
-_BY_WHOM = {
+_PREEMPTION_REASONS = {
     "InClusterQueue": "of higher priority in the same cluster queue",
     "InCohortReclamation": "whose cluster queue reclaimed the quota that it had lent",
     "InCohortFairSharing": "whose cluster queue had less than its fair share",
@@ -74,7 +74,7 @@ class Queueing:
     """The ClusterQueue; {} if it does not exist. Tenants cannot read it."""
     dispatched: bool = False
     """Whether MultiKueue manages the launch."""
-    unconnected: Mapping[str, str] = field(default_factory=dict)
+    connection_problems: Mapping[str, str] = field(default_factory=dict)
     """The reasons why Kueue does not reach worker clusters that the launch may use, by cluster."""
     copies: Mapping[str, Body | str] = field(default_factory=dict)
     """The copies of the Workload in nominated worker clusters, by cluster: {} without a copy, a text if the copy could
@@ -83,30 +83,30 @@ class Queueing:
     """The `<namespace>/<name>` of other launches by the uid of their objects, as far as they were read."""
 
 
-def conditions(body: Body) -> dict[str, Body]:
-    return {each["type"]: each for each in (body.get("status") or {}).get("conditions") or ()}
+def conditions_by_type(body: Body) -> dict[str, Body]:
+    return {condition["type"]: condition for condition in (body.get("status") or {}).get("conditions") or ()}
 
 
-def preemptor(workload: Body) -> str | None:
+def preemptor_uid(workload: Body) -> str | None:
     """Return the uid of the launch that preempted this Workload; None if it was not preempted or the uid is unknown."""
-    preempted = conditions(workload).get("Preempted", {})
+    preempted = conditions_by_type(workload).get("Preempted", {})
     match = _JOB_UID.search(preempted.get("message", "")) if preempted.get("status") == "True" else None
     return match[1] if match else None
 
 
-def cluster_of(workload: Body) -> str:
+def worker_cluster(workload: Body) -> str:
     """Return the worker cluster that MultiKueue has chosen for a Workload; empty if it has chosen none."""
     return str((workload.get("status") or {}).get("clusterName") or "")
 
 
 def nominated_clusters(workload: Body) -> list[str]:
     """Return the worker clusters in which a Workload waits for quota; none once MultiKueue has chosen one."""
-    return [] if cluster_of(workload) else list((workload.get("status") or {}).get("nominatedClusterNames") or ())
+    return [] if worker_cluster(workload) else list((workload.get("status") or {}).get("nominatedClusterNames") or ())
 
 
-def unconnected(cluster: Body) -> str:
+def connection_problem(cluster: Body) -> str:
     """Return why Kueue does not reach the cluster of a MultiKueueCluster; empty if it reaches it."""
-    active = conditions(cluster).get("Active")
+    active = conditions_by_type(cluster).get("Active")
     if active is None:
         return "it has not been tried yet"
     if active.get("status") == "True":
@@ -114,8 +114,8 @@ def unconnected(cluster: Body) -> str:
     return ": ".join(filter(None, (active.get("reason"), active.get("message"))))
 
 
-def _unconnected(queueing: Queueing) -> str:
-    return "; ".join(f"Kueue does not reach {name} ({reason})" for name, reason in queueing.unconnected.items())
+def _explain_connections(queueing: Queueing) -> str:
+    return "; ".join(f"Kueue does not reach {name} ({reason})" for name, reason in queueing.connection_problems.items())
 
 
 def why_waiting(queue: str | None, queueing: Queueing) -> str:
@@ -129,32 +129,32 @@ def why_waiting(queue: str | None, queueing: Queueing) -> str:
             "ask the namespace's administrator for that permission"
         )
     if not workload:
-        return _without_workload(queue, queueing.local_queue)
-    found = conditions(workload)
+        return _explain_missing_workload(queue, queueing.local_queue)
+    workload_conditions = conditions_by_type(workload)
     # Several reasons can apply at once: an evicted Workload is requeued and may wait for quota again.
     parts = []
     if not workload.get("spec", {}).get("active", True):
-        message = found.get("Evicted", {}).get("message", "")
+        message = workload_conditions.get("Evicted", {}).get("message", "")
         parts.append(
             "Kueue does not admit it, because its Workload is deactivated" + (f": {message}" if message else "")
         )
-    evicted = found.get("Evicted", {})
+    evicted = workload_conditions.get("Evicted", {})
     if evicted.get("status") == "True" and evicted.get("reason") != "Deactivated":
-        parts.append(_evicted(evicted, found.get("Preempted", {}), queueing.owners))
-        if queueing.dispatched and evicted.get("reason") == "AdmissionCheck" and _retried(workload):
+        parts.append(_explain_eviction(evicted, workload_conditions.get("Preempted", {}), queueing.owners))
+        if queueing.dispatched and evicted.get("reason") == "AdmissionCheck" and _is_requeued_by_check(workload):
             parts[-1] = "MultiKueue requeued it: its worker cluster evicted it, or was lost for workerLostTimeout"
-    again = (workload.get("status") or {}).get("requeueState", {})
-    if again.get("requeueAt"):
-        parts.append(f"it is requeued at {again['requeueAt']}")
-    quota = found.get("QuotaReserved", {})
+    requeue_state = (workload.get("status") or {}).get("requeueState", {})
+    if requeue_state.get("requeueAt"):
+        parts.append(f"it is requeued at {requeue_state['requeueAt']}")
+    quota = workload_conditions.get("QuotaReserved", {})
     if quota.get("status") == "True":
-        parts += [_checks(workload, queueing), _unconnected(queueing)]
+        parts += [_explain_checks(workload, queueing), _explain_connections(queueing)]
     elif message := quota.get("message", ""):
-        parts.append(_queue_closed(queueing, message) or in_words(message))
+        parts.append(_explain_inactive_queue(queueing, message) or explain_message(message))
     return "; ".join(filter(None, parts)) or "Kueue has not processed it yet"
 
 
-def _without_workload(queue: str, local_queue: Body | None) -> str:
+def _explain_missing_workload(queue: str, local_queue: Body | None) -> str:
     if local_queue is None:
         return f"Kueue has not created its Workload; these credentials may not read whether queue {queue} exists"
     if not local_queue:
@@ -162,46 +162,53 @@ def _without_workload(queue: str, local_queue: Body | None) -> str:
     return "Kueue has not created its Workload yet: check that its controller runs and manages this kind"
 
 
-def _queue_closed(queueing: Queueing, message: str) -> str:
+def _explain_inactive_queue(queueing: Queueing, message: str) -> str:
     """Return why a queue `is inactive`. Kueue puts the reason into the queue's conditions, not into the Workload's."""
     if "is inactive" not in message:
         return ""
-    for what, body in (("cluster queue", queueing.cluster_queue), ("queue", queueing.local_queue)):
-        active = conditions(body or {}).get("Active", {})
-        if body and active.get("status") == "False" and (words := INACTIVE.get(active.get("reason", ""))):
-            why = _unconnected(queueing) if active["reason"] == "AdmissionCheckInactive" else ""
-            return f"{what} {body['metadata']['name']} {words}{f': {why}' if why else ''}"
+    for queue_kind, body in (("cluster queue", queueing.cluster_queue), ("queue", queueing.local_queue)):
+        active = conditions_by_type(body or {}).get("Active", {})
+        if body and active.get("status") == "False" and (words := INACTIVE_REASONS.get(active.get("reason", ""))):
+            why = _explain_connections(queueing) if active["reason"] == "AdmissionCheckInactive" else ""
+            return f"{queue_kind} {body['metadata']['name']} {words}{f': {why}' if why else ''}"
     return ""
 
 
-def in_words(message: str) -> str:
+def explain_message(message: str) -> str:
     """Return a message of Kueue about an admission in plain words, or unchanged if it is unknown."""
-    for pattern, words in _WHOLE:
+    for pattern, words in _WORKLOAD_REASONS:
         if match := re.search(pattern, message):
             return match.expand(words)
-    bounds = list(_POD_SET.finditer(message))
-    ends = [*(each.start() for each in bounds), len(message)][1:]
-    sets = {each["name"]: _pod_set(message[each.end() : end]) for each, end in zip(bounds, ends, strict=True)}
-    if not sets or not all(sets.values()):
+    pod_set_matches = list(_POD_SET.finditer(message))
+    ends = [*(pod_set_match.start() for pod_set_match in pod_set_matches), len(message)][1:]
+    reasons_by_pod_set = {
+        pod_set_match["name"]: _explain_pod_set(message[pod_set_match.end() : end])
+        for pod_set_match, end in zip(pod_set_matches, ends, strict=True)
+    }
+    if not reasons_by_pod_set or not all(reasons_by_pod_set.values()):
         return message
-    parts = list(sets.values()) if len(sets) == 1 else [f"{name}: {words}" for name, words in sets.items()]
+    parts = (
+        list(reasons_by_pod_set.values())
+        if len(reasons_by_pod_set) == 1
+        else [f"{name}: {words}" for name, words in reasons_by_pod_set.items()]
+    )
     if match := _PREEMPTING.search(message):
         parts.append(f"{match['count']} other run{'' if match['count'] == '1' else 's'} must be preempted first")
     return "; ".join(parts)
 
 
-def _never_fits(match: re.Match[str]) -> str:
-    resource, flavor, before, request, capacity = match.groups()
-    if any(amount.startswith("-") for amount in (before, request, capacity)):
+def _explain_never_fits(match: re.Match[str]) -> str:
+    resource, flavor, considered, request, capacity = match.groups()
+    if any(amount.startswith("-") for amount in (considered, request, capacity)):
         return f"it never fits: sums of {resource} on flavor {flavor} overflow, as they exceed Kueue's 64 bits"
-    requested, most = stored(before).exact + stored(request).exact, stored(capacity).exact
+    requested, maximum = parse_stored(considered).exact + parse_stored(request).exact, parse_stored(capacity).exact
     return (
-        f"it never fits: it requests {readable(requested)} {resource}, but flavor {flavor} has at most "
-        f"{readable(most)}, {readable(requested - most)} short"
+        f"it never fits: it requests {format_amount(requested)} {resource}, but flavor {flavor} has at most "
+        f"{format_amount(maximum)}, {format_amount(requested - maximum)} short"
     )
 
 
-_REASONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+_POD_SET_REASONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (
         r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed",
         r"insufficient \1: \3 more of flavor \2 must become free",
@@ -211,7 +218,7 @@ _REASONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
             r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests "
             r"\((\S+)\) \+ current podset request \((\S+)\) > maximum capacity \((\S+)\)"
         ),
-        _never_fits,
+        _explain_never_fits,
     ),
     (r"resource (\S+) unavailable in ClusterQueue", r"it never fits: the cluster queue has no quota for \1"),
     (
@@ -223,34 +230,37 @@ _REASONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 """Kueue's reasons about a pod set."""
 
 
-def _pod_set(text: str) -> str:
+def _explain_pod_set(text: str) -> str:
     return "; or ".join(
         match.expand(words) if isinstance(words, str) else words(match)
-        for pattern, words in _REASONS
+        for pattern, words in _POD_SET_REASONS
         for match in re.finditer(pattern, text)
     )
 
 
-def _evicted(evicted: Body, preempted: Body, owners: Mapping[str, str]) -> str:
+def _explain_eviction(evicted: Body, preempted: Body, owners: Mapping[str, str]) -> str:
     if evicted["reason"] != "Preempted":
-        why = _EVICTED.get(evicted["reason"], evicted.get("message", evicted["reason"]))
+        why = _EVICTION_REASONS.get(evicted["reason"], evicted.get("message", evicted["reason"]))
         return f"it was evicted: {why}"
     uid = _JOB_UID.search(preempted.get("message", "") or evicted.get("message", ""))
-    by = owners.get(uid[1]) if uid else None
-    why = _BY_WHOM.get(preempted.get("reason", ""), "")
-    return f"it was preempted by {by or 'another run'}{f', {why}' if why else ''}"
+    preemptor_name = owners.get(uid[1]) if uid else None
+    why = _PREEMPTION_REASONS.get(preempted.get("reason", ""), "")
+    return f"it was preempted by {preemptor_name or 'another run'}{f', {why}' if why else ''}"
 
 
-def _without_quota(copy: Body | str) -> str:
+def _explain_missing_quota(copy: Body | str) -> str:
     """Return why a worker cluster has not reserved quota for a Workload."""
     if isinstance(copy, str):
         return copy
     if not copy:
         return "Kueue has not created its Workload there; `trainstack check --cluster` names what is missing"
-    return in_words(conditions(copy).get("QuotaReserved", {}).get("message", "")) or "Kueue has not processed it yet"
+    return (
+        explain_message(conditions_by_type(copy).get("QuotaReserved", {}).get("message", ""))
+        or "Kueue has not processed it yet"
+    )
 
 
-def _retried(workload: Body) -> bool:
+def _is_requeued_by_check(workload: Body) -> bool:
     """Return whether the only admission check of a Workload, that of MultiKueue, has requeued it.
 
     Kueue v0.15 requeues it if the worker cluster is lost; later releases also if the worker cluster evicts it.
@@ -259,18 +269,18 @@ def _retried(workload: Body) -> bool:
     return len(checks) == 1 and bool(checks[0].get("retryCount"))
 
 
-def _checks(workload: Body, queueing: Queueing) -> str:
+def _explain_checks(workload: Body, queueing: Queueing) -> str:
     status = workload.get("status") or {}
     waiting = [check for check in status.get("admissionChecks") or () if check.get("state") != "Ready"]
     if not waiting:
         return ""
     names = ", ".join(check["name"] for check in waiting)
     text = f"its quota is reserved; it waits for admission check {names}"
-    if cluster := cluster_of(workload):
+    if cluster := worker_cluster(workload):
         return f"{text}, which starts it in cluster {cluster}"
     if nominated := nominated_clusters(workload):
         why = "; ".join(
-            f"{name}: {_without_quota(queueing.copies[name])}" if name in queueing.copies else name
+            f"{name}: {_explain_missing_quota(queueing.copies[name])}" if name in queueing.copies else name
             for name in sorted(nominated)
         )
         return f"{text}: no cluster has reserved quota for it yet ({why})"

@@ -8,22 +8,24 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from trainstack.settings.errors import Finding, nearest
+from trainstack.settings.errors import SettingsFinding, suggest_name
 from trainstack.settings.loading.merge import element_paths, merge
-from trainstack.settings.loading.source import Node, read
+from trainstack.settings.loading.source import Node, read_map
 
 Steps = tuple[str | int, ...]
 """The keys and list indices that lead to a value, as in pydantic's `loc`."""
 
 
-def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, Mapping[Steps, Finding]]:
+def merge_bases(
+    root: Path, tree: Node, findings: list[SettingsFinding]
+) -> tuple[Node, Mapping[Steps, SettingsFinding]]:
     """Merge runs over their bases.
 
     Also return, by the steps of runs without a base, the finding to report if the run lacks a value.
     """
     bases = _Bases(root, findings)
-    tree = _map_elements(tree, ("workloads", "runs"), lambda run, *place: bases.below(run, run.name, *place))
-    return _map_elements(tree, ("sweeps", "sweeps"), bases.below_sweep), bases.without
+    tree = _map_elements(tree, ("workloads", "runs"), lambda run, *location: bases.merge_base(run, run.name, *location))
+    return _map_elements(tree, ("sweeps", "sweeps"), bases.merge_sweep_base), bases.missing_bases
 
 
 def workload_files(root: Path) -> dict[str, str]:
@@ -35,45 +37,45 @@ def workload_files(root: Path) -> dict[str, str]:
 class _Bases:
     """The files of workloads, each read at most once."""
 
-    def __init__(self, root: Path, findings: list[Finding]) -> None:
-        self.without: dict[Steps, Finding] = {}
+    def __init__(self, root: Path, findings: list[SettingsFinding]) -> None:
+        self.missing_bases: dict[Steps, SettingsFinding] = {}
         self._findings = findings
         self._files = workload_files(root)
-        self._base = cache(lambda name: read(root, self._files[name], findings))
+        self._read_base = cache(lambda name: read_map(root, self._files[name], findings))
 
-    def below(self, run: Node, name: str | None, path: str, steps: Steps) -> Node:
+    def merge_base(self, run: Node, name: str | None, path: str, steps: Steps) -> Node:
         """Return the run without its `from`, merged over its base if it has one.
 
         `name`: the base without `from`, the name of the run or of its sweep.
         """
-        origin = run.entries.get("from")
-        bare = run
-        base = name
-        if origin is not None:
-            base = origin.data if isinstance(origin.data, str) else None
-            bare = replace(run, data={key: value for key, value in run.entries.items() if key != "from"})
-        if base in self._files and isinstance(run.data, Mapping):
-            return merge(self._base(base), bare)
-        if origin is not None:
-            message = f"is not a folder with a workload.yaml (value {origin.text or 'none'})"
-            remedy = nearest(base or "", self._files)
-            self.without[steps] = Finding(origin.where, f"{path}.from", message, remedy)
-            self._findings.append(self.without[steps])
-        elif base is not None:
+        from_node = run.entries.get("from")
+        run_without_from = run
+        base_name = name
+        if from_node is not None:
+            base_name = from_node.data if isinstance(from_node.data, str) else None
+            run_without_from = replace(run, data={key: value for key, value in run.entries.items() if key != "from"})
+        if base_name in self._files and isinstance(run.data, Mapping):
+            return merge(self._read_base(base_name), run_without_from)
+        if from_node is not None:
+            message = f"is not a folder with a workload.yaml (value {from_node.text or 'none'})"
+            remedy = suggest_name(base_name or "", self._files)
+            self.missing_bases[steps] = SettingsFinding(from_node.where, f"{path}.from", message, remedy)
+            self._findings.append(self.missing_bases[steps])
+        elif base_name is not None:
             # Only a run that lacks values needs a base, so the validation decides whether this is reported.
-            message = f"is incomplete, and there is no workloads/{base}/workload.yaml with the missing values"
-            remedy = f"{nearest(base, self._files)} (set it with `from:`)"
-            self.without[steps] = Finding(run.where, path, message, remedy)
-        return bare
+            message = f"is incomplete, and there is no workloads/{base_name}/workload.yaml with the missing values"
+            remedy = f"{suggest_name(base_name, self._files)} (set it with `from:`)"
+            self.missing_bases[steps] = SettingsFinding(run.where, path, message, remedy)
+        return run_without_from
 
-    def below_sweep(self, sweep: Node, path: str, steps: Steps) -> Node:
+    def merge_sweep_base(self, sweep: Node, path: str, steps: Steps) -> Node:
         if not sweep.entries:
             return sweep
         run = sweep.entries.get("run", Node({}, sweep.where))
         if "name" in run.entries:
             remedy = "leave it out: the run has the sweep's name"
-            self._findings.append(Finding(run.entries["name"].where, f"{path}.run", "unknown key name", remedy))
-        merged = self.below(run, sweep.name, f"{path}.run", (*steps, "run"))
+            self._findings.append(SettingsFinding(run.entries["name"].where, f"{path}.run", "unknown key name", remedy))
+        merged = self.merge_base(run, sweep.name, f"{path}.run", (*steps, "run"))
         if isinstance(merged.data, Mapping) and "name" in sweep.entries:
             merged = replace(merged, data={**merged.entries, "name": sweep.entries["name"]})
         return replace(sweep, data={**sweep.entries, "run": merged})
@@ -85,6 +87,6 @@ def _map_elements(tree: Node, steps: tuple[str, str], change: Callable[[Node, st
     if section is None or elements is None or not isinstance(elements.data, tuple):
         return tree
     paths = element_paths(elements, ".".join(steps))
-    changed = tuple(change(element, paths[i], (*steps, i)) for i, element in enumerate(elements.items))
-    section = replace(section, data={**section.entries, steps[1]: replace(elements, data=changed)})
+    changed_elements = tuple(change(element, paths[i], (*steps, i)) for i, element in enumerate(elements.items))
+    section = replace(section, data={**section.entries, steps[1]: replace(elements, data=changed_elements)})
     return replace(tree, data={**tree.entries, steps[0]: section})

@@ -18,24 +18,24 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from trainstack.settings.errors import ENGINE, Finding, Place, SettingsError, nearest
-from trainstack.settings.loading.bases import Steps, with_bases, workload_files
-from trainstack.settings.loading.code_pins import is_code, with_commits
-from trainstack.settings.loading.merge import merge, overlay, plain, prune, walk
-from trainstack.settings.loading.source import Node, Scalar, read
+from trainstack.settings.errors import ENGINE_PLACE, Place, SettingsError, SettingsFinding, suggest_name
+from trainstack.settings.loading.bases import Steps, merge_bases, workload_files
+from trainstack.settings.loading.code_pins import apply_code_pins, is_code_key
+from trainstack.settings.loading.merge import merge, overlay, prune, to_plain, walk
+from trainstack.settings.loading.source import Node, Scalar, read_map
 from trainstack.settings.loading.validation_errors import findings_of
 from trainstack.settings.model import Settings
-from trainstack.settings.search_space.spaces import with_files
-from trainstack.settings.sections.what_if import changed
+from trainstack.settings.search_space.spaces import add_sweep_files
+from trainstack.settings.sections.what_if import apply_changes
 from trainstack.settings.values.paths import nearest_place
-from trainstack.settings.values.stack_name import fault, file_of, stacks
+from trainstack.settings.values.stack_name import list_stacks, stack_file, stack_name_fault
 
-PROJECT = "trainstack:"
+CONFIG_PREFIX = "trainstack:"
 SECTIONS = tuple(name for name in Settings.model_fields if name not in ("stack", "pins", "code_pins"))
 SECRETS = "secrets"
 """The section that is read, encrypted, from the stack's file even if the engine passes its configuration."""
 DEFAULTS = "defaults.yaml"
-_RELEASES = Path(__file__).with_name("releases.yaml")
+_RELEASES_FILE = Path(__file__).with_name("releases.yaml")
 """A link to this repository's `defaults.yaml`; a copy of it in the wheel."""
 PINS, CODE_PINS = "pins", "codePins"
 """The folder of the files with pins; also the keys of their entries in the merged tree: images, code."""
@@ -44,18 +44,18 @@ STACK_FILE_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedEnvironment:
     """An environment's settings, with the place of each value."""
 
     settings: Settings
     places: Mapping[str, Place]
 
-    def where(self, path: str) -> Place | None:
+    def place_of(self, path: str) -> Place | None:
         return nearest_place(self.places, path)
 
 
 @dataclass(frozen=True)
-class Placement:
+class EnvironmentPlacement:
     """Where an environment's engine state and its default cluster are."""
 
     embedded: bool
@@ -72,81 +72,83 @@ class SharedNames:
     volumes: frozenset[str] = frozenset()
 
 
-def load(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Settings:
+def load(root: Path, stack: str, engine_config: Mapping[str, str] | None = None) -> Settings:
     """Load the environment `stack` of the project at `root`.
 
     `engine_config`: the configuration that the Pulumi engine passes to the program (`trainstack:<section>` to JSON
     text); it takes precedence over the file. Raises SettingsError with every fault.
     """
-    return load_with_places(root, stack, engine).settings
+    return load_with_places(root, stack, engine_config).settings
 
 
 def load_with_places(
     root: Path,
     stack: str,
-    engine: Mapping[str, str] | None = None,
+    engine_config: Mapping[str, str] | None = None,
     changes: Sequence[str] = (),
     *,
     to_run: bool = True,
-) -> Loaded:
+) -> LoadedEnvironment:
     """Load an environment as `load` does, with the place of each value.
 
     `changes`: what-if values, see `settings.sections.what_if`. `to_run`: False keeps the branches and tags of `code`
     and the runs that `workloads.exclude` lists, as the command that pins code requires. Raises SettingsError with every
     fault.
     """
-    if misnamed := fault(stack):
-        raise SettingsError(stack, [misnamed])
-    findings: list[Finding] = []
-    tree, bases = _tree(root, stack, engine, findings)
-    tree = prune(changed(tree, changes, findings))
-    of_spaces: dict[str, Place] = {}
+    if name_fault := stack_name_fault(stack):
+        raise SettingsError(stack, [name_fault])
+    findings: list[SettingsFinding] = []
+    tree, missing_bases = _read_tree(root, stack, engine_config, findings)
+    tree = prune(apply_changes(tree, changes, findings))
+    space_places: dict[str, Place] = {}
     # A sweep's files are read after the merge, since only the merged tree has the names of all sweeps.
     try:
-        entries = with_files(root, tree, {key: plain(node) for key, node in tree.entries.items()}, findings, of_spaces)
+        entries = add_sweep_files(
+            root, tree, {key: to_plain(node) for key, node in tree.entries.items()}, findings, space_places
+        )
         settings = Settings.model_validate({"stack": stack, **entries}, by_alias=True, by_name=False)
     except ValidationError as error:
-        findings += findings_of(error, tree, bases)
+        findings += findings_of(error, tree, missing_bases)
     else:
         # Pins are applied to valid settings only, so that a missing pin is not reported for an invalid `code`.
-        places = of_spaces | {path: node.where for path, node in walk(tree)}
+        places = space_places | {path: node.where for path, node in walk(tree)}
         if to_run:
-            settings = with_commits(settings.without_excluded(), places, pins_file(stack), findings)
+            settings = apply_code_pins(settings.without_excluded_runs(), places, pins_file(stack), findings)
         if not findings:
-            return Loaded(settings, places)
+            return LoadedEnvironment(settings, places)
     raise SettingsError(stack, findings)
 
 
-def placement(root: Path, stack: str) -> Placement:
+def read_placement(root: Path, stack: str) -> EnvironmentPlacement:
     """Return an environment's placement even if other settings are invalid; the defaults if it has no file."""
     try:
-        tree, _ = _tree(root, stack, None, [])
+        tree, _ = _read_tree(root, stack, None, [])
     except SettingsError:
-        tree = Node({}, Place(file_of(stack)))
+        tree = Node({}, Place(stack_file(stack)))
 
     def value(section: str, key: str) -> Scalar:
         node = tree.entries[section].entries.get(key) if section in tree.entries else None
         return node.data if node is not None and isinstance(node.data, Scalar) else None
 
-    return Placement(value("environment", "state") == "embedded", value("cluster", "local") is True)
+    return EnvironmentPlacement(value("environment", "state") == "embedded", value("cluster", "local") is True)
 
 
-def explain(root: Path, stack: str) -> list[tuple[str, Scalar, Place]]:
+def list_scalars(root: Path, stack: str) -> list[tuple[str, Scalar, Place]]:
     """Return the path, value and place of every scalar that the files set. Raises SettingsError as `load` does."""
     load(root, stack)
-    tree, _ = _tree(root, stack, None, [])
+    tree, _ = _read_tree(root, stack, None, [])
     return [(path, node.data, node.where) for path, node in walk(tree) if not isinstance(node.data, Mapping | tuple)]
 
 
-def shared_names(root: Path) -> SharedNames:
+def read_shared_names(root: Path) -> SharedNames:
     """Return the names that a new run or volume must not have, since shared values would be merged into it."""
     try:
-        top = read(root, DEFAULTS, [])
+        document = read_map(root, DEFAULTS, [])
     except FileNotFoundError:
-        top = Node({}, Place(DEFAULTS))
+        document = Node({}, Place(DEFAULTS))
 
     def names(section: str, key: str) -> frozenset[str]:
-        entries = top.entries[section].entries if section in top.entries else {}
+        entries = document.entries[section].entries if section in document.entries else {}
         return frozenset(item.name for item in (entries[key].items if key in entries else ()) if item.name is not None)
 
     return SharedNames(names("workloads", "runs") | workload_files(root).keys(), names("storage", "volumes"))
@@ -156,71 +158,75 @@ def pins_file(stack: str) -> str:
     return f"{PINS}/{stack}.yaml"
 
 
-def _tree(
-    root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]
-) -> tuple[Node, Mapping[Steps, Finding]]:
+def _read_tree(
+    root: Path, stack: str, engine_config: Mapping[str, str] | None, findings: list[SettingsFinding]
+) -> tuple[Node, Mapping[Steps, SettingsFinding]]:
     """Return the merged sections, and the findings to report if runs without a base lack values, by the runs' steps."""
-    own = _environment(root, stack, engine, findings)
-    tree, bases = with_bases(root, merge(_defaults(root, own, findings), own), findings)
-    return prune(Node({**tree.entries, **_pins(root, stack, findings)}, tree.where)), bases
+    environment = _read_environment(root, stack, engine_config, findings)
+    tree, missing_bases = merge_bases(root, merge(_read_defaults(root, environment, findings), environment), findings)
+    return prune(Node({**tree.entries, **_read_pins(root, stack, findings)}, tree.where)), missing_bases
 
 
-def _pins(root: Path, stack: str, findings: list[Finding]) -> dict[str, Node]:
+def _read_pins(root: Path, stack: str, findings: list[SettingsFinding]) -> dict[str, Node]:
     try:
-        pins = read(root, pins_file(stack), findings)
+        pins = read_map(root, pins_file(stack), findings)
     except FileNotFoundError:
         return {}
-    images = {key: node for key, node in pins.entries.items() if not is_code(key)}
-    code = {key: node for key, node in pins.entries.items() if is_code(key)}
+    images = {key: node for key, node in pins.entries.items() if not is_code_key(key)}
+    code = {key: node for key, node in pins.entries.items() if is_code_key(key)}
     return {PINS: Node(images, pins.where), CODE_PINS: Node(code, pins.where)}
 
 
-def _environment(root: Path, stack: str, engine: Mapping[str, str] | None, findings: list[Finding]) -> Node:
-    file = file_of(stack)
+def _read_environment(
+    root: Path, stack: str, engine_config: Mapping[str, str] | None, findings: list[SettingsFinding]
+) -> Node:
+    file = stack_file(stack)
     try:
-        top = read(root, file, findings)
+        document = read_map(root, file, findings)
     except FileNotFoundError:
-        existing = ", ".join(stacks(root)) or "none"
+        existing = ", ".join(list_stacks(root)) or "none"
         remedy = f"create {file}, or use one of this project's environments: {existing}"
-        missing = Finding(Place(file), "", "the environment's file does not exist", remedy)
+        missing = SettingsFinding(Place(file), "", "the environment's file does not exist", remedy)
         raise SettingsError(stack, [missing]) from None
-    for key in top.entries.keys() - set(STACK_FILE_KEYS):
-        found = _unknown(top.entries[key], key, STACK_FILE_KEYS)
-        findings.append(replace(found, remedy="put it under `config:`") if key.startswith(PROJECT) else found)
-    config = top.entries.get("config", Node({}, top.where))
-    sections = dict(_sections(config.entries, findings))
+    for key in document.entries.keys() - set(STACK_FILE_KEYS):
+        finding = _unknown_key(document.entries[key], key, STACK_FILE_KEYS)
+        findings.append(replace(finding, remedy="put it under `config:`") if key.startswith(CONFIG_PREFIX) else finding)
+    config = document.entries.get("config", Node({}, document.where))
+    sections = dict(_config_sections(config.entries, findings))
     if not isinstance(config.data, Mapping | None):
-        findings.append(Finding(config.where, "config", "is not a map", f"write `{PROJECT}<section>:` lines under it"))
-    if engine is not None:
-        sections = _engine_sections(sections, engine, findings)
+        findings.append(
+            SettingsFinding(config.where, "config", "is not a map", f"write `{CONFIG_PREFIX}<section>:` lines under it")
+        )
+    if engine_config is not None:
+        sections = _engine_sections(sections, engine_config, findings)
     if not sections and not findings:
         # `pulumi stack init` writes only the passphrase's salt.
-        examples = ", ".join(name for name in stacks(root) if name != stack) or "docs/schema"
-        remedy = f"write `{PROJECT}<section>:` lines under `config:`, as the other environments do: {examples}"
-        findings.append(Finding(Place(file), "", "the environment declares nothing", remedy))
+        examples = ", ".join(name for name in list_stacks(root) if name != stack) or "docs/schema"
+        remedy = f"write `{CONFIG_PREFIX}<section>:` lines under `config:`, as the other environments do: {examples}"
+        findings.append(SettingsFinding(Place(file), "", "the environment declares nothing", remedy))
     return Node(sections, config.where)
 
 
-def _sections(config: Mapping[str, Node], findings: list[Finding]) -> Iterator[tuple[str, Node]]:
-    known = [PROJECT + section for section in SECTIONS]
+def _config_sections(config: Mapping[str, Node], findings: list[SettingsFinding]) -> Iterator[tuple[str, Node]]:
+    valid_keys = [CONFIG_PREFIX + section for section in SECTIONS]
     for key, node in config.items():
         if ":" not in key:
-            remedy = f"write {PROJECT}{key}" if key in SECTIONS else nearest(key, known)
-            findings.append(Finding(node.where, key, "the key has no project prefix", remedy))
-        elif key.startswith(PROJECT) and key not in known:
-            findings.append(_unknown(node, key, known))
-        elif key.startswith(PROJECT):
-            yield key.removeprefix(PROJECT), node
+            remedy = f"write {CONFIG_PREFIX}{key}" if key in SECTIONS else suggest_name(key, valid_keys)
+            findings.append(SettingsFinding(node.where, key, "the key has no project prefix", remedy))
+        elif key.startswith(CONFIG_PREFIX) and key not in valid_keys:
+            findings.append(_unknown_key(node, key, valid_keys))
+        elif key.startswith(CONFIG_PREFIX):
+            yield key.removeprefix(CONFIG_PREFIX), node
 
 
 def _engine_sections(
-    sections: Mapping[str, Node], engine: Mapping[str, str], findings: list[Finding]
+    sections: Mapping[str, Node], engine_config: Mapping[str, str], findings: list[SettingsFinding]
 ) -> dict[str, Node]:
-    where = Place(ENGINE)
-    config = {key: Node(None, where, text) for key, text in engine.items() if ":" in key}
+    where = Place(ENGINE_PLACE)
+    config = {key: Node(None, where, text) for key, text in engine_config.items() if ":" in key}
     # The caller leaves the engine's secrets out, since they are decrypted.
     merged = {SECRETS: sections[SECRETS]} if SECRETS in sections else {}
-    for section, node in _sections(config, findings):
+    for section, node in _config_sections(config, findings):
         try:
             value = json.loads(node.text) if node.text else None
         except ValueError:
@@ -229,39 +235,41 @@ def _engine_sections(
     return merged
 
 
-def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
-    installed = own.entries["operators"].entries if "operators" in own.entries else {}
+def _read_defaults(root: Path, environment: Node, findings: list[SettingsFinding]) -> Node:
+    installed = environment.entries["operators"].entries if "operators" in environment.entries else {}
     try:
-        top = read(root, DEFAULTS, findings)
+        document = read_map(root, DEFAULTS, findings)
     except FileNotFoundError:
-        return _releases(own, findings) if installed else Node({}, own.where)
-    entries = dict(top.entries)
-    findings += (_unknown(entries.pop(key), key, SECTIONS) for key in entries.keys() - set(SECTIONS))
+        return _release_templates(environment, findings) if installed else Node({}, environment.where)
+    entries = dict(document.entries)
+    findings += (_unknown_key(entries.pop(key), key, SECTIONS) for key in entries.keys() - set(SECTIONS))
     if SECRETS in entries:
         remedy = "put them into each environment's file, where the engine decrypts them"
-        findings.append(Finding(entries.pop(SECRETS).where, SECRETS, "environments cannot share secrets", remedy))
+        findings.append(
+            SettingsFinding(entries.pop(SECRETS).where, SECRETS, "environments cannot share secrets", remedy)
+        )
     if "operators" in entries:
         templates = entries["operators"]
-        used = {key: template for key, template in templates.entries.items() if key in installed}
-        entries["operators"] = Node(used, templates.where)
-    return Node(entries, own.where)
+        used_templates = {key: template for key, template in templates.entries.items() if key in installed}
+        entries["operators"] = Node(used_templates, templates.where)
+    return Node(entries, environment.where)
 
 
-def _releases(own: Node, findings: list[Finding]) -> Node:
+def _release_templates(environment: Node, findings: list[SettingsFinding]) -> Node:
     """Return the operator templates of a project without `defaults.yaml`: this repository's release manifests.
 
     An operator with a manifest of its own has no template.
     """
-    package = _RELEASES.parents[3]
-    templates = read(package, _RELEASES.relative_to(package).as_posix(), findings).entries["operators"]
-    installed = own.entries["operators"].entries
+    package = _RELEASES_FILE.parents[3]
+    templates = read_map(package, _RELEASES_FILE.relative_to(package).as_posix(), findings).entries["operators"]
+    installed = environment.entries["operators"].entries
     manifests = {
         key: Node({"manifest": template.entries["manifest"]}, template.where)
         for key, template in templates.entries.items()
         if key in installed and "manifest" not in installed[key].entries
     }
-    return Node({"operators": Node(manifests, templates.where)}, own.where)
+    return Node({"operators": Node(manifests, templates.where)}, environment.where)
 
 
-def _unknown(node: Node, key: str, known: Sequence[str]) -> Finding:
-    return Finding(node.where, "", f"unknown key {key}", nearest(key, known))
+def _unknown_key(node: Node, key: str, valid_keys: Sequence[str]) -> SettingsFinding:
+    return SettingsFinding(node.where, "", f"unknown key {key}", suggest_name(key, valid_keys))

@@ -19,14 +19,14 @@ import yaml
 
 from trainstack.files.project import project_file
 from trainstack.files.regular import read_bytes
-from trainstack.settings.errors import Finding, Place
+from trainstack.settings.errors import Place, SettingsFinding
 
 Scalar = None | bool | int | float | str
 
 _NULLS = ("", "~", "null", "Null", "NULL")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
-_DISPUTED = re.compile(
+_AMBIGUOUS = re.compile(
     r"True|TRUE|False|FALSE"
     r"|[-+]?0[0-9_]+|[-+]?0[xob][0-9A-Fa-f_]+|[-+]?[0-9][0-9_]*_[0-9_.]*|\+[0-9.][0-9.eE+-]*"
     r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
@@ -104,45 +104,47 @@ class Node:
         return entry.data if entry is not None and isinstance(entry.data, str) else None
 
 
-def read(root: Path, file: str, findings: list[Finding]) -> Node:
+def read_map(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
     """Read a file that is a map; an empty file is an empty map.
 
     Invalid values are left out, and their faults are added to `findings`. Raises FileNotFoundError.
     """
-    top = _read(root, file, findings)
-    if top.data is None:
-        return Node({}, top.where)
-    if not isinstance(top.data, Mapping):
-        findings.append(Finding(Place(file, 1, 1), "", "the file is not a map", "write `key: value` lines"))
+    document = _read(root, file, findings)
+    if document.data is None:
+        return Node({}, document.where)
+    if not isinstance(document.data, Mapping):
+        findings.append(SettingsFinding(Place(file, 1, 1), "", "the file is not a map", "write `key: value` lines"))
         return Node({}, Place(file, 1, 1))
-    return top
+    return document
 
 
-def read_list(root: Path, file: str, findings: list[Finding]) -> Node:
+def read_list(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
     """Read a file that is a list, as `read_map` reads a map; an empty file is an empty list."""
-    top = _read(root, file, findings)
-    if top.data is not None and not isinstance(top.data, tuple):
-        findings.append(Finding(Place(file, 1, 1), "", "the file is not a list", "write elements, each after a dash"))
-    return top if isinstance(top.data, tuple) else Node((), Place(file, 1, 1))
+    document = _read(root, file, findings)
+    if document.data is not None and not isinstance(document.data, tuple):
+        findings.append(
+            SettingsFinding(Place(file, 1, 1), "", "the file is not a list", "write elements, each after a dash")
+        )
+    return document if isinstance(document.data, tuple) else Node((), Place(file, 1, 1))
 
 
-def _read(root: Path, file: str, findings: list[Finding]) -> Node:
+def _read(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
     start = Place(file, 1, 1)
     try:
-        return read_text(read_bytes(project_file(root, file)).decode("utf-8"), file, findings)
+        return parse_text(read_bytes(project_file(root, file)).decode("utf-8"), file, findings)
     except FileNotFoundError:
         raise
     except NotADirectoryError as error:
         raise FileNotFoundError(*error.args) from error
     except OSError as error:
         remedy = "replace it with a readable, regular file that contains only settings"
-        findings.append(Finding(start, "", f"the file cannot be read: {error.strerror or error}", remedy))
+        findings.append(SettingsFinding(start, "", f"the file cannot be read: {error.strerror or error}", remedy))
     except UnicodeDecodeError as error:
-        findings.append(Finding(start, "", f"invalid YAML: {error}", _PLAIN_TEXT))
+        findings.append(SettingsFinding(start, "", f"invalid YAML: {error}", _PLAIN_TEXT))
     return Node(None, start)
 
 
-def read_text(text: str, name: str, findings: list[Finding]) -> Node:
+def parse_text(text: str, name: str, findings: list[SettingsFinding]) -> Node:
     """Parse a YAML text; return a null node if it is invalid. Faults are added to `findings`, in the file `name`."""
     start = Place(name, 1, 1)
     try:
@@ -150,81 +152,83 @@ def read_text(text: str, name: str, findings: list[Finding]) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = Place(name, mark.line + 1, mark.column + 1) if mark else start
-        findings.append(Finding(where, "", f"invalid YAML: {error.problem}", "correct the syntax"))
+        findings.append(SettingsFinding(where, "", f"invalid YAML: {error.problem}", "correct the syntax"))
         return Node(None, start)
     except yaml.YAMLError as error:
-        findings.append(Finding(start, "", f"invalid YAML: {error}", _PLAIN_TEXT))
+        findings.append(SettingsFinding(start, "", f"invalid YAML: {error}", _PLAIN_TEXT))
         return Node(None, start)
-    return Node(None, start) if node is None else _Reader(name, findings).node(node)
+    return Node(None, start) if node is None else _Reader(name, findings).convert(node)
 
 
 class _Reader:
     """The conversion of one file's PyYAML nodes to `Node`s."""
 
-    def __init__(self, file: str, findings: list[Finding]) -> None:
+    def __init__(self, file: str, findings: list[SettingsFinding]) -> None:
         self.file = file
         self.is_stack_file = PurePath(file).match("Pulumi.*.yaml")
         self.findings = findings
-        self.open: set[int] = set()
-        self.read: set[int] = set()
-        self.aliased = 0
+        self.open_nodes: set[int] = set()
+        self.read_nodes: set[int] = set()
+        self.aliased_values = 0
 
-    def node(self, node: yaml.Node, where: Place | None = None) -> Node:
+    def convert(self, node: yaml.Node, where: Place | None = None) -> Node:
         """Convert a node; its place is `where`, by default its start."""
-        where = where or self._place(node)
-        if id(node) in self.open:
-            self._fault(node, "the alias refers to itself", "write the value out")
+        where = where or self._place_of(node)
+        if id(node) in self.open_nodes:
+            self._add_finding(node, "the alias refers to itself", "write the value out")
             return Node(None, where)
         # An alias refers to the node of a value that was read before.
-        self.aliased += id(node) in self.read
-        self.read.add(id(node))
-        if self.aliased > _MAX_ALIASED:
-            if self.aliased == _MAX_ALIASED + 1:
-                self._fault(node, f"aliases repeat more than {_MAX_ALIASED} values", "write the values out")
+        self.aliased_values += id(node) in self.read_nodes
+        self.read_nodes.add(id(node))
+        if self.aliased_values > _MAX_ALIASED:
+            if self.aliased_values == _MAX_ALIASED + 1:
+                self._add_finding(node, f"aliases repeat more than {_MAX_ALIASED} values", "write the values out")
             return Node(None, where)
-        self.open.add(id(node))
+        self.open_nodes.add(id(node))
         try:
             if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTIONS:
-                self._fault(node, f"the tag {node.tag} is not supported", "write plain values")
+                self._add_finding(node, f"the tag {node.tag} is not supported", "write plain values")
             if isinstance(node, yaml.MappingNode):
-                return Node(self._map(node), where)
+                return Node(self._convert_map(node), where)
             if isinstance(node, yaml.SequenceNode):
-                return Node(tuple(map(self.node, node.value)), where)
+                return Node(tuple(map(self.convert, node.value)), where)
             if isinstance(node, yaml.ScalarNode):
-                return Node(self._scalar(node), where, str(node.value))
+                return Node(self._convert_scalar(node), where, str(node.value))
             raise TypeError(f"YAML has no {type(node).__name__}")
         finally:
-            self.open.discard(id(node))
+            self.open_nodes.discard(id(node))
 
-    def _map(self, node: yaml.MappingNode) -> dict[str, Node]:
+    def _convert_map(self, node: yaml.MappingNode) -> dict[str, Node]:
         entries: dict[str, Node] = {}
         for key, value in node.value:
-            word = key.value if isinstance(key, yaml.ScalarNode) else None
-            if not isinstance(word, str) or not isinstance(self._scalar(key), str):
-                self._fault(key, f"the key {word or 'here'} is not a string", "put it in quotes")
-            elif word == "<<":
+            key_text = key.value if isinstance(key, yaml.ScalarNode) else None
+            if not isinstance(key_text, str) or not isinstance(self._convert_scalar(key), str):
+                self._add_finding(key, f"the key {key_text or 'here'} is not a string", "put it in quotes")
+            elif key_text == "<<":
                 remedy = "put shared values into defaults.yaml or workload.yaml"
-                self._fault(key, "merge keys (`<<`) are not supported", remedy)
-            elif word in entries:
-                first = entries[word].where
-                self._fault(key, f"duplicate key {word}, first set on line {first.line}", "keep one of them")
+                self._add_finding(key, "merge keys (`<<`) are not supported", remedy)
+            elif key_text in entries:
+                first_place = entries[key_text].where
+                self._add_finding(
+                    key, f"duplicate key {key_text}, first set on line {first_place.line}", "keep one of them"
+                )
             else:
-                entries[word] = self.node(value, self._place(key))
+                entries[key_text] = self.convert(value, self._place_of(key))
         return entries
 
-    def _scalar(self, node: yaml.ScalarNode) -> Scalar:
-        text, plain = str(node.value), not node.style
+    def _convert_scalar(self, node: yaml.ScalarNode) -> Scalar:
+        text, is_plain = str(node.value), not node.style
         if node.tag != _UNTAGGED:
-            implied = _RESOLVER.resolve(yaml.ScalarNode, text, (plain, not plain))  # type: ignore[no-untyped-call]
+            implied = _RESOLVER.resolve(yaml.ScalarNode, text, (is_plain, not is_plain))  # type: ignore[no-untyped-call]
             if node.tag != implied:
                 remedy = "write the plain value, in quotes if it is a string"
-                self._fault(node, f"the tag before {text} is not supported", remedy)
+                self._add_finding(node, f"the tag before {text} is not supported", remedy)
         if "\n" in text and text[0].isspace() and self.is_stack_file:
             message = "a text of several lines begins with white space, which the engine cannot keep"
-            self._fault(node, message, "begin the text with its first word, or move it to a file of its own")
-        return self._plain(node, text) if plain else text
+            self._add_finding(node, message, "begin the text with its first word, or move it to a file of its own")
+        return self._convert_plain(node, text) if is_plain else text
 
-    def _plain(self, node: yaml.ScalarNode, text: str) -> Scalar:
+    def _convert_plain(self, node: yaml.ScalarNode, text: str) -> Scalar:
         if text in _NULLS:
             return None
         if text in ("true", "false"):
@@ -234,18 +238,18 @@ class _Reader:
             is_number = not text.strip(_NUMERIC)
             if is_number:
                 remedy = "shorten it, or put it in quotes if it is a string"
-                self._fault(node, f"the number has {len(text)} characters", remedy)
+                self._add_finding(node, f"the number has {len(text)} characters", remedy)
             return None if is_number else text
-        if _DISPUTED.fullmatch(text):
+        if _AMBIGUOUS.fullmatch(text):
             remedy = f'write "{text}" for a string, else a plain decimal, true or false'
-            self._fault(node, f"YAML parsers disagree about {text}", remedy)
+            self._add_finding(node, f"YAML parsers disagree about {text}", remedy)
             return text
         if _INTEGER.fullmatch(text):
             return int(text)
         return float(text) if _FLOAT.fullmatch(text) else text
 
-    def _place(self, node: yaml.Node) -> Place:
+    def _place_of(self, node: yaml.Node) -> Place:
         return Place(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
 
-    def _fault(self, node: yaml.Node, message: str, remedy: str) -> None:
-        self.findings.append(Finding(self._place(node), "", message, remedy))
+    def _add_finding(self, node: yaml.Node, message: str, remedy: str) -> None:
+        self.findings.append(SettingsFinding(self._place_of(node), "", message, remedy))

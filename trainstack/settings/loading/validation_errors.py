@@ -8,16 +8,16 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from trainstack.settings.errors import Finding, nearest
+from trainstack.settings.errors import SettingsFinding, suggest_name
 from trainstack.settings.loading.bases import Steps
-from trainstack.settings.loading.merge import at
+from trainstack.settings.loading.merge import locate
 from trainstack.settings.loading.source import Node
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.secrets import IN_PLAIN
+from trainstack.settings.sections.secrets import PLAIN_TEXT_ERROR
 from trainstack.settings.sections.sweeps import FROM_FILES, Sweep
-from trainstack.settings.values.pod_patch import DETAILED
+from trainstack.settings.values.pod_patch import DETAILED_ERROR
 
-_KINDS = {
+_EXPECTED_TYPES = {
     "string_type": "a string",
     "int_type": "an integer",
     "int_from_float": "an integer",
@@ -40,7 +40,7 @@ _BOUNDS = {
 }
 _NOT_IN_FILES: dict[type[BaseModel], tuple[str, ...]] = {Settings: ("stack", "pins", "codePins"), Sweep: FROM_FILES}
 """By model, the keys that the loader sets, and so are not valid in files."""
-_PATTERNS = {
+_PATTERN_REMEDIES = {
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "use lower-case letters, digits and '-', with a letter or digit at both ends",
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$": (
         "use lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part"
@@ -69,80 +69,90 @@ _PATTERNS = {
 
 
 def findings_of(
-    error: ValidationError, tree: Node, bases: Mapping[Steps, Finding], model: type[BaseModel] = Settings
-) -> Iterator[Finding]:
+    error: ValidationError,
+    tree: Node,
+    missing_bases: Mapping[Steps, SettingsFinding],
+    model: type[BaseModel] = Settings,
+) -> Iterator[SettingsFinding]:
     """Yield a finding for each fault that pydantic found in `tree`.
 
     `missing_bases`: by the steps of a run without a workload.yaml, the finding to report if the run lacks a value.
     """
-    known: dict[int, list[str]] = {}
+    path_cache: dict[int, list[str]] = {}
     for detail in error.errors(include_url=False):
-        yield from _findings(detail, tree, bases, model, known)
+        yield from _findings_of_detail(detail, tree, missing_bases, model, path_cache)
 
 
-def _findings(
+def _findings_of_detail(
     detail: ErrorDetails,
     tree: Node,
-    bases: Mapping[Steps, Finding],
+    missing_bases: Mapping[Steps, SettingsFinding],
     model: type[BaseModel],
-    known: dict[int, list[str]],
-) -> Iterator[Finding]:
-    kind, steps, context = detail["type"], detail["loc"], detail.get("ctx", {})
+    path_cache: dict[int, list[str]],
+) -> Iterator[SettingsFinding]:
+    error_type, steps, context = detail["type"], detail["loc"], detail.get("ctx", {})
     # A key has no node of its own; the place of its value is that of the key.
     if steps[-1:] == ("[key]",):
-        path, node, _ = at(tree, steps[:-1], known)
-        yield Finding(node.where, path, *_of_key(kind, str(steps[-2]), context))
+        path, node, _ = locate(tree, steps[:-1], path_cache)
+        yield SettingsFinding(node.where, path, *_describe_key(error_type, str(steps[-2]), context))
         return
-    path, node, found = at(tree, steps, known)
-    if kind == "missing":
-        yield _missing(steps, path, node, bases, model)
-    elif kind == "too_short" and len(node.items) >= context["min_length"]:
+    path, node, exists = locate(tree, steps, path_cache)
+    if error_type == "missing":
+        yield _missing_value(steps, path, node, missing_bases, model)
+    elif error_type == "too_short" and len(node.items) >= context["min_length"]:
         return  # pydantic counts valid elements only, and has reported the others
-    elif kind == IN_PLAIN:
-        yield Finding(node.where, path, "the secret is in plain text", _set_secret(steps))
-    elif kind == "value_error" and isinstance(node.data, float) and model is Settings:
+    elif error_type == PLAIN_TEXT_ERROR:
+        yield SettingsFinding(node.where, path, "the secret is in plain text", _secret_remedy(steps))
+    elif error_type == "value_error" and isinstance(node.data, float) and model is Settings:
         message = f"must not be a floating-point number (value {node.text})"
-        yield Finding(node.where, path, message, f'write "{node.text}", in quotes')
-    elif kind == "extra_forbidden":
-        parent, _, _ = at(tree, steps[:-1], known)
-        yield Finding(node.where, parent, f"unknown key {steps[-1]}", nearest(str(steps[-1]), _keys(steps[:-1], model)))
-    elif kind == "value_error":
-        faults = _split(str(context["error"]), of_model=_is_model(_type_at(steps, model)))
-        yield from (Finding(node.where, path, message, remedy) for message, remedy in faults)
+        yield SettingsFinding(node.where, path, message, f'write "{node.text}", in quotes')
+    elif error_type == "extra_forbidden":
+        parent, _, _ = locate(tree, steps[:-1], path_cache)
+        yield SettingsFinding(
+            node.where, parent, f"unknown key {steps[-1]}", suggest_name(str(steps[-1]), _valid_keys(steps[:-1], model))
+        )
+    elif error_type == "value_error":
+        faults = _split_message(str(context["error"]), of_model=_is_model(_type_at(steps, model)))
+        yield from (SettingsFinding(node.where, path, message, remedy) for message, remedy in faults)
     else:
-        message, remedy = _describe(kind, context, node, detail["msg"])
+        message, remedy = _describe(error_type, context, node, detail["msg"])
         # An invalid value in the section `secrets` may be a secret in the wrong place, so it is not printed.
-        printable = found and steps[:1] != ("secrets",)
-        yield Finding(node.where, path, f"{message} (value {_shape(node)})" if printable else message, remedy)
+        is_printable = exists and steps[:1] != ("secrets",)
+        yield SettingsFinding(
+            node.where, path, f"{message} (value {_format_data(node)})" if is_printable else message, remedy
+        )
 
 
-def _set_secret(steps: Steps) -> str:
+def _secret_remedy(steps: Steps) -> str:
     """Return the remedy for an unencrypted value of the section `secrets`; it does not contain the value."""
     _, _, index, _, key = steps
-    spelled = f".{key}" if str(key).isidentifier() else f'["{key}"]'
+    key_suffix = f".{key}" if str(key).isidentifier() else f'["{key}"]'
     return (
         "remove the value from the file, rotate it, and enter the new value at the prompt of `pulumi config "
-        f"set --secret --path 'trainstack:secrets.secrets[{index}].values{spelled}'`"
+        f"set --secret --path 'trainstack:secrets.secrets[{index}].values{key_suffix}'`"
     )
 
 
-def _describe(kind: str, context: Mapping[str, Any], node: Node, fallback: str) -> tuple[str, str]:
-    if kind in _KINDS:
-        quote = kind == "string_type" and isinstance(node.data, bool | int | float)
-        return f"must be {_KINDS[kind]}", f'write "{node.text}", in quotes' if quote else f"write {_KINDS[kind]}"
-    if kind == "literal_error":
-        return "is not supported", _choices(context)
-    if kind == "string_pattern_mismatch":
-        return "has an invalid format", _pattern(context)
-    if kind == DETAILED:
+def _describe(error_type: str, context: Mapping[str, Any], node: Node, fallback: str) -> tuple[str, str]:
+    if error_type in _EXPECTED_TYPES:
+        needs_quotes = error_type == "string_type" and isinstance(node.data, bool | int | float)
+        return (
+            f"must be {_EXPECTED_TYPES[error_type]}",
+            f'write "{node.text}", in quotes' if needs_quotes else f"write {_EXPECTED_TYPES[error_type]}",
+        )
+    if error_type == "literal_error":
+        return "is not supported", _choices_remedy(context)
+    if error_type == "string_pattern_mismatch":
+        return "has an invalid format", _pattern_remedy(context)
+    if error_type == DETAILED_ERROR:
         return context["problem"], context["remedy"]
-    if kind in _BOUNDS:
-        key, template, remedy = _BOUNDS[kind]
+    if error_type in _BOUNDS:
+        key, template, remedy = _BOUNDS[error_type]
         return template.format(context[key]), remedy
     return fallback, "see the JSON Schema in docs/schema"
 
 
-def _split(text: str, *, of_model: bool) -> Iterator[tuple[str, str]]:
+def _split_message(text: str, *, of_model: bool) -> Iterator[tuple[str, str]]:
     """Yield the problems and remedies in a validator's message.
 
     The validator of a value raises one `problem; remedy`, that of a model (`of_model`) `problem: remedy; …`.
@@ -156,41 +166,43 @@ def _split(text: str, *, of_model: bool) -> Iterator[tuple[str, str]]:
         yield problem, remedy
 
 
-def _missing(steps: Steps, path: str, node: Node, bases: Mapping[Steps, Finding], model: type[BaseModel]) -> Finding:
-    kind = _type_at(steps, model)
-    values = f" ({' or '.join(get_args(kind))})" if get_origin(kind) is Literal else ""
-    base = bases.get(steps[:3]) or bases.get(steps[:4])
-    return base or Finding(node.where, path, "is missing", f"add `{steps[-1]}:`{values}")
+def _missing_value(
+    steps: Steps, path: str, node: Node, missing_bases: Mapping[Steps, SettingsFinding], model: type[BaseModel]
+) -> SettingsFinding:
+    annotation = _type_at(steps, model)
+    values = f" ({' or '.join(get_args(annotation))})" if get_origin(annotation) is Literal else ""
+    missing_base = missing_bases.get(steps[:3]) or missing_bases.get(steps[:4])
+    return missing_base or SettingsFinding(node.where, path, "is missing", f"add `{steps[-1]}:`{values}")
 
 
-def _of_key(kind: str, key: str, context: Mapping[str, Any]) -> tuple[str, str]:
+def _describe_key(error_type: str, key: str, context: Mapping[str, Any]) -> tuple[str, str]:
     """Return the message and the remedy for an invalid key of a map with arbitrary keys."""
-    if kind == "value_error":
+    if error_type == "value_error":
         problem, _, remedy = str(context["error"]).partition("; ")
         return problem, remedy
-    if kind == "string_pattern_mismatch":
-        return f"the key {key} has an invalid format", _pattern(context)
-    if kind == "string_too_short":
+    if error_type == "string_pattern_mismatch":
+        return f"the key {key} has an invalid format", _pattern_remedy(context)
+    if error_type == "string_too_short":
         return "the key is empty", "name it or remove it"
-    return f"unknown key {key}", _choices(context)
+    return f"unknown key {key}", _choices_remedy(context)
 
 
-def _choices(context: Mapping[str, Any]) -> str:
+def _choices_remedy(context: Mapping[str, Any]) -> str:
     return f"write {context['expected']}".replace("'", "")
 
 
-def _pattern(context: Mapping[str, Any]) -> str:
+def _pattern_remedy(context: Mapping[str, Any]) -> str:
     pattern = str(context["pattern"])
-    return _PATTERNS.get(pattern) or "write one of " + pattern.strip("^$()").replace("|", ", ")
+    return _PATTERN_REMEDIES.get(pattern) or "write one of " + pattern.strip("^$()").replace("|", ", ")
 
 
-def _shape(node: Node) -> str:
+def _format_data(node: Node) -> str:
     if isinstance(node.data, str):
         return json.dumps(node.data, ensure_ascii=False)
     return "a list" if isinstance(node.data, tuple) else "a map" if isinstance(node.data, Mapping) else node.text
 
 
-def _keys(steps: Sequence[str | int], root: type[BaseModel]) -> list[str]:
+def _valid_keys(steps: Sequence[str | int], root: type[BaseModel]) -> list[str]:
     """Return the valid keys of the map at `steps`."""
     model = _type_at(steps, root)
     if not _is_model(model):
@@ -201,17 +213,17 @@ def _keys(steps: Sequence[str | int], root: type[BaseModel]) -> list[str]:
 
 def _type_at(steps: Sequence[str | int], root: type[BaseModel]) -> Any:
     """Return the annotation of the value at `steps`, without None."""
-    kind: Any = root
+    annotation: Any = root
     for step in steps:
-        if _is_model(kind):
-            fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
-            kind = fields.get(str(step))
+        if _is_model(annotation):
+            fields = {field.alias or name: field.annotation for name, field in annotation.model_fields.items()}
+            annotation = fields.get(str(step))
         else:
-            kind = get_args(kind)[0 if isinstance(step, int) else -1]
-        if get_origin(kind) in (Union, UnionType):
-            kind = next(member for member in get_args(kind) if member is not NoneType)
-    return kind
+            annotation = get_args(annotation)[0 if isinstance(step, int) else -1]
+        if get_origin(annotation) in (Union, UnionType):
+            annotation = next(member for member in get_args(annotation) if member is not NoneType)
+    return annotation
 
 
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -17,17 +17,17 @@ from trainstack.errors import TrainstackError
 Value = bool | int | float | str
 """The value of a parameter."""
 
-MOST_CHARACTERS = 1_000
+MAX_CHARACTERS = 1_000
 """Characters of one constraint."""
-GREATEST_NUMBER = 10**308
+MAX_NUMBER = 10**308
 """The limit of the absolute value of a computed number: nearly the greatest float."""
 _MAX_LEVELS = 50
 """Levels of nested operations, which are compiled by recursion."""
 _NESTED = re.compile(rf"(?:(?:[-+~(\[]|\bnot\b)\s*){{{_MAX_LEVELS + 1}}}")
 """So many signs, brackets or `not` in a row that Python's parser would recurse too deep."""
 
-_Given = Mapping[str, Value]
-_Compiled = Callable[[_Given], Any]
+_Parameters = Mapping[str, Value]
+_CompiledExpression = Callable[[_Parameters], Any]
 _Operator = Callable[[Any, Any], Any]
 _ARITHMETIC: Mapping[type[ast.operator], _Operator] = {
     ast.Add: operator.add,
@@ -54,31 +54,31 @@ class ConstraintError(TrainstackError, ValueError):
 
 
 @cache
-def names(text: str) -> frozenset[str]:
+def parameter_names(constraint: str) -> frozenset[str]:
     """Return the names of the parameters in a constraint. Raises ConstraintError if it is invalid."""
-    return _compile(text)[1]
+    return _compile(constraint)[1]
 
 
-def holds(text: str, parameters: Mapping[str, Value]) -> bool:
+def is_satisfied(constraint: str, parameters: Mapping[str, Value]) -> bool:
     """Return whether a set meets the constraint, or lacks one of its parameters.
 
     Raises ConstraintError if the constraint cannot be evaluated, such as for 1 / 0.
     """
-    compiled, named = _compile(text)
-    if not named <= parameters.keys():
+    compiled, used_names = _compile(constraint)
+    if not used_names <= parameters.keys():
         return True
     try:
         return bool(compiled(parameters))
     except (ArithmeticError, TypeError, ValueError) as error:
-        values = {name: parameters[name] for name in sorted(named)}
-        raise ConstraintError(f"{text!r} cannot be evaluated for {values}: {error}") from None
+        values = {name: parameters[name] for name in sorted(used_names)}
+        raise ConstraintError(f"{constraint!r} cannot be evaluated for {values}: {error}") from None
 
 
 @cache
-def _compile(text: str) -> tuple[_Compiled, frozenset[str]]:
-    if len(text) > MOST_CHARACTERS:
+def _compile(text: str) -> tuple[_CompiledExpression, frozenset[str]]:
+    if len(text) > MAX_CHARACTERS:
         raise ConstraintError(
-            f"{text[:50]!r}… has {len(text)} characters, but a constraint has at most {MOST_CHARACTERS}"
+            f"{text[:50]!r}… has {len(text)} characters, but a constraint has at most {MAX_CHARACTERS}"
         )
     if _NESTED.search(text):
         raise ConstraintError(f"{text[:50]!r}… is nested more than {_MAX_LEVELS} deep")
@@ -88,87 +88,96 @@ def _compile(text: str) -> tuple[_Compiled, frozenset[str]]:
         body = None
     if not isinstance(body, ast.Compare | ast.BoolOp | ast.UnaryOp):
         raise ConstraintError(f"{text!r} is not a comparison")
-    return _function(text, body), frozenset(node.id for node in ast.walk(body) if isinstance(node, ast.Name))
+    return _compile_expression(text, body), frozenset(node.id for node in ast.walk(body) if isinstance(node, ast.Name))
 
 
-def _function(text: str, node: ast.expr, level: int = 0) -> _Compiled:
+def _compile_expression(text: str, node: ast.expr, level: int = 0) -> _CompiledExpression:
     """Compile an expression of the constraint `text` to a function of a set's values."""
     if level > _MAX_LEVELS:
         raise ConstraintError(f"{text!r} nests more than {_MAX_LEVELS} operations")
     # Everything that no case matches is refused: calls, attributes and subscripts are never compiled.
-    of = partial(_function, text, level=level + 1)
+    compile_operand = partial(_compile_expression, text, level=level + 1)
     match node:
         case ast.Name(id=name):
             return operator.itemgetter(name)
         case ast.Constant(value=bool() | int() | float() | str() as value):
             return lambda _: value
         case ast.BoolOp(op=op, values=values):
-            return _junction(list(map(of, values)), every=isinstance(op, ast.And))
+            return _compile_junction(list(map(compile_operand, values)), is_and=isinstance(op, ast.And))
         case ast.UnaryOp(op=ast.Not() | ast.USub() as op, operand=operand):
-            inner = of(operand)
-            negated = isinstance(op, ast.USub)
-            return lambda given: -_number(inner(given)) if negated else not inner(given)
+            evaluate_operand = compile_operand(operand)
+            is_minus = isinstance(op, ast.USub)
+            return lambda parameters: (
+                -_require_number(evaluate_operand(parameters)) if is_minus else not evaluate_operand(parameters)
+            )
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            return _computed(_ARITHMETIC[type(op)], of(left), of(right))
+            return _compile_arithmetic(_ARITHMETIC[type(op)], compile_operand(left), compile_operand(right))
         case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
-            list_of = partial(_list, text, level=level + 1)
+            compile_list = partial(_compile_list, text, level=level + 1)
             pairs = zip(ops, others, strict=True)
-            rest = [list_of(value) if isinstance(op, ast.In | ast.NotIn) else of(value) for op, value in pairs]
-            return _compared(of(left), [_COMPARISONS[type(op)] for op in ops], rest)
-    raise _unsupported(text, node)
+            operands = [
+                compile_list(value) if isinstance(op, ast.In | ast.NotIn) else compile_operand(value)
+                for op, value in pairs
+            ]
+            return _compile_comparison(compile_operand(left), [_COMPARISONS[type(op)] for op in ops], operands)
+    raise _unsupported_syntax(text, node)
 
 
-def _list(text: str, node: ast.expr, level: int) -> _Compiled:
+def _compile_list(text: str, node: ast.expr, level: int) -> _CompiledExpression:
     if not isinstance(node, ast.List | ast.Tuple):
-        raise _unsupported(text, node)
-    elements = [_function(text, element, level + 1) for element in node.elts]
-    return lambda given: [element(given) for element in elements]
+        raise _unsupported_syntax(text, node)
+    elements = [_compile_expression(text, element, level + 1) for element in node.elts]
+    return lambda parameters: [element(parameters) for element in elements]
 
 
-def _unsupported(text: str, node: ast.expr) -> ConstraintError:
-    part = ast.get_source_segment(text.strip(), node) or type(node).__name__
-    return ConstraintError(f"{text!r} contains {part!r}, which is not supported")
+def _unsupported_syntax(text: str, node: ast.expr) -> ConstraintError:
+    segment = ast.get_source_segment(text.strip(), node) or type(node).__name__
+    return ConstraintError(f"{text!r} contains {segment!r}, which is not supported")
 
 
-def _compared(first: _Compiled, steps: list[_Operator], rest: list[_Compiled]) -> _Compiled:
-    def compared(given: _Given) -> bool:
+def _compile_comparison(
+    first_operand: _CompiledExpression, comparisons: list[_Operator], other_operands: list[_CompiledExpression]
+) -> _CompiledExpression:
+    def evaluate(parameters: _Parameters) -> bool:
         # As in Python: `1 < a < 3` ends at the first pair that does not hold.
-        left = first(given)
-        for step, part in zip(steps, rest, strict=True):
-            right = part(given)
-            if not step(left, right):
+        left = first_operand(parameters)
+        for compare, operand in zip(comparisons, other_operands, strict=True):
+            right = operand(parameters)
+            if not compare(left, right):
                 return False
             left = right
         return True
 
-    return compared
+    return evaluate
 
 
-def _junction(parts: list[_Compiled], *, every: bool) -> _Compiled:
+def _compile_junction(operands: list[_CompiledExpression], *, is_and: bool) -> _CompiledExpression:
     """Compile `and` (`is_and`) or `or`, which return the deciding value, as in Python."""
 
-    def evaluate(given: _Given) -> object:
+    def evaluate(parameters: _Parameters) -> object:
         value: object = None
-        for part in parts:
-            value = part(given)
-            if bool(value) is not every:
+        for operand in operands:
+            value = operand(parameters)
+            if bool(value) is not is_and:
                 return value
         return value
 
     return evaluate
 
 
-def _computed(compute: _Operator, left: _Compiled, right: _Compiled) -> _Compiled:
-    def computed(given: _Given) -> float:
-        value: float = compute(_number(left(given)), _number(right(given)))
-        if not -GREATEST_NUMBER <= value <= GREATEST_NUMBER:
+def _compile_arithmetic(
+    compute: _Operator, left: _CompiledExpression, right: _CompiledExpression
+) -> _CompiledExpression:
+    def evaluate(parameters: _Parameters) -> float:
+        value: float = compute(_require_number(left(parameters)), _require_number(right(parameters)))
+        if not -MAX_NUMBER <= value <= MAX_NUMBER:
             raise OverflowError("a number exceeds 10^308")
         return value
 
-    return computed
+    return evaluate
 
 
-def _number(value: Value) -> float:
+def _require_number(value: Value) -> float:
     """Return a number; raise TypeError for a string, whose repetition could need much memory."""
     if isinstance(value, str):
         raise TypeError(f"{value[:50]!r} is a string; arithmetic requires numbers")

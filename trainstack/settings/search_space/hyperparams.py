@@ -21,7 +21,7 @@ SPACE_FILE = "space.yaml"
 SETS_FILE = "hyperparams.yml"
 
 _DIGEST = re.compile(r"^# space: sha256:(?P<digest>[0-9a-f]{64})$", re.MULTILINE)
-_NOT_SETS = ("objective", "args", "env", "file")
+_KEYS_WITHOUT_EFFECT = ("objective", "args", "env", "file")
 """The keys of a space that do not affect its sets, and so are not part of the digest."""
 _DUMPER: Any = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
 
@@ -34,7 +34,7 @@ class Expansion(Section):
     sets: tuple[ParameterSet, ...]
 
 
-def folder(sweep: str) -> str:
+def sweep_folder(sweep: str) -> str:
     """Return the sweep's folder, relative to the project."""
     return f"sweeps/{sweep}"
 
@@ -45,7 +45,7 @@ def set_id(parameters: Mapping[str, Value]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
 
 
-def numbered(sets: Sequence[Mapping[str, Value]]) -> tuple[ParameterSet, ...]:
+def number_sets(sets: Sequence[Mapping[str, Value]]) -> tuple[ParameterSet, ...]:
     """Return the sets with their ids and their numbers, which start at 1."""
     return tuple(
         ParameterSet(number=number, id=set_id(parameters), parameters=dict(parameters))
@@ -55,28 +55,30 @@ def numbered(sets: Sequence[Mapping[str, Value]]) -> tuple[ParameterSet, ...]:
 
 def space_digest(space: Space) -> str:
     """Return the sha256 of the space's keys that affect its sets; comments and other keys have no effect on it."""
-    relevant = space.model_dump(by_alias=True, exclude_defaults=True, exclude={*_NOT_SETS})
+    relevant = space.model_dump(by_alias=True, exclude_defaults=True, exclude={*_KEYS_WITHOUT_EFFECT})
     # The keys keep the file's order, which determines the order of a grid's sets.
     return hashlib.sha256(json.dumps(relevant, separators=(",", ":")).encode()).hexdigest()
 
 
-def text_of(sweep: str, space: Space, sets: Sequence[ParameterSet]) -> str:
+def format_sets(sweep: str, space: Space, sets: Sequence[ParameterSet]) -> str:
     """Return the text of hyperparams.yml, which is the same byte for byte for the same space and sets."""
     entries = []
-    for chosen in sets:
-        quoted = {key: _Quoted(value) if isinstance(value, str) else value for key, value in chosen.parameters.items()}
-        entries.append({"number": chosen.number, "id": _Quoted(chosen.id), "hyperparam_set": quoted})
-    head = (
+    for parameter_set in sets:
+        quoted = {
+            key: _Quoted(value) if isinstance(value, str) else value for key, value in parameter_set.parameters.items()
+        }
+        entries.append({"number": parameter_set.number, "id": _Quoted(parameter_set.id), "hyperparam_set": quoted})
+    header = (
         f"# Made from {SPACE_FILE} by `trainstack sweep expand {sweep}`: edit that file, not this one.\n"
         f"# space: sha256:{space_digest(space)}\n"
     )
     body: str = yaml.dump(
         entries, Dumper=_DUMPER, sort_keys=False, default_flow_style=False, allow_unicode=True, width=1 << 20
     )
-    return head + body
+    return header + body
 
 
-def digest_in(text: str) -> str | None:
+def parse_space_digest(text: str) -> str | None:
     """Return the digest of the space from the comment of hyperparams.yml, or None if there is none."""
     match = _DIGEST.search(text)
     return match["digest"] if match else None

@@ -9,31 +9,29 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from trainstack.settings.base import Section, refuse
+from trainstack.settings.base import Section, raise_faults
 from trainstack.settings.search_space.constraints import Value
 
-LEAST_WHOLE, GREATEST_WHOLE = -(2**63), 2**63 - 1
+MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 """The range of 64-bit integers, which programs and tables of results support."""
-_Whole = Annotated[int, Field(ge=LEAST_WHOLE, le=GREATEST_WHOLE)]
+_Int64 = Annotated[int, Field(ge=MIN_INT64, le=MAX_INT64)]
 
 
-def _single(value: object) -> object:
+def _check_scalar(value: object) -> object:
     if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not isfinite(value)):
         raise ValueError("is not a scalar; write a number, a string, true or false")
-    if isinstance(value, int) and not LEAST_WHOLE <= value <= GREATEST_WHOLE:
-        raise ValueError(
-            f"is not a 64-bit integer; write a string, or an integer from {LEAST_WHOLE} to {GREATEST_WHOLE}"
-        )
+    if isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
+        raise ValueError(f"is not a 64-bit integer; write a string, or an integer from {MIN_INT64} to {MAX_INT64}")
     return value
 
 
-def _epoch(value: object) -> object:
+def _check_epoch(value: object) -> object:
     if value not in ("best", "last") and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise ValueError("is not an epoch; write best, last or a number")
     return value
 
 
-Single = Annotated[Value, BeforeValidator(_single)]
+ScalarValue = Annotated[Value, BeforeValidator(_check_scalar)]
 """A scalar, with its type in the file: `1` is an int, `1.0` a float."""
 _MAX_LOGARITHM = 700.0
 """Near the natural logarithm of the greatest float, and near the negative one of the least."""
@@ -46,15 +44,15 @@ _NO_LOGARITHM = "low must be above 0 for a logarithm: raise it"
 class IntRange(Section):
     """Integers from `low` to `high`, inclusive."""
 
-    low: _Whole
-    high: _Whole
+    low: _Int64
+    high: _Int64
     step: int = Field(1, ge=1)
     """The distance between values, from `low`."""
     log: bool = False
     """Draw uniformly in the logarithm."""
 
     @model_validator(mode="after")
-    def _in_order(self) -> "IntRange":
+    def _check_order(self) -> "IntRange":
         _check_range(self.low, self.high, log=self.log, has_step=self.step != 1)
         return self
 
@@ -70,7 +68,7 @@ class FloatRange(Section):
     """Draw uniformly in the logarithm."""
 
     @model_validator(mode="after")
-    def _in_order(self) -> "FloatRange":
+    def _check_order(self) -> "FloatRange":
         _check_range(self.low, self.high, log=self.log, has_step=self.step is not None)
         return self
 
@@ -82,7 +80,7 @@ class Uniform(Section):
     high: float
 
     @model_validator(mode="after")
-    def _in_order(self) -> "Uniform":
+    def _check_order(self) -> "Uniform":
         _check_range(self.low, self.high)
         return self
 
@@ -97,18 +95,18 @@ class Normal(Section):
     high: float | None = None
 
     @model_validator(mode="after")
-    def _in_order(self) -> "Normal":
+    def _check_order(self) -> "Normal":
         if self.low is not None and self.high is not None:
-            refuse(_order_faults(self.low, self.high))
+            raise_faults(_order_faults(self.low, self.high))
         return self
 
 
 class Parameter(Section):
     """A parameter: its values, given by exactly one of eight keys, and its condition."""
 
-    values: tuple[Single, ...] | None = Field(None, min_length=1)
+    values: tuple[ScalarValue, ...] | None = Field(None, min_length=1)
     """Ordered values."""
-    categorical: tuple[Single, ...] | None = Field(None, min_length=1)
+    categorical: tuple[ScalarValue, ...] | None = Field(None, min_length=1)
     """Unordered values."""
     int_range: IntRange | None = Field(None, alias="int")
     float_range: FloatRange | None = Field(None, alias="float")
@@ -116,22 +114,22 @@ class Parameter(Section):
     log_uniform: Uniform | None = None
     normal: Normal | None = None
     log_normal: Normal | None = None
-    when: dict[str, Annotated[tuple[Single, ...], Field(min_length=1)]] = Field(default_factory=dict)
+    when: dict[str, Annotated[tuple[ScalarValue, ...], Field(min_length=1)]] = Field(default_factory=dict)
     """A condition: the parameter is in a set only if each named parameter is, with one of the listed values."""
 
     @model_validator(mode="after")
-    def _one_way(self) -> "Parameter":
-        ways = [key for key, name in WAYS.items() if getattr(self, name) is not None]
-        if len(ways) != 1:
-            problem = f"sets {' and '.join(ways)}" if ways else "has no values"
-            raise ValueError(f"{problem}: set exactly one of {', '.join(WAYS)}")
+    def _check_values(self) -> "Parameter":
+        used_keys = [key for key, name in VALUE_FIELDS.items() if getattr(self, name) is not None]
+        if len(used_keys) != 1:
+            problem = f"sets {' and '.join(used_keys)}" if used_keys else "has no values"
+            raise ValueError(f"{problem}: set exactly one of {', '.join(VALUE_FIELDS)}")
         if (self.log_uniform and self.log_uniform.low <= 0) or (
             self.log_normal and self.log_normal.low is not None and self.log_normal.low <= 0
         ):
             raise ValueError(_NO_LOGARITHM)
-        if self.normal is not None and _reach(self.normal) > _MAX_NUMBER:
+        if self.normal is not None and _max_magnitude(self.normal) > _MAX_NUMBER:
             raise ValueError(f"{_OVERFLOW}: lower mean or std")
-        if self.log_normal is not None and _reach(self.log_normal) > _MAX_LOGARITHM:
+        if self.log_normal is not None and _max_magnitude(self.log_normal) > _MAX_LOGARITHM:
             raise ValueError(f"{_OVERFLOW}: lower mean or std, which are of the logarithm")
         if len(self.typed_choices) < len(self.choices):
             raise ValueError("has a duplicate value: keep one")
@@ -142,7 +140,7 @@ class Parameter(Section):
         return self.values or self.categorical or ()
 
     @property
-    def texts(self) -> dict[int, str]:
+    def string_choices(self) -> dict[int, str]:
         """The listed values that are strings, by their index in `choices`."""
         return {index: value for index, value in enumerate(self.choices) if isinstance(value, str)}
 
@@ -152,11 +150,11 @@ class Parameter(Section):
         return frozenset((type(value), value) for value in self.choices)
 
 
-WAYS = {field.alias or name: name for name, field in Parameter.model_fields.items() if name != "when"}
+VALUE_FIELDS = {field.alias or name: name for name, field in Parameter.model_fields.items() if name != "when"}
 """The fields that define a parameter's values, by their keys in the file."""
 
 
-def of_test_data(metric: str) -> bool:
+def is_test_metric(metric: str) -> bool:
     """Return whether a metric, such as `test/acc`, is of the test data, on which only the best trial is evaluated."""
     return metric.casefold().startswith("test")
 
@@ -167,7 +165,7 @@ class Objective(Section):
     metric: str
     """Its key in metrics.jsonl, or its name in the log. It must not be a metric of the test data."""
     direction: Literal["minimize", "maximize"]
-    epoch: Annotated[Literal["best", "last"] | int, BeforeValidator(_epoch)] = "best"
+    epoch: Annotated[Literal["best", "last"] | int, BeforeValidator(_check_epoch)] = "best"
     """Which value counts: the best, the last, or that of this epoch."""
     metrics_format: str | None = None
     """A regular expression (RE2) that finds the metric in the log, with the group `(?P<value>…)`, and optionally
@@ -188,7 +186,7 @@ class Space(Section):
     parameters: dict[str, Parameter]
     constraints: tuple[str, ...] = ()
     """Comparisons such as `batch_size * lr <= 1`, which every set meets."""
-    sets: tuple[dict[str, Single], ...] = ()
+    sets: tuple[dict[str, ScalarValue], ...] = ()
     """Additional sets, after those of the method. `trainstack sweep next` adds its proposals here."""
     objective: Objective
     args: tuple[str, ...] = ()
@@ -207,10 +205,10 @@ class ParameterSet(Section):
     """The position in the list, from 1. It may change when sets are added or reordered."""
     id: str = Field(pattern=r"^[0-9a-f]{10}$")
     """A hash of the parameters, whatever the set's position."""
-    parameters: dict[str, Single] = Field(alias="hyperparam_set")
+    parameters: dict[str, ScalarValue] = Field(alias="hyperparam_set")
 
 
-def _reach(normal: Normal) -> float:
+def _max_magnitude(normal: Normal) -> float:
     """Return the greatest absolute value of a draw: at most about one draw in 10^9 exceeds it."""
     return abs(normal.mean) + 6 * normal.std
 
@@ -227,4 +225,4 @@ def _check_range(low: float, high: float, *, log: bool = False, has_step: bool =
         faults.append(f"high minus low {_OVERFLOW}: raise low or lower high")
     if log and has_step:
         faults.append("log and step exclude each other: leave one out")
-    refuse(faults)
+    raise_faults(faults)

@@ -7,59 +7,59 @@ from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.space import FloatRange, Parameter
 
 
-def active(parameter: Parameter, given: Mapping[str, Value], known: Mapping[str, Parameter]) -> bool:
+def is_parameter_active(parameter: Parameter, values: Mapping[str, Value], parameters: Mapping[str, Parameter]) -> bool:
     """Return whether a set has the parameter: its condition holds, and so do those of the parameters that it names.
 
     `values`: the set. `parameters`: all parameters of the space.
     """
     cache: dict[str, bool] = {}
 
-    def is_active(condition: Mapping[str, Sequence[Value]]) -> bool:
-        for other, required in condition.items():
-            if other not in given or not any(same(given[other], value) for value in required):
+    def is_met(condition: Mapping[str, Sequence[Value]]) -> bool:
+        for name, required_values in condition.items():
+            if name not in values or not any(is_same_value(values[name], value) for value in required_values):
                 return False
-            if other not in cache:
-                cache[other] = is_active(known[other].when)
-            if not cache[other]:
+            if name not in cache:
+                cache[name] = is_met(parameters[name].when)
+            if not cache[name]:
                 return False
         return True
 
-    return is_active(parameter.when)
+    return is_met(parameter.when)
 
 
-def count(parameter: Parameter) -> int | None:
+def count_values(parameter: Parameter) -> int | None:
     """Return the number of a parameter's values; None for a continuous one."""
     if parameter.choices:
         return len(parameter.choices)
-    whole, numbers = parameter.int_range, parameter.float_range
-    if whole is not None:
-        return (whole.high - whole.low) // whole.step + 1
-    return None if numbers is None or numbers.step is None else steps_of(numbers) + 1
+    int_range, float_range = parameter.int_range, parameter.float_range
+    if int_range is not None:
+        return (int_range.high - int_range.low) // int_range.step + 1
+    return None if float_range is None or float_range.step is None else count_steps(float_range) + 1
 
 
-def points(parameter: Parameter) -> Sequence[Value]:
+def discrete_values(parameter: Parameter) -> Sequence[Value]:
     """Return the values of a discrete parameter, in ascending order for a range, else in the file's order."""
-    whole, numbers = parameter.int_range, parameter.float_range
-    if whole is not None:
-        return range(whole.low, whole.high + 1, whole.step)
-    if numbers is not None:
-        return [stepped(numbers, index) for index in range(steps_of(numbers) + 1)]
+    int_range, float_range = parameter.int_range, parameter.float_range
+    if int_range is not None:
+        return range(int_range.low, int_range.high + 1, int_range.step)
+    if float_range is not None:
+        return [value_at_step(float_range, index) for index in range(count_steps(float_range) + 1)]
     return parameter.choices
 
 
-def steps_of(numbers: FloatRange) -> int:
+def count_steps(float_range: FloatRange) -> int:
     """Return the number of steps of a range, in decimal arithmetic, where 0.1 is exact."""
-    return int((_decimal(numbers.high) - _decimal(numbers.low)) / _decimal(numbers.step or 1))
+    return int((_decimal(float_range.high) - _decimal(float_range.low)) / _decimal(float_range.step or 1))
 
 
-def stepped(numbers: FloatRange, index: int) -> float:
+def value_at_step(float_range: FloatRange, index: int) -> float:
     """Return the number `index` steps above the low bound."""
-    return float(_decimal(numbers.low) + index * _decimal(numbers.step or 1))
+    return float(_decimal(float_range.low) + index * _decimal(float_range.step or 1))
 
 
-def nearest_step(numbers: FloatRange, value: float) -> int:
+def nearest_step(float_range: FloatRange, value: float) -> int:
     """Return the index of the nearest step; the inverse of `value_at_step`."""
-    return round((value - numbers.low) / (numbers.step or 1))
+    return round((value - float_range.low) / (float_range.step or 1))
 
 
 def limits(parameter: Parameter) -> tuple[float | None, float | None]:
@@ -78,18 +78,18 @@ def contains(parameter: Parameter, value: Value) -> bool:
     low, high = limits(parameter)
     if (low is not None and value < low) or (high is not None and value > high):
         return False
-    whole, numbers = parameter.int_range, parameter.float_range
-    if whole is not None:
-        return isinstance(value, int) and (value - whole.low) % whole.step == 0
-    if numbers is not None and numbers.step is not None:
-        nearest = nearest_step(numbers, value)
-        return nearest <= steps_of(numbers) and stepped(numbers, nearest) == value
+    int_range, float_range = parameter.int_range, parameter.float_range
+    if int_range is not None:
+        return isinstance(value, int) and (value - int_range.low) % int_range.step == 0
+    if float_range is not None and float_range.step is not None:
+        nearest = nearest_step(float_range, value)
+        return nearest <= count_steps(float_range) and value_at_step(float_range, nearest) == value
     return value > 0 or parameter.log_normal is None
 
 
-def same(one: Value, other: Value) -> bool:
+def is_same_value(first: Value, second: Value) -> bool:
     """Return whether two values are equal and of the same type: 1 is neither 1.0 nor true."""
-    return type(one) is type(other) and one == other
+    return type(first) is type(second) and first == second
 
 
 def _decimal(number: float) -> Decimal:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from trainstack.settings.base import DnsLabel, Section, refuse
+from trainstack.settings.base import DnsLabel, Section, raise_faults
 from trainstack.settings.values.kubernetes import LabelKey, Labels, LabelValue
 
 Weight = Annotated[int, Field(ge=1, le=100)]
@@ -34,8 +34,8 @@ class LabelRequirement(Section):
     values: tuple[LabelValue, ...] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> "LabelRequirement":
-        refuse(_faults_of_values(self.operator, self.values))
+    def _check_consistency(self) -> "LabelRequirement":
+        raise_faults(_faults_of_values(self.operator, self.values))
         return self
 
 
@@ -54,8 +54,8 @@ class NodeRequirement(Section):
     values: tuple[LabelValue, ...] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> "NodeRequirement":
-        refuse(_faults_of_values(self.operator, self.values))
+    def _check_consistency(self) -> "NodeRequirement":
+        raise_faults(_faults_of_values(self.operator, self.values))
         return self
 
 
@@ -74,7 +74,7 @@ class NodeTerm(Section):
     match_fields: tuple[NodeField, ...] = ()
 
     @model_validator(mode="after")
-    def _matches(self) -> "NodeTerm":
+    def _check_not_empty(self) -> "NodeTerm":
         if not self.match_expressions and not self.match_fields:
             raise ValueError("an empty term matches no node: add matchExpressions")
         return self

@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from trainstack.settings.base import DnsName, Section
-from trainstack.settings.values.credentials import in_address
-from trainstack.settings.values.kubernetes import MountPath, quoted
+from trainstack.settings.values.credentials import address_has_credential
+from trainstack.settings.values.kubernetes import MountPath, quote
 
 _HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)"
 _USER = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?"
@@ -47,11 +47,11 @@ class Code(Section):
 
     @field_validator("git")
     @classmethod
-    def _address(cls, text: str) -> str:
+    def _check_address(cls, text: str) -> str:
         # The messages never repeat the address: it may contain a password.
         if len(text) > _MAX_CHARACTERS:
             raise ValueError(f"has {len(text)} characters; write an address of at most {_MAX_CHARACTERS}")
-        if in_address(text):
+        if address_has_credential(text):
             raise ValueError(
                 "contains a credential, which would appear in manifests, logs and records; remove it from the address, "
                 "and set `secret` to a Secret of the cluster that contains it"
@@ -65,19 +65,19 @@ class Code(Section):
 
     @field_validator("revision")
     @classmethod
-    def _revision(cls, text: str) -> str:
+    def _check_revision(cls, text: str) -> str:
         if re.fullmatch(_ABBREVIATED, text):
             raise ValueError(f"{text} is an abbreviated commit; write what `git rev-parse {text}` prints in a clone")
         if not re.fullmatch(_REF_NAME, text) or not text.isprintable():
             raise ValueError(
-                f"{quoted(text)} is neither a commit nor a valid name of a branch or tag; write a full commit, or a "
+                f"{quote(text)} is neither a commit nor a valid name of a branch or tag; write a full commit, or a "
                 "name that `git check-ref-format --branch` accepts"
             )
         return text
 
     @model_validator(mode="after")
-    def _ssh_needs_a_key(self) -> "Code":
-        if not self.https and self.secret is None:
+    def _check_ssh_secret(self) -> "Code":
+        if not self.is_https and self.secret is None:
             raise ValueError(
                 "ssh needs a private key and the server's host key: set `secret` to a Secret with both, created "
                 "with `kubectl create secret generic <name> --type=kubernetes.io/ssh-auth "
@@ -86,12 +86,12 @@ class Code(Section):
         return self
 
     @property
-    def pin(self) -> str | None:
+    def pin_key(self) -> str | None:
         """The key in `pins/<environment>.yaml`, `<git> <revision>`; None if the revision is a commit."""
         return None if re.fullmatch(_COMMIT, self.revision) else f"{self.git} {self.revision}"
 
     @property
-    def https(self) -> bool:
+    def is_https(self) -> bool:
         return self.git.startswith("https://")
 
     @property

@@ -25,7 +25,7 @@ class Elastic(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_autoscaler(cls, values: object) -> object:
+    def _check_no_autoscaler(cls, values: object) -> object:
         if isinstance(values, dict) and "metrics" in values:
             raise ValueError(
                 "metrics enable an autoscaler, and Kueue suspends a job that is resized: leave metrics out"
@@ -33,7 +33,7 @@ class Elastic(Section):
         return values
 
     @model_validator(mode="after")
-    def _in_order(self) -> "Elastic":
+    def _check_order(self) -> "Elastic":
         if self.max_replicas < self.min_replicas:
             raise ValueError(
                 f"maxReplicas is {self.max_replicas}, below minReplicas {self.min_replicas}: raise maxReplicas"

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from trainstack.settings.base import DnsLabel, DnsName, Section
-from trainstack.settings.values.kubernetes import Labels, Port, unknown_word
+from trainstack.settings.values.kubernetes import Labels, Port, unknown_word_message
 
 Layer = Literal["platform", "training"]
 
@@ -30,7 +30,7 @@ class Egress(Section):
 
     @field_validator("cidr")
     @classmethod
-    def _is_block(cls, text: str | None) -> str | None:
+    def _check_cidr(cls, text: str | None) -> str | None:
         if text is not None:
             try:
                 ip_network(text)
@@ -41,7 +41,7 @@ class Egress(Section):
         return text
 
     @model_validator(mode="after")
-    def _one_destination(self) -> "Egress":
+    def _check_destination(self) -> "Egress":
         if (self.cidr is None) == (self.namespace is None):
             raise ValueError("egress needs exactly one destination: set either cidr or namespace")
         return self
@@ -70,12 +70,12 @@ class Namespace(Section):
 
     @field_validator("labels")
     @classmethod
-    def _pod_security(cls, labels: dict[str, str]) -> dict[str, str]:
+    def _check_pod_security(cls, labels: dict[str, str]) -> dict[str, str]:
         """Source: PolicyToEvaluate of k8s.io/pod-security-admission/api."""
         for mode in _MODES:
             level = labels.get(f"{_POD_SECURITY}{mode}")
             if level is not None and level not in _LEVELS:
-                raise ValueError(f"{_POD_SECURITY}{mode} has an unknown level: {unknown_word(level, _LEVELS)}")
+                raise ValueError(f"{_POD_SECURITY}{mode} has an unknown level: {unknown_word_message(level, _LEVELS)}")
             version = labels.get(f"{_POD_SECURITY}{mode}-version")
             if version is not None and not _VERSION.fullmatch(version):
                 raise ValueError(
@@ -84,13 +84,13 @@ class Namespace(Section):
         return labels
 
     @property
-    def isolated(self) -> bool:
+    def is_isolated(self) -> bool:
         """Whether the stack declares NetworkPolicies in the namespace."""
         return not self.adopt if self.network.isolated is None else self.network.isolated
 
     @model_validator(mode="after")
-    def _egress_requires_isolation(self) -> "Namespace":
-        if self.network.egress and not self.isolated:
+    def _check_egress(self) -> "Namespace":
+        if self.network.egress and not self.is_isolated:
             raise ValueError("network.egress requires an isolated namespace: add network.isolated: true")
         return self
 

@@ -6,15 +6,15 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainstack.settings.base import DnsLabel, Section, refuse
+from trainstack.settings.base import DnsLabel, Section, raise_faults
 from trainstack.settings.values.field_paths import FieldPath, StatusPath, put_at, value_at
 
 
-def _with_lists(value: Any) -> Any:
+def _tuples_to_lists(value: Any) -> Any:
     """Return the value with lists for the tuples of loaded files: paths lead into lists, as in live objects."""
     if isinstance(value, Mapping):
-        return {key: _with_lists(each) for key, each in value.items()}
-    return [_with_lists(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _tuples_to_lists(item) for key, item in value.items()}
+    return [_tuples_to_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class ObjectPods(Section):
@@ -43,7 +43,7 @@ class KueueObject(Section):
     kind: Annotated[str, Field(pattern="^[A-Z][A-Za-z0-9]*$", max_length=63)]
     framework: Annotated[str, Field(pattern=r"^[a-z0-9./-]+$")]
     """Kueue's name of the integration, such as `kubeflow.org/jaxjob`."""
-    spec: Annotated[dict[str, Any], AfterValidator(_with_lists)] = Field(default_factory=dict)
+    spec: Annotated[dict[str, Any], AfterValidator(_tuples_to_lists)] = Field(default_factory=dict)
     """The object's `spec` without its pods."""
     pods: Annotated[tuple[ObjectPods, ...], Field(min_length=1)]
     """The pods in the order of Kueue's pod sets."""
@@ -54,23 +54,23 @@ class KueueObject(Section):
     """The values by which the object has failed; None: the condition or `status.phase` `Failed`."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> "KueueObject":
-        refuse(_faults(self))
+    def _check_consistency(self) -> "KueueObject":
+        raise_faults(_faults_of_object(self))
         return self
 
 
-_SEVERAL_WORKLOADS = ("deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "statefulset")
+_MULTI_WORKLOAD_FRAMEWORKS = ("deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "statefulset")
 """The frameworks for whose objects Kueue creates several Workloads: it queues their pods, or groups of pods."""
 
 
-def _faults(declared: KueueObject) -> Iterator[str]:
-    if declared.framework in _SEVERAL_WORKLOADS:
-        yield f"Kueue makes several Workloads of one object of framework {declared.framework}: use another kind"
-    names = [pods.name for pods in declared.pods]
+def _faults_of_object(kueue_object: KueueObject) -> Iterator[str]:
+    if kueue_object.framework in _MULTI_WORKLOAD_FRAMEWORKS:
+        yield f"Kueue makes several Workloads of one object of framework {kueue_object.framework}: use another kind"
+    names = [pods.name for pods in kueue_object.pods]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"pods has several entries named {name}: use unique names"
-    body = {"spec": deepcopy(declared.spec)}
-    for path in (path for pods in declared.pods for path in (pods.template, pods.replicas) if path is not None):
+    body = {"spec": deepcopy(kueue_object.spec)}
+    for path in (path for pods in kueue_object.pods for path in (pods.template, pods.replicas) if path is not None):
         if value_at(body, path) is not None:
             yield f"spec or another path already sets {path}: remove one of them"
             continue

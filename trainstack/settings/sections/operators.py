@@ -26,7 +26,7 @@ class Manifest(Section):
     sha256: Sha256
 
     @model_validator(mode="after")
-    def _one_source(self) -> "Manifest":
+    def _check_source(self) -> "Manifest":
         if self.path is None and self.url is None:
             raise ValueError("a manifest needs a source: set either path or url")
         if self.path is not None and self.url is not None:
@@ -67,7 +67,7 @@ class KueueFairSharing(Section):
     """The rules under which another queue is preempted, in order."""
 
     @model_validator(mode="after")
-    def _supported(self) -> "KueueFairSharing":
+    def _check_strategies(self) -> "KueueFairSharing":
         """Source: validateFairSharing in Kueue's pkg/config/validation.go; with other lists Kueue does not start."""
         if self.preemption_strategies not in (_STRATEGIES, *((strategy,) for strategy in _STRATEGIES)):
             raise ValueError(f"Kueue does not support this list of strategies: list {', '.join(_STRATEGIES)}, or one")
@@ -129,10 +129,10 @@ class KueueConfiguration(Section):
     """Kueue's own defaults for gates that are not listed."""
 
     @model_validator(mode="after")
-    def _one_transformation_each(self) -> "KueueConfiguration":
+    def _check_transformations(self) -> "KueueConfiguration":
         inputs = [item.input for item in self.transformations]
-        if twice := sorted({name for name in inputs if inputs.count(name) > 1}):
-            raise ValueError(f"transformations of {', '.join(twice)} are listed more than once: merge them")
+        if duplicates := sorted({name for name in inputs if inputs.count(name) > 1}):
+            raise ValueError(f"transformations of {', '.join(duplicates)} are listed more than once: merge them")
         return self
 
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainstack.settings.base import DnsName, Section, refuse
-from trainstack.settings.values.kubernetes import MountPath, unknown_word
+from trainstack.settings.base import DnsName, Section, raise_faults
+from trainstack.settings.values.kubernetes import MountPath, unknown_word_message
 from trainstack.settings.values.quantities import Quantity, amount
 
 _CAPABILITIES = (
@@ -18,13 +18,13 @@ _CAPABILITIES = (
 )
 
 
-def _capability(text: str) -> str:
+def _check_capability(text: str) -> str:
     if text not in _CAPABILITIES:
-        raise ValueError(unknown_word(text, _CAPABILITIES))
+        raise ValueError(unknown_word_message(text, _CAPABILITIES))
     return text
 
 
-Capability = Annotated[str, AfterValidator(_capability)]
+Capability = Annotated[str, AfterValidator(_check_capability)]
 """A Linux capability without its prefix `CAP_`, or `ALL`. Source: capabilities(7)."""
 
 
@@ -42,13 +42,13 @@ class Scratch(Section):
     """Creates a claim of this StorageClass for each pod (a generic ephemeral volume) in place of an emptyDir."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Scratch":
+    def _check_consistency(self) -> "Scratch":
         faults = []
         if self.storage_class is not None and self.medium is not None:
             faults.append("a claim of a StorageClass has no medium: leave out medium or storageClass")
         if self.storage_class is not None and (self.size is None or not amount(self.size)):
             faults.append("a claim of a StorageClass needs a size: set size")
-        refuse(faults)
+        raise_faults(faults)
         return self
 
 
@@ -59,7 +59,7 @@ class Capabilities(Section):
     drop: tuple[Capability, ...] = ()
 
     @model_validator(mode="after")
-    def _disjoint(self) -> "Capabilities":
-        both = sorted({*self.add} & {*self.drop})
-        refuse([f"add and drop both list {', '.join(both)}: leave them out of one"] if both else [])
+    def _check_disjoint(self) -> "Capabilities":
+        common = sorted({*self.add} & {*self.drop})
+        raise_faults([f"add and drop both list {', '.join(common)}: leave them out of one"] if common else [])
         return self

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from trainstack.settings.base import DnsLabel, DnsName, Section, Text, Toleration, UniqueNames, refuse
+from trainstack.settings.base import DnsLabel, DnsName, Section, Text, Toleration, UniqueNames, raise_faults
 from trainstack.settings.values.kubernetes import (
     HOSTNAME,
     Int32,
@@ -21,21 +21,21 @@ from trainstack.settings.values.kubernetes import (
 )
 from trainstack.settings.values.quantities import Quantity
 
-MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
+MULTI_KUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"
 """The controller of MultiKueue's admission checks, and of the jobs that it dispatches (`spec.managedBy`)."""
-PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+PROVISIONING_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
 """The controller of admission checks that request nodes."""
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 
-def _repeated(names: Sequence[str]) -> list[str]:
+def _duplicates(names: Sequence[str]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
 
 
-def _unique(key: str, names: Sequence[str]) -> None:
+def _check_unique(key: str, names: Sequence[str]) -> None:
     """Raise ValueError if a name is listed more than once, which the API server refuses. `key`: the list's key."""
-    if twice := _repeated(names):
-        raise ValueError(f"{key} lists {', '.join(twice)} more than once: list each once")
+    if duplicates := _duplicates(names):
+        raise ValueError(f"{key} lists {', '.join(duplicates)} more than once: list each once")
 
 
 class Taint(Section):
@@ -59,7 +59,7 @@ class ResourceFlavor(Section):
     adopt: bool = False
 
     @model_validator(mode="after")
-    def _selects_nodes(self) -> "ResourceFlavor":
+    def _check_node_labels(self) -> "ResourceFlavor":
         if self.topology is not None and not self.node_labels:
             raise ValueError("a flavor with a topology needs at least one node label: set nodeLabels")
         return self
@@ -74,13 +74,13 @@ class Topology(Section):
     adopt: bool = False
 
     @model_validator(mode="after")
-    def _valid_levels(self) -> "Topology":
+    def _check_levels(self) -> "Topology":
         faults = []
-        if twice := _repeated(self.levels):
-            faults.append(f"levels {', '.join(twice)} are listed more than once: list each once")
+        if duplicates := _duplicates(self.levels):
+            faults.append(f"levels {', '.join(duplicates)} are listed more than once: list each once")
         if HOSTNAME in self.levels[:-1]:
             faults.append(f"{HOSTNAME} is not the last level: a host contains no other level, so list it last")
-        refuse(faults)
+        raise_faults(faults)
         return self
 
 
@@ -91,7 +91,7 @@ class FairSharing(Section):
     """Twice the weight gives twice the share of the borrowed quota; 0: whatever it borrows is preempted first."""
 
     @model_validator(mode="after")
-    def _distinct_from_nothing(self) -> "FairSharing":
+    def _check_weight(self) -> "FairSharing":
         if self.weight == "1n":
             raise ValueError("Kueue refuses a weight of 1n, its smallest unit: set 0 or a larger weight")
         return self
@@ -160,7 +160,7 @@ class FlavorFungibility(Section):
     """Which of two flavors is preferred if one requires borrowing and the other preemption; None: Kueue's default."""
 
     @model_validator(mode="after")
-    def _compares_flavors(self) -> "FlavorFungibility":
+    def _check_preference(self) -> "FlavorFungibility":
         if self.preference is not None and (self.when_can_borrow, self.when_can_preempt) != ("TryNextFlavor",) * 2:
             raise ValueError(
                 "preference compares flavors, but the search stops at the first: set whenCanBorrow and whenCanPreempt "
@@ -203,8 +203,8 @@ class ClusterQueue(Section):
     adopt: bool = False
 
     @model_validator(mode="after")
-    def _each_check_once(self) -> "ClusterQueue":
-        _unique("admissionChecks", [check.name for check in self.admission_checks])
+    def _check_admission_checks(self) -> "ClusterQueue":
+        _check_unique("admissionChecks", [check.name for check in self.admission_checks])
         return self
 
 
@@ -239,9 +239,9 @@ class AdmissionCheck(Section):
     adopt: bool = False
 
     @property
-    def dispatches(self) -> bool:
+    def is_multi_kueue_check(self) -> bool:
         """Whether MultiKueue's controller manages the check, and so dispatches workloads to other clusters."""
-        return self.controller_name == MULTI_KUEUE
+        return self.controller_name == MULTI_KUEUE_CONTROLLER
 
 
 class RetryStrategy(Section):
@@ -265,8 +265,8 @@ class PodSetUpdates(Section):
     node_selector: tuple[PodSetUpdate, ...] = Field((), max_length=8)
 
     @model_validator(mode="after")
-    def _each_key_once(self) -> "PodSetUpdates":
-        _unique("nodeSelector", [update.key for update in self.node_selector])
+    def _check_keys(self) -> "PodSetUpdates":
+        _check_unique("nodeSelector", [update.key for update in self.node_selector])
         return self
 
 
@@ -287,8 +287,8 @@ class ProvisioningRequestConfig(Section):
     adopt: bool = False
 
     @model_validator(mode="after")
-    def _each_resource_once(self) -> "ProvisioningRequestConfig":
-        _unique("managedResources", self.managed_resources)
+    def _check_managed_resources(self) -> "ProvisioningRequestConfig":
+        _check_unique("managedResources", self.managed_resources)
         return self
 
 
@@ -344,18 +344,27 @@ class Queues(Section):
     def multi_kueue_checks(self, cluster_queue: ClusterQueue) -> list[AdmissionCheck]:
         """Return the checks, declared here, that dispatch the workloads of a cluster queue to other clusters."""
         names = [check.name for check in cluster_queue.admission_checks]
-        return [check for check in self.admission_checks if check.name in names and check.dispatches]
+        return [check for check in self.admission_checks if check.name in names and check.is_multi_kueue_check]
 
-    def dispatches(self, namespace: str, queue: str | None) -> bool:
+    def is_dispatched(self, namespace: str, queue: str | None) -> bool:
         """Return whether MultiKueue dispatches the workloads of a local queue; False if it is not declared here."""
-        return bool(self._dispatching(namespace, queue))
+        return bool(self._dispatching_checks(namespace, queue))
 
     def worker_clusters(self, namespace: str, queue: str | None) -> tuple[str, ...]:
         """Return the names of the clusters to which MultiKueue may dispatch the workloads of a local queue."""
-        named = {check.parameters.name for check in self._dispatching(namespace, queue) if check.parameters}
-        configs = (config for config in self.multi_kueue_configs if config.name in named)
+        config_names = {
+            check.parameters.name for check in self._dispatching_checks(namespace, queue) if check.parameters
+        }
+        configs = (config for config in self.multi_kueue_configs if config.name in config_names)
         return tuple(dict.fromkeys(cluster for config in configs for cluster in config.clusters))
 
-    def _dispatching(self, namespace: str, queue: str | None) -> list[AdmissionCheck]:
-        used = {each.cluster_queue for each in self.local_queues if (each.namespace, each.name) == (namespace, queue)}
-        return [check for each in self.cluster_queues if each.name in used for check in self.multi_kueue_checks(each)]
+    def _dispatching_checks(self, namespace: str, queue: str | None) -> list[AdmissionCheck]:
+        cluster_queue_names = {
+            entry.cluster_queue for entry in self.local_queues if (entry.namespace, entry.name) == (namespace, queue)
+        }
+        return [
+            check
+            for entry in self.cluster_queues
+            if entry.name in cluster_queue_names
+            for check in self.multi_kueue_checks(entry)
+        ]

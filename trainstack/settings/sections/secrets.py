@@ -11,9 +11,9 @@ from pydantic_core import PydanticCustomError
 from trainstack.settings.base import DnsLabel, DnsName, Section
 from trainstack.settings.values.kubernetes import SecretKey
 
-IN_PLAIN = "secret_in_plain"
+PLAIN_TEXT_ERROR = "secret_in_plain"
 """The type of pydantic's error for an unencrypted value. The message does not contain the value."""
-_KEYS = {
+_REQUIRED_KEYS = {
     "kubernetes.io/basic-auth": {"username", "password"},
     "kubernetes.io/dockerconfigjson": {".dockerconfigjson"},
     "kubernetes.io/ssh-auth": {"ssh-privatekey"},
@@ -29,11 +29,11 @@ class Encrypted(Section):
     """The engine's ciphertext."""
 
 
-def _encrypted(value: Any) -> Any:
-    encrypted = isinstance(value, dict) and value.keys() == {"secure"} and isinstance(value["secure"], str)
-    if encrypted or isinstance(value, Encrypted):
+def _check_encrypted(value: Any) -> Any:
+    is_encrypted = isinstance(value, dict) and value.keys() == {"secure"} and isinstance(value["secure"], str)
+    if is_encrypted or isinstance(value, Encrypted):
         return value
-    raise PydanticCustomError(IN_PLAIN, "the secret is in plain text")
+    raise PydanticCustomError(PLAIN_TEXT_ERROR, "the secret is in plain text")
 
 
 class SecretValue(Section):
@@ -52,14 +52,14 @@ class Secret(Section):
         "Opaque"
     )
     """`dockerconfigjson` for `imagePullSecrets`, `basic-auth` and `ssh-auth` for a run's `code`, else `Opaque`."""
-    values: dict[SecretKey, Annotated[Encrypted, BeforeValidator(_encrypted)]] = Field(default_factory=dict)
+    values: dict[SecretKey, Annotated[Encrypted, BeforeValidator(_check_encrypted)]] = Field(default_factory=dict)
     """By key. Set them with `pulumi config set --secret --path`: values in plain text are refused."""
 
     @model_validator(mode="after")
-    def _complete(self) -> "Secret":
+    def _check_keys(self) -> "Secret":
         if not self.values:
             raise ValueError("the Secret has no values: set them with `pulumi config set --secret --path`")
-        if missing := sorted(_KEYS[self.type] - self.values.keys()):
+        if missing := sorted(_REQUIRED_KEYS[self.type] - self.values.keys()):
             raise ValueError(
                 f"a Secret of type {self.type} lacks {', '.join(missing)}: set it with `pulumi config set --secret "
                 "--path`"

@@ -11,23 +11,23 @@ from trainstack.settings.values.quantities import Quantity, amount
 AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
 
 
-def _alone(modes: tuple[AccessMode, ...]) -> tuple[AccessMode, ...]:
+def _check_access_modes(modes: tuple[AccessMode, ...]) -> tuple[AccessMode, ...]:
     if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
         raise ValueError("ReadWriteOncePod excludes all other access modes; remove it or the others")
     return modes
 
 
-def _positive(size: str) -> str:
+def _check_positive(size: str) -> str:
     if amount(size) == 0:
         raise ValueError("a volume's size must be greater than 0; write one such as 10Gi")
     return size
 
 
-AccessModes = Annotated[tuple[AccessMode, ...], Field(min_length=1), AfterValidator(_alone)]
+AccessModes = Annotated[tuple[AccessMode, ...], Field(min_length=1), AfterValidator(_check_access_modes)]
 """Source: validateAccessModes in ValidatePersistentVolumeClaimSpec."""
 ClaimPath = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 """A claim by `<namespace>/<name>`."""
-Size = Annotated[Quantity, AfterValidator(_positive)]
+Size = Annotated[Quantity, AfterValidator(_check_positive)]
 """Source: ValidatePositiveQuantityValue."""
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from trainstack.settings.base import DnsLabel, Section, refuse
+from trainstack.settings.base import DnsLabel, Section, raise_faults
 from trainstack.settings.search_space.hyperparams import Expansion
 from trainstack.settings.search_space.space import ParameterSet, Space
 from trainstack.settings.sections.workloads import Workload
@@ -45,11 +45,14 @@ class Sweep(Section):
         return self.expansion.sets if self.expansion else ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Sweep":
-        faults = [*_faults_of_run(self.run), *(_faults_of_indexed(self) if self.form == "indexed" else _faults(self))]
+    def _check_consistency(self) -> "Sweep":
+        faults = [
+            *_faults_of_run(self.run),
+            *(_faults_of_indexed_form(self) if self.form == "indexed" else _faults_of_jobs_form(self)),
+        ]
         if self.max_gpu_hours is not None and self.run.active_deadline_seconds is None:
             faults.append("maxGpuHours requires a deadline for trials: set run.activeDeadlineSeconds")
-        refuse(faults)
+        raise_faults(faults)
         return self
 
 
@@ -64,7 +67,7 @@ def _faults_of_run(run: Workload) -> Iterator[str]:
         yield "a trial must end, but this Pod is always restarted: set run.restartPolicy to Never or OnFailure"
 
 
-def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:
+def _faults_of_indexed_form(sweep: Sweep) -> Iterator[str]:
     run = sweep.run
     if run.kind != "Job":
         yield f"form indexed requires kind Job (got {run.kind}): set run.kind to Job, or form to jobs"
@@ -82,7 +85,7 @@ def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:
         yield "trials that do not reach objective.target count as failed indexes: leave out maxFailedIndexes"
 
 
-def _faults(sweep: Sweep) -> Iterator[str]:
+def _faults_of_jobs_form(sweep: Sweep) -> Iterator[str]:
     if sweep.run.managed and sweep.run.pods_to_succeed != 1:
         yield "a trial is one run with one record: leave out run.completions, or set run.managed to false"
     for field in ("active_deadline_seconds", "max_failed_indexes"):

@@ -22,7 +22,7 @@ class Team(Section):
     """A ServiceAccount to create in the namespace, for a pipeline."""
 
     @model_validator(mode="after")
-    def _has_members(self) -> "Team":
+    def _check_members(self) -> "Team":
         if not (self.groups or self.users or self.service_account):
             raise ValueError("the team has no members: set groups, users or serviceAccount")
         return self

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field, model_validator
 
-from trainstack.settings.base import Section, refuse
+from trainstack.settings.base import Section, raise_faults
 from trainstack.settings.values.kubernetes import LabelKey, Positive
 
-ANNOTATIONS: Mapping[str, str] = {
+FIELDS_BY_ANNOTATION: Mapping[str, str] = {
     "kueue.x-k8s.io/podset-required-topology": "required",
     "kueue.x-k8s.io/podset-preferred-topology": "preferred",
     "kueue.x-k8s.io/podset-unconstrained-topology": "unconstrained",
@@ -43,24 +43,24 @@ class TopologyRequest(Section):
     placed together. Not a number."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> "TopologyRequest":
-        refuse(_faults(self))
+    def _check_consistency(self) -> "TopologyRequest":
+        raise_faults(_faults_of_request(self))
         return self
 
     @property
     def annotations(self) -> dict[str, str]:
         """The pods' annotations for the request."""
-        values = {key: getattr(self, field) for key, field in ANNOTATIONS.items()}
+        values = {key: getattr(self, field) for key, field in FIELDS_BY_ANNOTATION.items()}
         return {key: "true" if value is True else str(value) for key, value in values.items() if value}
 
 
-def _faults(request: TopologyRequest) -> Iterator[str]:
+def _faults_of_request(request: TopologyRequest) -> Iterator[str]:
     """Source: ValidateTASPodSetRequest in Kueue's pkg/controller/jobframework/tas_validation.go."""
-    chosen = [name for name in ("required", "preferred", "unconstrained") if getattr(request, name)]
+    modes = [name for name in ("required", "preferred", "unconstrained") if getattr(request, name)]
     slices = (request.pod_set_slice_required_topology, request.pod_set_slice_size)
-    if len(chosen) > 1:
-        yield f"{' and '.join(chosen)} exclude each other: set one of them"
-    if not chosen and slices == (None, None):
+    if len(modes) > 1:
+        yield f"{' and '.join(modes)} exclude each other: set one of them"
+    if not modes and slices == (None, None):
         yield "the request names no level: set required, preferred or unconstrained"
     if (slices[0] is None) != (slices[1] is None):
         yield "podSetSliceRequiredTopology and podSetSliceSize belong together: set both"
@@ -91,8 +91,8 @@ def faults_of_pod_sets(pod_sets: Sequence[tuple[str, int, TopologyRequest | None
         if len(members) != 2:
             yield f"group {group} has {len(members)} pod sets ({names}): a group has exactly two"
             continue
-        (_, one, first), (_, other, second) = members
-        if 1 not in (one, other):
-            yield f"group {group} has {one} and {other} pods ({names}): one of its pod sets must have one pod"
-        if (first.required, first.preferred) != (second.required, second.preferred):
+        (_, first_count, first_request), (_, second_count, second_request) = members
+        if 1 not in (first_count, second_count):
+            yield f"group {group} has {first_count} and {second_count} pods ({names}): one of its pod sets must have one pod"
+        if (first_request.required, first_request.preferred) != (second_request.required, second_request.preferred):
             yield f"the pod sets of group {group} ({names}) request different levels: use one level"

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from trainstack.settings.base import DnsLabel, DnsName, FilePath, Section, Toleration, UniqueNames, refuse
-from trainstack.settings.errors import nearest
+from trainstack.settings.base import DnsLabel, DnsName, FilePath, Section, Toleration, UniqueNames, raise_faults
+from trainstack.settings.errors import suggest_name
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.elastic import Elastic
@@ -16,7 +16,7 @@ from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Netwo
 from trainstack.settings.sections.objects import KueueObject
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
-from trainstack.settings.sections.topology import ANNOTATIONS, TopologyRequest, faults_of_pod_sets
+from trainstack.settings.sections.topology import FIELDS_BY_ANNOTATION, TopologyRequest, faults_of_pod_sets
 from trainstack.settings.values.kubernetes import (
     AbsolutePath,
     Annotations,
@@ -45,7 +45,7 @@ class Image(Section):
     """A reference such as `pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel` or `repository@sha256:…`."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> "Image":
+    def _check_source(self) -> "Image":
         if (self.build is None) == (self.name is None):
             raise ValueError("an image needs exactly one source: set either build or name")
         return self
@@ -260,7 +260,7 @@ class Workload(Section):
     """JobSet; None: each pod has the DNS name `<launch>-<job>-<replica>-<index>.<launch>`."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Workload":
+    def _check_consistency(self) -> "Workload":
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
         if duplicates := sorted(self.secret_env.keys() & self.env.keys()):
             faults.append(f"env and secretEnv both set {', '.join(duplicates)}: leave them out of one")
@@ -270,7 +270,7 @@ class Workload(Section):
         names = [volume.name for volume in self.scratch]
         duplicates = sorted({name for name in names if names.count(name) > 1})
         faults += [f"scratch has several entries named {name}: use unique names" for name in duplicates]
-        refuse(faults)
+        raise_faults(faults)
         return self
 
     def runs_program(self, role: str) -> bool:
@@ -309,7 +309,7 @@ def with_article(kind: str) -> str:
     return f"an {kind}" if kind.startswith(("A", "E", "I", "MPI", "O")) else f"a {kind}"
 
 
-_FIELDS_OF: dict[str, tuple[str, ...]] = {
+_KINDS_BY_FIELD: dict[str, tuple[str, ...]] = {
     "roles": ("PyTorchJob", "TrainJob", "MPIJob", "RayJob", "Object"),
     "object": ("Object",),
     "elastic": ("PyTorchJob",),
@@ -331,13 +331,13 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "network": ("JobSet",),
 }
 """The fields that only some kinds have, with those kinds."""
-_ROLES_OF: dict[str, tuple[str, ...]] = {
+_ROLES_BY_KIND: dict[str, tuple[str, ...]] = {
     "PyTorchJob": ("Master", "Worker"),
     "TrainJob": ("Master", "Worker"),
     "MPIJob": ("Launcher", "Worker"),
 }
 """The roles of kinds whose roles have fixed names."""
-_UNMANAGED: dict[str, str] = {
+_UNMANAGED_REASONS: dict[str, str] = {
     "DataLoader": "runs no program",
     "MPIJob": "starts its processes over SSH, outside the wrapper",
     "RayJob": "starts its program through Ray, outside the wrapper",
@@ -347,15 +347,15 @@ _UNMANAGED: dict[str, str] = {
 
 
 def _faults_of_kind(workload: Workload) -> Iterator[str]:
-    kind, named = workload.kind, with_article(workload.kind)
+    kind, kind_phrase = workload.kind, with_article(workload.kind)
     # A field that is set to its default has no effect, so it is accepted.
-    for field, kinds in _FIELDS_OF.items():
+    for field, kinds in _KINDS_BY_FIELD.items():
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
-            yield f"{named} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
-    known = _ROLES_OF.get(kind, tuple(workload.roles))
-    for name in sorted(workload.roles.keys() - {*known}):
-        yield f"{named} has no role {name}: {nearest(name, known)}"
+            yield f"{kind_phrase} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+    valid_roles = _ROLES_BY_KIND.get(kind, tuple(workload.roles))
+    for name in sorted(workload.roles.keys() - {*valid_roles}):
+        yield f"{kind_phrase} has no role {name}: {suggest_name(name, valid_roles)}"
     for name, role in workload.roles.items():
         if role.command is not None and workload.runs_program(name):
             yield f"{name} has no command of its own: remove roles.{name}.command (only workers of an MPIJob have one)"
@@ -453,28 +453,28 @@ def _faults_of_object(workload: Workload) -> Iterator[str]:
     if workload.object is None:
         yield "an Object needs object, with its apiVersion, kind, framework and pods: add it"
         return
-    known = get_args(Workload.model_fields["kind"].annotation)
-    if workload.object.kind in known:
+    supported_kinds = get_args(Workload.model_fields["kind"].annotation)
+    if workload.object.kind in supported_kinds:
         yield f"{workload.object.kind} is a kind of its own: set kind to it, and leave out object"
     if workload.active_deadline_seconds is not None:
         yield "activeDeadlineSeconds has no known place in an Object: set the kind's own field in object.spec"
-    roles, declared = workload.roles, {pods.name: pods for pods in workload.object.pods}
-    for name in sorted(declared.keys() - roles.keys()):
+    roles, pods_by_role = workload.roles, {pods.name: pods for pods in workload.object.pods}
+    for name in sorted(pods_by_role.keys() - roles.keys()):
         yield f"object.pods has the role {name}, which roles lacks: add roles.{name}"
-    for name in sorted(roles.keys() - declared.keys()):
-        yield f"roles has {name}, which object.pods lacks: {nearest(name, declared)}"
+    for name in sorted(roles.keys() - pods_by_role.keys()):
+        yield f"roles has {name}, which object.pods lacks: {suggest_name(name, pods_by_role)}"
     for name in sorted(name for name, role in roles.items() if role.restart_policy == "ExitCode"):
         yield f"pods of {name} cannot have restartPolicy ExitCode: set the kind's own field in object.spec"
-    for name in sorted(roles.keys() & declared.keys()):
-        if declared[name].replicas is None and roles[name].replicas != 1:
+    for name in sorted(roles.keys() & pods_by_role.keys()):
+        if pods_by_role[name].replicas is None and roles[name].replicas != 1:
             yield f"{name} has {roles[name].replicas} replicas: set the path of their number, replicas, in object.pods"
 
 
 def _faults_of_job(workload: Workload) -> Iterator[str]:
-    least, at_once = workload.min_parallelism, workload.pods_at_once
-    if least is not None and least >= at_once:
+    min_parallelism, at_once = workload.min_parallelism, workload.pods_at_once
+    if min_parallelism is not None and min_parallelism >= at_once:
         yield (
-            f"minParallelism is {least}, but must be less than {at_once} (the smaller of parallelism and completions): "
+            f"minParallelism is {min_parallelism}, but must be less than {at_once} (the smaller of parallelism and completions): "
             "lower it, or leave it out"
         )
 
@@ -489,7 +489,7 @@ def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
 
 
 def _faults_of_managed(workload: Workload) -> Iterator[str]:
-    if reason := _UNMANAGED.get(workload.kind):
+    if reason := _UNMANAGED_REASONS.get(workload.kind):
         yield f"{with_article(workload.kind)} {reason}: set managed to false"
         return
     if not workload.command:
@@ -516,14 +516,18 @@ def _faults_of_topology_requests(workload: Workload) -> Iterator[str]:
     if workload.kind == "TrainJob" and parts:
         # Kueue has one pod set for all nodes of a TrainJob, whatever their roles.
         parts = [(workload.kind, sum(count for _, count, _ in parts), parts[0][2])]
-    alone = (workload.kind, workload.pods_at_once, PodOverrides())
+    sole_part = (workload.kind, workload.pods_at_once, PodOverrides())
     pod_sets = [
-        (name, count, own.topology_request or workload.topology_request) for name, count, own in parts or [alone]
+        (name, count, overrides.topology_request or workload.topology_request)
+        for name, count, overrides in parts or [sole_part]
     ]
     yield from faults_of_pod_sets(pod_sets)
     if any(request for _, _, request in pod_sets):
-        annotations = {**workload.annotations, **{key: "" for _, _, own in parts for key in own.annotations or ()}}
-        for key in sorted(annotations.keys() & ANNOTATIONS.keys()):
+        annotations = {
+            **workload.annotations,
+            **{key: "" for _, _, overrides in parts for key in overrides.annotations or ()},
+        }
+        for key in sorted(annotations.keys() & FIELDS_BY_ANNOTATION.keys()):
             yield f"annotations set {key}, which topologyRequest sets: leave it out"
 
 
@@ -539,8 +543,8 @@ class Workloads(Section):
     """Namespaces with runs that MultiKueue dispatches to this cluster; they get the wrapper of managed runs."""
 
     @model_validator(mode="after")
-    def _excluded_runs_exist(self) -> "Workloads":
+    def _check_exclude(self) -> "Workloads":
         names = [run.name for run in self.runs]
         unknown = [name for name in self.exclude if name not in names]
-        refuse(f"exclude lists {name}, which is not a run: {nearest(name, names)}" for name in unknown)
+        raise_faults(f"exclude lists {name}, which is not a run: {suggest_name(name, names)}" for name in unknown)
         return self

@@ -5,7 +5,7 @@ from typing import Literal
 
 MAX_LENGTH = 80
 """Characters of a name; a longer word is not examined."""
-Kind = Literal["", "password", "token", "key"]
+CredentialKind = Literal["", "password", "token", "key"]
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -39,8 +39,8 @@ _MODEL_TOKENS = word_set(
 )
 """The words before `token` in names of a model's tokens, and of flags."""
 _NUMBERS_OF_PASSES = word_set("backward first forward max multi n no num one second single two")
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_KEYS = ("secret", "credential", "credentials", "apikey", "secretkey", "accesskey", "privatekey")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_KEY_SUFFIXES = ("secret", "credential", "credentials", "apikey", "secretkey", "accesskey", "privatekey")
 
 
 def is_well_known(name: str) -> bool:
@@ -48,33 +48,35 @@ def is_well_known(name: str) -> bool:
     return name in _WELL_KNOWN
 
 
-def parts(name: str) -> list[str]:
+def name_words(name: str) -> list[str]:
     """Return the words of a name in lower case: `awsSecretKey` and `AWS_SECRET_KEY_2` have the same words."""
-    return [part.lower() for part in _PARTS.findall(name)]
+    return [part.lower() for part in _WORD.findall(name)]
 
 
-def kind_of(name: str) -> Kind:
+def credential_kind(name: str) -> CredentialKind:
     """Return the kind of credential that a name suggests; empty if it suggests none."""
-    words = parts(name) if len(name) <= MAX_LENGTH else []
-    last, before = (words[-1], words[-2] if len(words) > 1 else "") if words else ("", "")
-    if _is_password(last, before):
+    words = name_words(name) if len(name) <= MAX_LENGTH else []
+    last_word, previous_word = (words[-1], words[-2] if len(words) > 1 else "") if words else ("", "")
+    if _is_password(last_word, previous_word):
         return "password"
-    if last == "authorization" or (last.endswith("token") and before not in _MODEL_TOKENS):
+    if last_word == "authorization" or (last_word.endswith("token") and previous_word not in _MODEL_TOKENS):
         return "token"
-    if last in ("jwt", "pat") and before:
+    if last_word in ("jwt", "pat") and previous_word:
         return "token"
-    return "key" if last.endswith(_KEYS) or (last == "key" and before in _OWNERS_OF_KEYS) else ""
+    return (
+        "key" if last_word.endswith(_KEY_SUFFIXES) or (last_word == "key" and previous_word in _OWNERS_OF_KEYS) else ""
+    )
 
 
 def refers_to_secret(name: str) -> bool:
     """Return whether the value of a field of this name is the name of a Secret or of a key in one."""
-    words = parts(name)
+    words = name_words(name)
     return words in (["key"], ["token"]) or (words[-1:] == ["secret"] and words[-2:-1] != ["client"])
 
 
-def _is_password(last: str, before: str) -> bool:
-    if last == "pwd":
-        return before not in ("", "old")
-    if last == "pass":
-        return before != "" and before not in _NUMBERS_OF_PASSES
-    return last.endswith(("password", "passwd", "passphrase"))
+def _is_password(last_word: str, previous_word: str) -> bool:
+    if last_word == "pwd":
+        return previous_word not in ("", "old")
+    if last_word == "pass":
+        return previous_word != "" and previous_word not in _NUMBERS_OF_PASSES
+    return last_word.endswith(("password", "passwd", "passphrase"))

@@ -8,7 +8,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainstack.settings.values.credential_names import Kind, is_well_known, kind_of, refers_to_secret, word_set
+from trainstack.settings.values.credential_names import (
+    CredentialKind,
+    credential_kind,
+    is_well_known,
+    refers_to_secret,
+    word_set,
+)
 
 HIDDEN = "[credential]"
 """Replaces a credential in messages."""
@@ -16,7 +22,7 @@ _CERTAIN_LENGTH = 8
 """The least length, in characters, at which the value of a well-known variable is certainly a credential."""
 _SIGNIFICANT = re.compile(r"[A-Za-z0-9]")
 
-_FORMATS = {
+_TOKEN_FORMATS = {
     "an AWS access key id": r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b",
     "a private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[^-]*|\bAGE-SECRET-KEY-1[A-Z0-9]{20,}",
     "a JSON Web Token": r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
@@ -35,7 +41,7 @@ _FORMATS = {
     "a signed address": r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=[\w%+/=-]{20,}",
 }
 """Regular expressions of known tokens, by the token's description."""
-_FORMAT = {what: re.compile(pattern) for what, pattern in _FORMATS.items()}
+_TOKEN_PATTERNS = {what: re.compile(pattern) for what, pattern in _TOKEN_FORMATS.items()}
 _HINTS = re.compile(
     r"AKIA|ASIA|ABIA|ACCA|-----BEGIN|AGE-SECRET|eyJ|hf_|api_org_|gh[pousr]_|github_pat_|gl[a-z]+-|sk-|k_live_|k_test_"
     r"|xox|xapp-|hooks\.slack|AIza|ya29|GOCSPX|nvapi-|wandb_v|pul-|dckr_|npm_|pypi-|hv[sbr]\.|r8_|gsk_|dop_v1_|SG\.|[?&]"
@@ -60,7 +66,7 @@ _LOGIN = re.compile(
 """Credentials in login commands and in lines of ~/.netrc."""
 _CERTAIN_LOGINS = ("wandb", "key", "aws")
 
-_WORDS = word_set(
+_PLACEHOLDER_WORDS = word_set(
     """
     any auto bool bytes default disabled dummy empty enabled fake false float hidden int n/a na nil no none null object
     off on optional placeholder redacted required str string true undefined unset yes
@@ -91,10 +97,10 @@ _BLANK = re.compile(r"(?i)[x*._-]+|your[ _-].*|.*[ _-]here|\.\.\.")
 
 
 @dataclass(frozen=True)
-class Credential:
+class CredentialMatch:
     """A credential in a text, without its value."""
 
-    what: str
+    description: str
     """`a GitHub token`, or `the value of HF_TOKEN`."""
     start: int
     end: int
@@ -104,41 +110,41 @@ class Credential:
     """The variable, argument or key whose value it is; empty if the form alone identifies it."""
 
 
-def in_text(text: str) -> Iterator[Credential]:
+def find_in_text(text: str) -> Iterator[CredentialMatch]:
     """Yield the credentials in a text: tokens, user information in addresses, headers, logins, and values of names."""
-    yield from _of_known_form(text)
-    yield from _in_addresses(text)
+    yield from _find_tokens(text)
+    yield from _find_in_addresses(text)
     for header in _HEADER.finditer(text):
         group = "value" if header["value"] is not None else "bare"
-        if _literal(header[group]):
-            yield Credential("a token in an authorization header", *header.span(group))
+        if _literal_part(header[group]):
+            yield CredentialMatch("a token in an authorization header", *header.span(group))
     for login in _LOGIN.finditer(text):
         group = login.lastgroup or ""
         value = login[group]
-        if _literal(value) and not re.fullmatch(r"\d+:\d+", value):
-            yield Credential("the credential of a login", *login.span(group), is_certain=group in _CERTAIN_LOGINS)
-    yield from _assigned(text)
+        if _literal_part(value) and not re.fullmatch(r"\d+:\d+", value):
+            yield CredentialMatch("the credential of a login", *login.span(group), is_certain=group in _CERTAIN_LOGINS)
+    yield from _find_assigned_values(text)
 
 
-def of_variable(name: str, value: str) -> Iterator[Credential]:
+def find_in_variable(name: str, value: str) -> Iterator[CredentialMatch]:
     """Yield the credentials in the value of a variable, an argument or a key."""
-    yield from in_text(value)
-    kind = kind_of(name)
+    yield from find_in_text(value)
+    kind = credential_kind(name)
     if kind and _is_credential(kind, value):
-        yield _named(name, value, 0, len(value))
+        yield _make_named_match(name, value, 0, len(value))
 
 
-def of_field(name: str, value: str) -> Iterator[Credential]:
+def find_in_field(name: str, value: str) -> Iterator[CredentialMatch]:
     """Yield the credentials in a field of an object, where the value of `key` or `…Secret` refers to a Secret."""
-    yield from in_text(value) if refers_to_secret(name) else of_variable(name, value)
+    yield from find_in_text(value) if refers_to_secret(name) else find_in_variable(name, value)
 
 
-def in_address(address: str) -> bool:
+def address_has_credential(address: str) -> bool:
     """Return whether the address of a repository contains a password or a token.
 
     User information in an https address is either; in an ssh address, only the part after a colon.
     """
-    if any(_of_known_form(address)):
+    if any(_find_tokens(address)):
         return True
     url = re.match(r"(?P<scheme>[A-Za-z]+)://(?P<user>[^/]*)@", address)
     if url is None:
@@ -146,60 +152,60 @@ def in_address(address: str) -> bool:
     return url["scheme"].lower() in ("http", "https") or ":" in url["user"]
 
 
-def concealed(text: str) -> str:
+def conceal_credentials(text: str) -> str:
     """Return the text with each credential replaced by HIDDEN; overlapping credentials are replaced together."""
-    shown, end = "", 0
-    for found in sorted(in_text(text), key=lambda credential: credential.start):
-        if found.end > end:
-            shown += text[end : found.start] + HIDDEN if found.start >= end else ""
-            end = found.end
-    return shown + text[end:]
+    output, end = "", 0
+    for match in sorted(find_in_text(text), key=lambda credential: credential.start):
+        if match.end > end:
+            output += text[end : match.start] + HIDDEN if match.start >= end else ""
+            end = match.end
+    return output + text[end:]
 
 
-def _of_known_form(text: str) -> Iterator[Credential]:
+def _find_tokens(text: str) -> Iterator[CredentialMatch]:
     if _HINTS.search(text):
-        for what, pattern in _FORMAT.items():
-            yield from (Credential(what, *match.span()) for match in pattern.finditer(text))
+        for what, pattern in _TOKEN_PATTERNS.items():
+            yield from (CredentialMatch(what, *match.span()) for match in pattern.finditer(text))
 
 
-def _in_addresses(text: str) -> Iterator[Credential]:
+def _find_in_addresses(text: str) -> Iterator[CredentialMatch]:
     for url in _URL.finditer(text) if "://" in text else ():
         user, colon, password = url["user"].partition(":")
-        if colon and password and _literal(password):
-            yield Credential("a password in an address", *url.span("user"))
-        elif not colon and url["scheme"].lower() in ("http", "https") and user != "git" and _literal(user):
-            yield Credential("user information in an address", *url.span("user"), is_certain=False)
+        if colon and password and _literal_part(password):
+            yield CredentialMatch("a password in an address", *url.span("user"))
+        elif not colon and url["scheme"].lower() in ("http", "https") and user != "git" and _literal_part(user):
+            yield CredentialMatch("user information in an address", *url.span("user"), is_certain=False)
 
 
-def _assigned(text: str) -> Iterator[Credential]:
+def _find_assigned_values(text: str) -> Iterator[CredentialMatch]:
     """Yield the values of names: `--api-key x`, `API_KEY=x`, `api_key: x`, `"api_key": "x"`."""
     for word in _NAME.finditer(text):
         name, flag = word[0].lstrip("-"), word[0].startswith("-")
-        if not (kind := kind_of(name)):
+        if not (kind := credential_kind(name)):
             continue
         separator = _ASSIGNMENT.match(text, word.end()) or (_SPACE.match(text, word.end()) if flag else None)
         value = _VALUE.match(text, separator.end()) if separator else None
         if separator is None or value is None or (":" in separator[0] and refers_to_secret(name)):
             continue
         group = value.lastgroup or "bare"
-        content = _without_end(value[group]) if group == "bare" else value[group]
+        content = _strip_closing_brackets(value[group]) if group == "bare" else value[group]
         # In a script, an unquoted word is often an expression; a flag's value, or a text of one assignment, is not.
         is_whole = word.start() == 0 and value.end() == len(text)
-        if group == "bare" and not flag and not is_whole and not _is_plain(text, word, separator, content):
+        if group == "bare" and not flag and not is_whole and not _is_literal_assignment(text, word, separator, content):
             continue
         if _is_credential(kind, content):
             start = value.start(group)
-            yield _named(word[0], content, start, start + len(content))
+            yield _make_named_match(word[0], content, start, start + len(content))
 
 
-def _without_end(value: str) -> str:
+def _strip_closing_brackets(value: str) -> str:
     """Return an unquoted value without closing brackets at its end that belong to the text around it."""
     while value[-1:] in _OPENING and _OPENING[value[-1]] not in value:
         value = value[:-1]
     return value
 
 
-def _is_plain(text: str, name: re.Match[str], separator: re.Match[str], value: str) -> bool:
+def _is_literal_assignment(text: str, name: re.Match[str], separator: re.Match[str], value: str) -> bool:
     """Return whether an unquoted value in a script is a literal of a shell or of YAML, and not an expression."""
     if separator["quoted"]:
         return False
@@ -212,27 +218,32 @@ def _is_plain(text: str, name: re.Match[str], separator: re.Match[str], value: s
     return bool(has_both) and len(value) >= _CERTAIN_LENGTH and not re.search(r"[(\[]", value)
 
 
-def _named(name: str, value: str, start: int, end: int) -> Credential:
+def _make_named_match(name: str, value: str, start: int, end: int) -> CredentialMatch:
     is_key = "wandb" in name.lower() and re.fullmatch("[0-9a-f]{40}", value)
     is_certain = bool(is_key) or (is_well_known(name.lstrip("-")) and len(value.strip()) >= _CERTAIN_LENGTH)
-    return Credential(f"the value of {name}", start, end, is_certain, name)
+    return CredentialMatch(f"the value of {name}", start, end, is_certain, name)
 
 
-def _is_credential(kind: Kind, value: str) -> bool:
-    literal = _literal(value)
+def _is_credential(kind: CredentialKind, value: str) -> bool:
+    literal = _literal_part(value)
     if _NUMBER.fullmatch(literal):
         return kind == "password" and len(literal) >= 4
-    least = {"password": 1, "key": 4, "token": 6}[kind]
-    return len(literal) >= least
+    min_length = {"password": 1, "key": 4, "token": 6}[kind]
+    return len(literal) >= min_length
 
 
-def _literal(value: str) -> str:
+def _literal_part(value: str) -> str:
     """Return the part of a value that is neither a reference to a variable nor a placeholder; it may be empty."""
     text = _SCHEME.sub("", value.strip().strip("\"'\\").strip(), count=1)
     text = _DEFAULT.sub(lambda default: default["text"], text)
-    rest = _REFERENCE.sub("", text).strip(" \"':@/")
-    if rest != text and len(rest) < _CERTAIN_LENGTH and _REFERENCE.search(text):
+    literal = _REFERENCE.sub("", text).strip(" \"':@/")
+    if literal != text and len(literal) < _CERTAIN_LENGTH and _REFERENCE.search(text):
         return ""
-    if not _SIGNIFICANT.search(rest) or rest.lower() in _WORDS or _BLANK.fullmatch(rest) or _PATH.fullmatch(text):
+    if (
+        not _SIGNIFICANT.search(literal)
+        or literal.lower() in _PLACEHOLDER_WORDS
+        or _BLANK.fullmatch(literal)
+        or _PATH.fullmatch(text)
+    ):
         return ""
-    return rest
+    return literal

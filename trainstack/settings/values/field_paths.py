@@ -17,7 +17,7 @@ _STEP = re.compile(r"([A-Za-z0-9_-]+)|\[([0-9]+)\]")
 def value_at(body: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path of an object, or None if it does not exist."""
     value: Any = body
-    for step in _steps(path):
+    for step in _parse_steps(path):
         if isinstance(step, str):
             value = value.get(step) if isinstance(value, Mapping) else None
         else:
@@ -30,25 +30,25 @@ def put_at(body: dict[str, Any], path: str, value: Any) -> None:
 
     Raises ValueError if the path leads into a scalar, or to an element that its list lacks: lists are not extended.
     """
-    *steps, last = _steps(path)
-    holder: Any = body
-    for step, following in zip(steps, [*steps[1:], last], strict=True):
-        if isinstance(step, str) and isinstance(following, str) and isinstance(holder, dict):
-            holder.setdefault(step, {})
-        holder = _child(holder, step, path)
-    if not (isinstance(holder, dict) and isinstance(last, str)):
-        _child(holder, last, path)
-    holder[last] = value
+    *steps, last_step = _parse_steps(path)
+    parent: Any = body
+    for step, next_step in zip(steps, [*steps[1:], last_step], strict=True):
+        if isinstance(step, str) and isinstance(next_step, str) and isinstance(parent, dict):
+            parent.setdefault(step, {})
+        parent = _child_value(parent, step, path)
+    if not (isinstance(parent, dict) and isinstance(last_step, str)):
+        _child_value(parent, last_step, path)
+    parent[last_step] = value
 
 
-def _child(holder: Any, step: str | int, path: str) -> Any:
+def _child_value(parent: Any, step: str | int, path: str) -> Any:
     with suppress(KeyError, IndexError):
-        if isinstance(holder, dict) and isinstance(step, str):
-            return holder[step]
-        if isinstance(holder, list) and isinstance(step, int):
-            return holder[step]
+        if isinstance(parent, dict) and isinstance(step, str):
+            return parent[step]
+        if isinstance(parent, list) and isinstance(step, int):
+            return parent[step]
     raise ValueError(f"{path} leads to no field, since {step!r} is missing")
 
 
-def _steps(path: str) -> list[str | int]:
+def _parse_steps(path: str) -> list[str | int]:
     return [key or int(index) for key, index in _STEP.findall(path)]

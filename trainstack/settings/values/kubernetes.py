@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from trainstack.settings.errors import closest, nearest
+from trainstack.settings.errors import closest_name, suggest_name
 
 MAX_INT32 = 2**31 - 1
 NonNegative = Annotated[int, Field(ge=0, le=MAX_INT32)]
@@ -33,7 +33,7 @@ HOSTNAME = "kubernetes.io/hostname"
 _NAME = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _ENV_NAME = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
-_PAGES = re.compile(r"hugepages-[1-9][0-9]*[KMGT]i")
+_HUGE_PAGES = re.compile(r"hugepages-[1-9][0-9]*[KMGT]i")
 _HOST = re.compile(
     r"([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?"
 )
@@ -43,7 +43,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
 _MAX_REPOSITORY = 255
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return a value in quotes for a message: shortened, and without "; ", which separates problem and remedy."""
     return repr(text if len(text) <= 70 else f"{text[:67]}...").replace("; ", ";\\x20")
 
@@ -61,14 +61,14 @@ def _is_subdomain(text: str) -> bool:
     return len(text) <= DOMAIN_LIMIT and bool(_SUBDOMAIN.fullmatch(text))
 
 
-_A_NAME = f"up to {LABEL_LIMIT} letters, digits, '-', '_' and '.', with a letter or digit at both ends"
-_A_KEY = f"{_A_NAME}; a domain and '/' may precede them".replace("; ", ", ")
+_NAME_REMEDY = f"up to {LABEL_LIMIT} letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+_KEY_REMEDY = f"{_NAME_REMEDY}; a domain and '/' may precede them".replace("; ", ", ")
 
 
-def _valid(is_valid: Callable[[str], bool], name: str, remedy: str) -> AfterValidator:
+def _validator(is_valid: Callable[[str], bool], name: str, remedy: str) -> AfterValidator:
     def validate(text: str) -> str:
         if not is_valid(text):
-            raise ValueError(f"{quoted(text)} is not a valid {name}; write {remedy}")
+            raise ValueError(f"{quote(text)} is not a valid {name}; write {remedy}")
         return text
 
     return AfterValidator(validate)
@@ -86,40 +86,40 @@ def _is_env_name(text: str) -> bool:
     return bool(_ENV_NAME.fullmatch(text)) and text != "." and not text.startswith("..")
 
 
-def _annotations(given: dict[str, str]) -> dict[str, str]:
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in given.items())
+def _check_annotations(annotations: dict[str, str]) -> dict[str, str]:
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > ANNOTATIONS_LIMIT:
         raise ValueError(
             f"the annotations have {size} bytes, more than the limit of {ANNOTATIONS_LIMIT}; move data into a volume"
         )
-    return given
+    return annotations
 
 
-def _absolute_path(text: str) -> str:
+def _check_absolute_path(text: str) -> str:
     if not text.startswith("/"):
-        raise ValueError(f"{quoted(text)} is not an absolute path; write an absolute path, beginning with /")
+        raise ValueError(f"{quote(text)} is not an absolute path; write an absolute path, beginning with /")
     if "\0" in text:
         raise ValueError("contains a NUL character, which is not allowed in a path; remove it")
     return text
 
 
-def _mount_path(text: str) -> str:
-    if ":" in _absolute_path(text):
-        raise ValueError(f"{quoted(text)} contains ':', which is not allowed in a mount path; remove it")
+def _check_mount_path(text: str) -> str:
+    if ":" in _check_absolute_path(text):
+        raise ValueError(f"{quote(text)} contains ':', which is not allowed in a mount path; remove it")
     if not text.strip("/"):
         raise ValueError("a volume mounted at / would hide the image's files; write a folder such as /mnt/data")
     return text
 
 
-def _host_path(text: str) -> str:
-    if ".." in _absolute_path(text).split("/"):
+def _check_host_path(text: str) -> str:
+    if ".." in _check_absolute_path(text).split("/"):
         raise ValueError(
-            f"{quoted(text)} contains '..', which is not allowed in a hostPath; write the path without '..'"
+            f"{quote(text)} contains '..', which is not allowed in a hostPath; write the path without '..'"
         )
     return text
 
 
-def _secret_key(text: str) -> str:
+def _check_secret_key(text: str) -> str:
     # The message does not repeat the key: it may be a secret value in the wrong place.
     if not re.fullmatch(r"[-._A-Za-z0-9]+", text) or len(text) > DOMAIN_LIMIT or text == "." or text.startswith(".."):
         raise ValueError(
@@ -129,24 +129,28 @@ def _secret_key(text: str) -> str:
     return text
 
 
-def _resource_name(text: str) -> str:
+def _check_resource_name(text: str) -> str:
     if not is_qualified_name(text):
-        raise ValueError(f"{quoted(text)} is not a valid resource name; {_resource_remedy(text)}")
+        raise ValueError(f"{quote(text)} is not a valid resource name; {_resource_remedy(text)}")
     return text
 
 
 def is_container_resource(text: str) -> bool:
     """Return whether a container can request a resource. Source: validateContainerResourceName."""
-    return is_extended(text) if "/" in text else text in STANDARD_RESOURCES or _PAGES.fullmatch(text) is not None
+    return (
+        is_extended_resource(text)
+        if "/" in text
+        else text in STANDARD_RESOURCES or _HUGE_PAGES.fullmatch(text) is not None
+    )
 
 
-def _container_resource(text: str) -> str:
+def _check_container_resource(text: str) -> str:
     if not is_container_resource(text):
-        raise ValueError(f"{quoted(text)} is not a resource that a container can request; {_resource_remedy(text)}")
+        raise ValueError(f"{quote(text)} is not a resource that a container can request; {_resource_remedy(text)}")
     return text
 
 
-def is_extended(name: str) -> bool:
+def is_extended_resource(name: str) -> bool:
     """Return whether a resource is an extended one, such as a device plugin's, whose quantities are integers.
 
     Source: IsExtendedResourceName.
@@ -156,49 +160,53 @@ def is_extended(name: str) -> bool:
 
 
 def _resource_remedy(text: str) -> str:
-    close = closest(text, STANDARD_RESOURCES)
-    return f"did you mean {close}?" if close else "write cpu, memory, ephemeral-storage, or one such as nvidia.com/gpu"
+    match = closest_name(text, STANDARD_RESOURCES)
+    return f"did you mean {match}?" if match else "write cpu, memory, ephemeral-storage, or one such as nvidia.com/gpu"
 
 
-def _registry(text: str) -> str:
+def _check_registry(text: str) -> str:
     host, *path = text.split("/")
     _check_no_scheme(text, "a registry name")
     if not _HOST.fullmatch(host) or not all(_COMPONENT.fullmatch(part) for part in path):
-        raise ValueError(f"{quoted(text)} is not a valid registry name; write one such as registry.example.org/team")
+        raise ValueError(f"{quote(text)} is not a valid registry name; write one such as registry.example.org/team")
     return text
 
 
-def _image(text: str) -> str:
+def _check_image_reference(text: str) -> str:
     """Raise ValueError for an invalid reference.
 
     Source: the grammar of github.com/distribution/reference, which the kubelet applies.
     """
     _check_no_scheme(text, "an image reference")
-    rest, at, digest = text.partition("@")
-    if at and not _DIGEST.fullmatch(digest):
+    name_and_tag, separator, digest = text.partition("@")
+    if separator and not _DIGEST.fullmatch(digest):
         raise ValueError(
-            f"{quoted(text)} has an invalid digest; write sha256: and 64 lower-case hexadecimal digits, as "
+            f"{quote(text)} has an invalid digest; write sha256: and 64 lower-case hexadecimal digits, as "
             "`trainstack pin` prints them"
         )
-    slash = rest.rfind("/")
-    colon = rest.find(":", slash + 1)
-    name, tag = (rest, None) if colon < 0 else (rest[:colon], rest[colon + 1 :])
+    slash = name_and_tag.rfind("/")
+    colon = name_and_tag.find(":", slash + 1)
+    name, tag = (name_and_tag, None) if colon < 0 else (name_and_tag[:colon], name_and_tag[colon + 1 :])
     if tag is not None and not _TAG.fullmatch(tag):
-        raise ValueError(f"{quoted(text)} has an invalid tag; write up to 128 letters, digits, '-', '_' and '.'")
+        raise ValueError(f"{quote(text)} has an invalid tag; write up to 128 letters, digits, '-', '_' and '.'")
     if not _is_repository(name):
-        lowered = name.lower() != name and _is_repository(name.lower())
-        remedy = f"write {name.lower()}" if lowered else "write a reference such as registry.example.org/team/digits:1"
-        raise ValueError(f"{quoted(text)} is not a valid image reference; {remedy}")
+        is_valid_in_lower_case = name.lower() != name and _is_repository(name.lower())
+        remedy = (
+            f"write {name.lower()}"
+            if is_valid_in_lower_case
+            else "write a reference such as registry.example.org/team/digits:1"
+        )
+        raise ValueError(f"{quote(text)} is not a valid image reference; {remedy}")
     return text
 
 
 def _is_repository(name: str) -> bool:
-    first, slash, rest = name.partition("/")
-    is_host = bool(slash) and (any(sign in first for sign in ".:") or first == "localhost")
-    path = rest if is_host else name
+    first_component, slash, remainder = name.partition("/")
+    is_host = bool(slash) and (any(sign in first_component for sign in ".:") or first_component == "localhost")
+    path = remainder if is_host else name
     return (
         len(name) <= _MAX_REPOSITORY
-        and (not is_host or bool(_HOST.fullmatch(first)))
+        and (not is_host or bool(_HOST.fullmatch(first_component)))
         and all(_COMPONENT.fullmatch(part) for part in path.split("/"))
     )
 
@@ -206,37 +214,37 @@ def _is_repository(name: str) -> bool:
 def _check_no_scheme(text: str, name: str) -> None:
     scheme, separator, _ = text.partition("://")
     if separator:
-        raise ValueError(f"{quoted(text)} has a scheme, but {name} has none; leave out {scheme}{separator}")
+        raise ValueError(f"{quote(text)} has a scheme, but {name} has none; leave out {scheme}{separator}")
 
 
-def unknown_word(word: str, known: Collection[str]) -> str:
+def unknown_word_message(word: str, valid_words: Collection[str]) -> str:
     """Return the message of a ValueError: `'restrictd' is not one of …; did you mean restricted?`."""
-    return f"{quoted(word)} is not one of {', '.join(known)}; {nearest(word, known)}"
+    return f"{quote(word)} is not one of {', '.join(valid_words)}; {suggest_name(word, valid_words)}"
 
 
-LabelKey = Annotated[str, _valid(is_qualified_name, "label key", _A_KEY)]
-LabelValue = Annotated[str, _valid(_is_label_value, "label value", _A_NAME)]
+LabelKey = Annotated[str, _validator(is_qualified_name, "label key", _KEY_REMEDY)]
+LabelValue = Annotated[str, _validator(_is_label_value, "label value", _NAME_REMEDY)]
 """Source: IsValidLabelValue."""
 Labels = dict[LabelKey, LabelValue]
-AnnotationKey = Annotated[str, _valid(_is_annotation_key, "annotation key", _A_KEY)]
-Annotations = Annotated[dict[AnnotationKey, str], AfterValidator(_annotations)]
+AnnotationKey = Annotated[str, _validator(_is_annotation_key, "annotation key", _KEY_REMEDY)]
+Annotations = Annotated[dict[AnnotationKey, str], AfterValidator(_check_annotations)]
 """Source: ValidateAnnotations of apimachinery/pkg/api/validation."""
 _ENV_REMEDY = "letters, digits, '_', '-' and '.', without a digit at the beginning"
-EnvName = Annotated[str, _valid(_is_env_name, "name of an environment variable", _ENV_REMEDY)]
+EnvName = Annotated[str, _validator(_is_env_name, "name of an environment variable", _ENV_REMEDY)]
 """The form that every Kubernetes release accepts; newer ones accept more characters. Source: IsEnvVarName."""
-AbsolutePath = Annotated[str, AfterValidator(_absolute_path)]
+AbsolutePath = Annotated[str, AfterValidator(_check_absolute_path)]
 """A container's working directory: the container runtime rejects a relative one."""
-MountPath = Annotated[str, AfterValidator(_mount_path)]
+MountPath = Annotated[str, AfterValidator(_check_mount_path)]
 """Source: the API reference of VolumeMount."""
-HostPath = Annotated[str, AfterValidator(_host_path)]
+HostPath = Annotated[str, AfterValidator(_check_host_path)]
 """Source: validateHostPathVolumeSource and validatePathNoBacksteps."""
-Provisioner = Annotated[str, _valid(_is_annotation_key, "provisioner name", "one such as ebs.csi.aws.com")]
+Provisioner = Annotated[str, _validator(_is_annotation_key, "provisioner name", "one such as ebs.csi.aws.com")]
 """Source: validateProvisioner of pkg/apis/storage/validation."""
-SecretKey = Annotated[str, AfterValidator(_secret_key)]
+SecretKey = Annotated[str, AfterValidator(_check_secret_key)]
 """Source: IsConfigMapKey."""
-ResourceName = Annotated[str, AfterValidator(_resource_name)]
+ResourceName = Annotated[str, AfterValidator(_check_resource_name)]
 """A resource with quota: one that containers request, or that Kueue derives from a request."""
-ContainerResource = Annotated[str, AfterValidator(_container_resource)]
+ContainerResource = Annotated[str, AfterValidator(_check_container_resource)]
 """A resource that a container requests."""
-ImageReference = Annotated[str, Field(min_length=1), AfterValidator(_image)]
-Registry = Annotated[str, Field(min_length=1), AfterValidator(_registry)]
+ImageReference = Annotated[str, Field(min_length=1), AfterValidator(_check_image_reference)]
+Registry = Annotated[str, Field(min_length=1), AfterValidator(_check_registry)]

@@ -10,20 +10,20 @@ from typing import Any
 
 import re2
 
-MOST_CHARACTERS = 1_000
+MAX_CHARACTERS = 1_000
 _MEMORY_BYTES = 1 << 18
 """The limit of the memory of a compiled expression: 256 KiB."""
 _VALUE, _EPOCH = "value", "epoch"
-_NOWHERE = (-1, -1)
+_NO_SPAN = (-1, -1)
 """The span of a group that is not part of the match."""
 
 
-def fault(expression: str) -> str:
+def expression_fault(expression: str) -> str:
     """Return the fault of an expression, or an empty string if it is valid."""
-    if len(expression) > MOST_CHARACTERS:
-        return f"has {len(expression)} characters, more than {MOST_CHARACTERS}"
+    if len(expression) > MAX_CHARACTERS:
+        return f"has {len(expression)} characters, more than {MAX_CHARACTERS}"
     try:
-        groups: Mapping[str, int] = _compiled(expression).groupindex
+        groups: Mapping[str, int] = _compile(expression).groupindex
     except re2.error as error:
         text = error.args[0] if error.args else ""
         reason = text.decode(errors="replace") if isinstance(text, bytes) else text
@@ -45,17 +45,17 @@ class Match:
     epoch: tuple[int, int] | None
 
 
-def matches(expression: str, text: str) -> Iterator[Match]:
+def find_matches(expression: str, text: str) -> Iterator[Match]:
     """Yield the matches of the expression in which the group `value` takes part."""
-    groups: Mapping[str, int] = _compiled(expression).groupindex
-    for match in _compiled(expression).finditer(text):
-        value, epoch = (match.span(groups[name]) if name in groups else _NOWHERE for name in (_VALUE, _EPOCH))
-        if value != _NOWHERE:
-            yield Match(match.span(), value, None if epoch == _NOWHERE else epoch)
+    groups: Mapping[str, int] = _compile(expression).groupindex
+    for match in _compile(expression).finditer(text):
+        value, epoch = (match.span(groups[name]) if name in groups else _NO_SPAN for name in (_VALUE, _EPOCH))
+        if value != _NO_SPAN:
+            yield Match(match.span(), value, None if epoch == _NO_SPAN else epoch)
 
 
 @cache
-def _compiled(expression: str) -> Any:
+def _compile(expression: str) -> Any:
     options = re2.Options()
     options.max_mem = _MEMORY_BYTES
     options.log_errors = False

@@ -15,7 +15,7 @@ TEMPLATE = "PodTemplateSpec"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FieldForm:
     """The form of a field, of an element of a list, or of a value of a map."""
 
     name: str
@@ -26,23 +26,23 @@ class Form:
     """The key by which a list's elements are merged; empty: a patch replaces the list."""
 
     @property
-    def fields(self) -> "Mapping[str, Form] | None":
+    def fields(self) -> "Mapping[str, FieldForm] | None":
         """The fields of an object; None for scalars, lists and maps with arbitrary keys."""
         return None if self.is_list or self.is_map else pod_fields().get(self.name)
 
     @property
-    def inner(self) -> "Form":
+    def element_form(self) -> "FieldForm":
         """The form of a list's elements, or of a map's values."""
-        return Form(self.name)
+        return FieldForm(self.name)
 
 
 @cache
-def pod_fields() -> Mapping[str, Mapping[str, Form]]:
+def pod_fields() -> Mapping[str, Mapping[str, FieldForm]]:
     """Return the forms of the fields of each type, by the type's name."""
     table = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-    return {name: {field: _form(text) for field, text in fields.items()} for name, fields in table.items()}
+    return {name: {field: _parse_form(text) for field, text in fields.items()} for name, fields in table.items()}
 
 
-def _form(text: str) -> Form:
+def _parse_form(text: str) -> FieldForm:
     name, bracket, key = text.removesuffix("]").partition("[")
-    return Form(name.removesuffix("{}"), is_list=bool(bracket), is_map=name.endswith("{}"), merge_key=key)
+    return FieldForm(name.removesuffix("{}"), is_list=bool(bracket), is_map=name.endswith("{}"), merge_key=key)

@@ -1,8 +1,8 @@
 """The form of URLs in messages."""
 
 
-def shown(url: str) -> str:
+def redact_url(url: str) -> str:
     """Return a URL without user, password and query, which are secret in URLs of backends and in signed URLs."""
-    scheme, separator, rest = url.partition("?")[0].partition("://")
-    authority, slash, path = rest.partition("/")
+    scheme, separator, location = url.partition("?")[0].partition("://")
+    authority, slash, path = location.partition("/")
     return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"

@@ -5,10 +5,10 @@ from itertools import islice, product
 from math import prod
 
 from trainstack.errors import TrainstackError
-from trainstack.settings.search_space.constraints import ConstraintError, Value, holds
-from trainstack.settings.search_space.hyperparams import numbered, set_id
+from trainstack.settings.search_space.constraints import ConstraintError, Value, is_satisfied
+from trainstack.settings.search_space.hyperparams import number_sets, set_id
 from trainstack.settings.search_space.space import Parameter, ParameterSet, Space
-from trainstack.settings.search_space.space_values import active, count, points
+from trainstack.settings.search_space.space_values import count_values, discrete_values, is_parameter_active
 
 _DRAWS_PER_SET = 50
 """The average number of draws per set before giving up on duplicates and constraints."""
@@ -25,76 +25,80 @@ class SpaceError(TrainstackError):
 
 def expand(space: Space) -> tuple[ParameterSet, ...]:
     """Return the distinct sets of a space: those of its method, then those that it lists. Raises SpaceError."""
-    found = grid(space) if space.method == "grid" else _drawn(space)
-    if not found:
+    sets_by_id = grid(space) if space.method == "grid" else _draw_sets(space)
+    if not sets_by_id:
         raise SpaceError(
             "constraints", "no point of the grid meets all constraints; remove a constraint, or add values"
         )
-    found |= {set_id(each): each for each in (in_order(space, given) for given in space.sets)}
-    return numbered(list(found.values()))
+    sets_by_id |= {
+        set_id(parameters): parameters for parameters in (normalize_set(space, listed_set) for listed_set in space.sets)
+    }
+    return number_sets(list(sets_by_id.values()))
 
 
 def grid(space: Space) -> dict[str, dict[str, Value]]:
     """Return every combination that meets the constraints, by id."""
     names = list(space.parameters)
-    return _by_id(
+    return _distinct_sets(
         space,
-        (dict(zip(names, values, strict=True)) for values in product(*map(points, space.parameters.values()))),
+        (dict(zip(names, values, strict=True)) for values in product(*map(discrete_values, space.parameters.values()))),
     )
 
 
-def in_order(space: Space, given: Mapping[str, Value]) -> dict[str, Value]:
+def normalize_set(space: Space, parameters: Mapping[str, Value]) -> dict[str, Value]:
     """Order a set's parameters as in the space, and convert numbers to the types of the space."""
-    return {name: _as(space.parameters[name], given[name]) for name in space.parameters if name in given}
+    return {name: _convert(space.parameters[name], parameters[name]) for name in space.parameters if name in parameters}
 
 
-def allowed(space: Space, given: Mapping[str, Value]) -> bool:
+def meets_constraints(space: Space, parameters: Mapping[str, Value]) -> bool:
     """Return whether a set meets all constraints. Raises SpaceError if they cannot be evaluated."""
     try:
-        return all(holds(text, given) for text in space.constraints)
+        return all(is_satisfied(constraint, parameters) for constraint in space.constraints)
     except ConstraintError as error:
         raise SpaceError("constraints", f"constraint {error}; correct it, or the values of its parameters") from None
 
 
-def _drawn(space: Space) -> dict[str, dict[str, Value]]:
-    from trainstack.sweeps.search.sampling import draws  # noqa: PLC0415 (Optuna takes a moment, and few commands need it)
+def _draw_sets(space: Space) -> dict[str, dict[str, Value]]:
+    from trainstack.sweeps.search.sampling import draw_sets  # noqa: PLC0415 (Optuna takes a moment, and few commands need it)
 
-    wanted = space.trials or 0
-    counts = [count(each) for each in space.parameters.values()]
-    most = None if None in counts else prod(each or 0 for each in counts)
-    if most is not None and wanted > most:
-        message = f"trials is {wanted}, but the space has only {most} sets; lower it, or use method grid"
+    requested = space.trials or 0
+    counts = [count_values(parameter) for parameter in space.parameters.values()]
+    possible = None if None in counts else prod(value_count or 0 for value_count in counts)
+    if possible is not None and requested > possible:
+        message = f"trials is {requested}, but the space has only {possible} sets; lower it, or use method grid"
         raise SpaceError("trials", message)
-    found = _by_id(space, islice(draws(space), wanted * _DRAWS_PER_SET), wanted)
-    if len(found) < wanted:
+    sets_by_id = _distinct_sets(space, islice(draw_sets(space), requested * _DRAWS_PER_SET), requested)
+    if len(sets_by_id) < requested:
         raise SpaceError(
             "trials",
-            f"trials is {wanted}, but {wanted * _DRAWS_PER_SET} draws yielded {len(found)} distinct sets that "
+            f"trials is {requested}, but {requested * _DRAWS_PER_SET} draws yielded {len(sets_by_id)} distinct sets that "
             "meet the constraints; lower it, or remove a constraint",
         )
-    return found
+    return sets_by_id
 
 
-def _by_id(space: Space, sets: Iterable[Mapping[str, Value]], wanted: int | None = None) -> dict[str, dict[str, Value]]:
+def _distinct_sets(
+    space: Space, sets: Iterable[Mapping[str, Value]], limit: int | None = None
+) -> dict[str, dict[str, Value]]:
     """Return at most `limit` distinct sets that meet the constraints, without inactive parameters."""
-    found: dict[str, dict[str, Value]] = {}
-    for drawn in sets:
-        if len(found) == wanted:
+    sets_by_id: dict[str, dict[str, Value]] = {}
+    for candidate in sets:
+        if len(sets_by_id) == limit:
             break
-        kept = dict(present(space, drawn))
-        if allowed(space, kept):
-            found[set_id(kept)] = kept
-    return found
+        parameters = dict(active_parameters(space, candidate))
+        if meets_constraints(space, parameters):
+            sets_by_id[set_id(parameters)] = parameters
+    return sets_by_id
 
 
-def present(space: Space, drawn: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
+def active_parameters(space: Space, candidate: Mapping[str, Value]) -> Iterator[tuple[str, Value]]:
     """Yield the parameters of a set whose conditions are met, in the order of the space."""
     # A parameter that depends on an omitted one is omitted too: `active` checks the whole chain.
     for name, parameter in space.parameters.items():
-        if active(parameter, drawn, space.parameters):
-            yield name, drawn[name]
+        if is_parameter_active(parameter, candidate, space.parameters):
+            yield name, candidate[name]
 
 
-def _as(parameter: Parameter, value: Value) -> Value:
-    counted = parameter.choices or parameter.int_range is not None
-    return value if counted or isinstance(value, str) else float(value)
+def _convert(parameter: Parameter, value: Value) -> Value:
+    keeps_type = parameter.choices or parameter.int_range is not None
+    return value if keeps_type or isinstance(value, str) else float(value)

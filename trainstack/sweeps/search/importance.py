@@ -30,20 +30,22 @@ def importance(space: Space, ranking: Ranking) -> dict[str, float]:
     with the same value in all of them is omitted.
     """
     ranked = ranking.ranked
-    sets = [each.result.parameters for each in ranked]
-    varied = [name for name in space.parameters if any(each.get(name) != sets[0].get(name) for each in sets)]
+    sets = [ranked_trial.result.parameters for ranked_trial in ranked]
+    varied = [
+        name for name in space.parameters if any(set_values.get(name) != sets[0].get(name) for set_values in sets)
+    ]
     if len(ranked) < LEAST_TRIALS or ranked[-1].place == 1 or not varied:
         return {}
     # Optuna takes a moment to load, and few commands need it.
     import optuna  # noqa: PLC0415
 
-    from trainstack.sweeps.search.sampling import frozen_trial, quietly  # noqa: PLC0415
+    from trainstack.sweeps.search.sampling import frozen_trial, silence_optuna  # noqa: PLC0415
 
-    quietly()
+    silence_optuna()
     study = optuna.create_study(direction=ranking.objective.direction)
-    for each in ranked:
-        given = {name: value for name, value in each.result.parameters.items() if name in varied}
-        study.add_trial(frozen_trial(space, given, each.value))
+    for ranked_trial in ranked:
+        parameters = {name: value for name, value in ranked_trial.result.parameters.items() if name in varied}
+        study.add_trial(frozen_trial(space, parameters, ranked_trial.value))
     evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=best_trials(len(ranked)) / len(ranked))
-    found = optuna.importance.get_param_importances(study, evaluator=evaluator)
-    return {name: float(share) for name, share in found.items()}
+    shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {name: float(share) for name, share in shares.items()}

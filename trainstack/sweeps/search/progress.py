@@ -16,9 +16,9 @@ def seconds_left(finished: Sequence[float], running: Sequence[float], waiting: i
         return 0.0
     if not finished or not running:
         return None
-    usual = median(finished)
-    ends = [max(0.0, usual - each) for each in running]
+    typical_seconds = median(finished)
+    ends = [max(0.0, typical_seconds - elapsed_seconds) for elapsed_seconds in running]
     heapq.heapify(ends)
     for _ in range(waiting):
-        heapq.heapreplace(ends, ends[0] + usual)
+        heapq.heapreplace(ends, ends[0] + typical_seconds)
     return max(ends)

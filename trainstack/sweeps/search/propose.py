@@ -11,12 +11,19 @@ from optuna.trial import FrozenTrial, Trial
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.hyperparams import set_id
 from trainstack.settings.search_space.space import ParameterSet, Space
-from trainstack.settings.search_space.space_values import active, contains
-from trainstack.sweeps.search.expand import SpaceError, allowed, in_order
+from trainstack.settings.search_space.space_values import contains, is_parameter_active
+from trainstack.sweeps.search.expand import SpaceError, meets_constraints, normalize_set
 from trainstack.sweeps.search.results import TrialResult, objective_value
-from trainstack.sweeps.search.sampling import Coordinate, distribution, frozen_trial, quietly, seed_of, value
+from trainstack.sweeps.search.sampling import (
+    Coordinate,
+    derive_seed,
+    distribution,
+    frozen_trial,
+    silence_optuna,
+    value_at,
+)
 
-_ASKED_PER_SET = 50
+_PROPOSALS_PER_SET = 50
 """The average number of proposals per set before giving up on duplicates and constraints."""
 
 
@@ -28,66 +35,92 @@ def propose(
     Sets of the sweep without a result count as running. Results of removed sets count too; those without a value of
     the objective are ignored. Raises SpaceError if there are not enough new sets that meet the constraints.
     """
-    quietly()
+    silence_optuna()
     study = optuna.create_study(
         direction=space.objective.direction,
-        sampler=TPESampler(seed=seed_of(space.seed, "next"), constant_liar=True),
+        sampler=TPESampler(seed=derive_seed(space.seed, "next"), constant_liar=True),
     )
-    study.add_trials(list(_known(space, sets, results)))
-    taken = {each.id for each in sets} | {each.set_id for each in results}
+    study.add_trials(list(_previous_trials(space, sets, results)))
+    taken_set_ids = {parameter_set.id for parameter_set in sets} | {trial_result.set_id for trial_result in results}
     proposed: list[dict[str, Value]] = []
-    for _ in range(count * _ASKED_PER_SET):
+    for _ in range(count * _PROPOSALS_PER_SET):
         if len(proposed) == count:
             return tuple(proposed)
         # The trial is never completed: later proposals treat it as a bad one and avoid its neighborhood.
-        found = in_order(space, _suggested(space, study.ask()))
-        if set_id(found) not in taken and allowed(space, found):
-            taken.add(set_id(found))
-            proposed.append(found)
+        candidate = normalize_set(space, _suggest_set(space, study.ask()))
+        if set_id(candidate) not in taken_set_ids and meets_constraints(space, candidate):
+            taken_set_ids.add(set_id(candidate))
+            proposed.append(candidate)
     raise SpaceError(
         "parameters",
-        f"{count * _ASKED_PER_SET} proposals yielded {len(proposed)} new sets that meet the constraints, but "
+        f"{count * _PROPOSALS_PER_SET} proposals yielded {len(proposed)} new sets that meet the constraints, but "
         f"{count} are requested; request fewer, or widen the space",
     )
 
 
-def _known(space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialResult]) -> Iterator[FrozenTrial]:
-    by_set = {each.set_id: each for each in results}
-    parameters = {each.set_id: each.parameters for each in results} | {each.id: each.parameters for each in sets}
-    for set_id_, given in sorted(parameters.items()):
-        if not _is_of(space, given):
+def _previous_trials(
+    space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialResult]
+) -> Iterator[FrozenTrial]:
+    results_by_set = {trial_result.set_id: trial_result for trial_result in results}
+    parameters = {trial_result.set_id: trial_result.parameters for trial_result in results} | {
+        parameter_set.id: parameter_set.parameters for parameter_set in sets
+    }
+    for identifier, set_values in sorted(parameters.items()):
+        if not _is_in_space(space, set_values):
             continue
-        result = by_set.get(set_id_)
+        result = results_by_set.get(identifier)
         ended = result is not None and result.state in ("succeeded", "failed", "stopped")
         figure = objective_value(result.metrics, space.objective) if result and result.state == "succeeded" else None
         if ended and figure is None:
             continue
-        yield frozen_trial(space, given, figure)
+        yield frozen_trial(space, set_values, figure)
 
 
-def _is_of(space: Space, given: Mapping[str, Value]) -> bool:
+def _is_in_space(space: Space, set_values: Mapping[str, Value]) -> bool:
     """Return whether the current space contains such a set."""
-    wanted = {name for name, each in space.parameters.items() if active(each, given, space.parameters)}
-    return given.keys() == wanted and all(contains(space.parameters[name], each) for name, each in given.items())
+    active_names = {
+        name
+        for name, parameter in space.parameters.items()
+        if is_parameter_active(parameter, set_values, space.parameters)
+    }
+    return set_values.keys() == active_names and all(
+        contains(space.parameters[name], set_value) for name, set_value in set_values.items()
+    )
 
 
-def _suggested(space: Space, trial: Trial) -> dict[str, Value]:
+def _suggest_set(space: Space, trial: Trial) -> dict[str, Value]:
     """Return the set that Optuna suggests; a parameter is drawn after those that its conditions depend on."""
-    known = space.parameters
-    found: dict[str, Value] = {}
-    for name in TopologicalSorter({name: each.when.keys() for name, each in known.items()}).static_order():
-        if active(known[name], found, known):
-            found[name] = value(known[name], _coordinate(trial, name, distribution(known[name])))
-    return found
+    parameters = space.parameters
+    set_values: dict[str, Value] = {}
+    for name in TopologicalSorter(
+        {name: parameter.when.keys() for name, parameter in parameters.items()}
+    ).static_order():
+        if is_parameter_active(parameters[name], set_values, parameters):
+            set_values[name] = value_at(
+                parameters[name], _suggest_coordinate(trial, name, distribution(parameters[name]))
+            )
+    return set_values
 
 
-def _coordinate(trial: Trial, name: str, kind: BaseDistribution) -> Coordinate:
-    match kind:
+def _suggest_coordinate(trial: Trial, name: str, coordinate_distribution: BaseDistribution) -> Coordinate:
+    match coordinate_distribution:
         case CategoricalDistribution():
-            return trial.suggest_categorical(name, kind.choices) or 0
+            return trial.suggest_categorical(name, coordinate_distribution.choices) or 0
         case IntDistribution():
-            return trial.suggest_int(name, kind.low, kind.high, step=kind.step, log=kind.log)
+            return trial.suggest_int(
+                name,
+                coordinate_distribution.low,
+                coordinate_distribution.high,
+                step=coordinate_distribution.step,
+                log=coordinate_distribution.log,
+            )
         case FloatDistribution():
-            return trial.suggest_float(name, kind.low, kind.high, step=kind.step, log=kind.log)
+            return trial.suggest_float(
+                name,
+                coordinate_distribution.low,
+                coordinate_distribution.high,
+                step=coordinate_distribution.step,
+                log=coordinate_distribution.log,
+            )
         case _:
-            raise TypeError(f"no parameter has a {type(kind).__name__}")
+            raise TypeError(f"no parameter has a {type(coordinate_distribution).__name__}")

@@ -35,7 +35,7 @@ class TrialResult(BaseModel):
     attempts: int = 0
 
 
-_TRIALS = TypeAdapter(tuple[TrialResult, ...])
+_RESULTS_ADAPTER = TypeAdapter(tuple[TrialResult, ...])
 
 
 def objective_line(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> Mapping[str, Any] | None:
@@ -44,17 +44,19 @@ def objective_line(metrics: Sequence[Mapping[str, Any]], objective: Objective) -
     None if no line has a number, or if a value that could not be read might be that figure.
     """
     name = objective.metric
-    lines = [line for line in metrics if number(line.get(name)) is not None or is_unread(line.get(name))]
+    lines = [
+        line for line in metrics if finite_number(line.get(name)) is not None or is_unparsed_number(line.get(name))
+    ]
     if objective.epoch == "best":
-        best = max if objective.direction == "maximize" else min
-        if any(is_unread(line[name]) for line in lines):
+        best_of = max if objective.direction == "maximize" else min
+        if any(is_unparsed_number(line[name]) for line in lines):
             return None
-        return best(lines, key=lambda line: float(line[name]), default=None)
+        return best_of(lines, key=lambda line: float(line[name]), default=None)
     if objective.epoch == "last":
         line = lines[-1] if lines else None
     else:
         line = next((line for line in lines if line.get("epoch") == objective.epoch), None)
-    return None if line is None or is_unread(line[name]) else line
+    return None if line is None or is_unparsed_number(line[name]) else line
 
 
 def objective_value(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> float | None:
@@ -69,11 +71,11 @@ def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) ->
         "objective": objective.model_dump(by_alias=True),
         "trials": [
             {
-                **each.model_dump(mode="json", exclude={"metrics"}),
-                "metrics": [{key: _written(value) for key, value in line.items()} for line in each.metrics],
-                "objective": objective_value(each.metrics, objective),
+                **result.model_dump(mode="json", exclude={"metrics"}),
+                "metrics": [{key: _to_json_value(value) for key, value in line.items()} for line in result.metrics],
+                "objective": objective_value(result.metrics, objective),
             }
-            for each in results
+            for result in results
         ],
     }
 
@@ -81,31 +83,31 @@ def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) ->
 def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
     """Parse the trials in the output of `to_json` for this sweep. Raises TrainstackError with the problem."""
     try:
-        whole = TypeAdapter(dict[str, Any]).validate_json(text)
-        if whole["sweep"] != sweep:
-            raise TrainstackError(f"holds the results of the sweep {whole['sweep']}, not of {sweep}")
-        trials = [{key: value for key, value in each.items() if key != "objective"} for each in whole["trials"]]
-        return _TRIALS.validate_python(trials)
+        document = TypeAdapter(dict[str, Any]).validate_json(text)
+        if document["sweep"] != sweep:
+            raise TrainstackError(f"holds the results of the sweep {document['sweep']}, not of {sweep}")
+        trials = [{key: value for key, value in trial.items() if key != "objective"} for trial in document["trials"]]
+        return _RESULTS_ADAPTER.validate_python(trials)
     except KeyError as error:
         raise TrainstackError(f"has no `{error.args[0]}`") from None
     except (AttributeError, TypeError):
         raise TrainstackError("`trials` is not a list of maps") from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise TrainstackError(f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}") from None
+        first_error = error.errors(include_url=False)[0]
+        raise TrainstackError(f"{'.'.join(map(str, first_error['loc'])) or 'the text'}: {first_error['msg']}") from None
 
 
-def _written(value: object) -> object:
+def _to_json_value(value: object) -> object:
     """Return a value that JSON can represent: None instead of NaN and infinities."""
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def is_unread(value: object) -> bool:
+def is_unparsed_number(value: object) -> bool:
     """Return whether a value is a text that begins like a number, such as `1,234.5`."""
     return isinstance(value, str) and re.match(r"\W{0,3}[\d½¼¾]", value) is not None
 
 
-def number(value: object) -> float | None:
+def finite_number(value: object) -> float | None:
     """Return the value as a number; None for booleans, NaN, infinities and other types."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None

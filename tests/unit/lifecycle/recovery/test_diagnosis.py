@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from trainstack.guards.states import NO_ID
+from trainstack.guards.states import NO_STATE_IDENTITY
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
 from trainstack.lifecycle.recovery.locks import StateFiles, StateLock
 from trainstack.lifecycle.recovery.objects import LiveObject, LiveObjects
@@ -192,7 +192,7 @@ def test_a_labelled_object_that_is_not_in_the_state() -> None:
 
 
 @pytest.mark.parametrize("own", [OWN, ""])
-@pytest.mark.parametrize(("other", "entry"), [("b" * 32, "b" * 32), (NO_ID, "none")])
+@pytest.mark.parametrize(("other", "entry"), [("b" * 32, "b" * 32), (NO_STATE_IDENTITY, "none")])
 def test_an_object_of_another_state_is_never_deleted(own: str, other: str, entry: str) -> None:
     """No command is printed, only the setting that takes the object over, whether or not it is declared."""
     secret: Identity = ("Secret", "lab", "old")

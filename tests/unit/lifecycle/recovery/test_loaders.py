@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_problems, waiting_loaders
+from trainstack.lifecycle.recovery.loaders import WaitingLoader, find_waiting_loaders, loader_problems
 from trainstack.live import loaders as reading
 from trainstack.live.client import FORBIDDEN, Answer
 from trainstack.objects.labels import QUEUE
@@ -44,14 +44,14 @@ def make_waiting(held_by: str | None = "research") -> WaitingLoader:
 )
 def test_a_loader_waits_until_its_pod_runs(job: dict[str, Any], expected: list[WaitingLoader]) -> None:
     """Afterwards its own limits apply."""
-    assert waiting_loaders([job]) == expected
+    assert find_waiting_loaders([job]) == expected
 
 
 def test_a_terminating_loader_does_not_wait() -> None:
     """Its command has deleted it."""
     job = make_job(suspend=True)
     job["metadata"]["deletionTimestamp"] = "2026-11-22T12:00:01Z"
-    assert waiting_loaders([job]) == []
+    assert find_waiting_loaders([job]) == []
 
 
 def test_the_doctor_reports_a_waiting_loader_with_the_command_that_deletes_it() -> None:

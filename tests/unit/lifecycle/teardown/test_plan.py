@@ -21,7 +21,7 @@ from tests.unit.lifecycle.teardown.teardown_cases import (
 from tests.unit.live_objects import NOW, RUN, make_condition, make_launch_body
 from tests.unit.make import make_settings, make_storage, make_volume
 from trainstack.lifecycle.teardown.context import LiveStack
-from trainstack.lifecycle.teardown.leftovers import explain_leftover, leftovers
+from trainstack.lifecycle.teardown.leftovers import explain_leftover, find_leftovers
 from trainstack.lifecycle.teardown.plan import (
     STAGES,
     TeardownPlan,
@@ -354,4 +354,4 @@ def test_a_terminating_object_is_reported_with_its_finalizers(body: Body, messag
 def test_kept_objects_are_no_leftovers() -> None:
     """All other objects are."""
     kept: Sequence[Identity] = (CLAIM, SPACE)
-    assert leftovers((VOLUME, NAMESPACE, QUEUE), kept) == [QUEUE]
+    assert find_leftovers((VOLUME, NAMESPACE, QUEUE), kept) == [QUEUE]

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.image_runs import run_command
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images import recipe
 from trainstack.local_cluster.images.catalog import CONTAINERFILES, helpers, workload
 from trainstack.local_cluster.images.debian import rootfs_command
-from trainstack.local_cluster.images.recipe import Recipe, build_command, stage
-from trainstack.local_cluster.images.storage import Storage
+from trainstack.local_cluster.images.recipe import Recipe, build_command, stage_context
+from trainstack.local_cluster.images.storage import ImageStorage
 from trainstack.runs.images.images import base_reference, workload_reference
 
-STORAGE = Storage(Path("/cache/images"))
+STORAGE = ImageStorage(Path("/cache/images"))
 BUILDAH = ["buildah", "--root=/cache/images/storage", "--runroot=/cache/images/run", "--storage-driver=overlay"]
 OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private"]
 
@@ -38,7 +38,7 @@ def test_a_build_keeps_no_more_processes_than_the_kernel_has_ids(
 ) -> None:
     """buildah lowers its own limit to this number, and root in a container cannot raise it again."""
     (tmp_path / "pid_max").write_text("32768\n")
-    monkeypatch.setattr(recipe, "PID_MAX", tmp_path / "pid_max")
+    monkeypatch.setattr(recipe, "PID_MAX_FILE", tmp_path / "pid_max")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, hard))
     assert f"--ulimit=nproc={kept}:{kept}" in build_command(STORAGE, "a:1", Path("/c"), {})
 
@@ -72,7 +72,7 @@ def test_rootfs_command() -> None:
 def test_storage_is_in_the_shared_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is never the machine's default storage."""
     monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
-    assert Storage.shared().folder == Path("/elsewhere/trainstack/images")
+    assert ImageStorage.shared().folder == Path("/elsewhere/trainstack/images")
 
 
 def test_stage_copies_what_the_tag_covers(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_stage_copies_what_the_tag_covers(tmp_path: Path) -> None:
     (context / "sub" / "run.sh").chmod(0o700)
     (context / "link").symlink_to("kept")
     (context / ".dockerignore").write_text("ignored\n")
-    stage(Recipe("x", context, programs={"bin": context / "sub" / "run.sh"}), target)
+    stage_context(Recipe("x", context, programs={"bin": context / "sub" / "run.sh"}), target)
     modes = {
         path.relative_to(target).as_posix(): "link" if path.is_symlink() else oct(path.stat().st_mode & 0o777)
         for path in target.rglob("*")
@@ -105,7 +105,7 @@ def test_a_workload_is_built_under_the_name_that_settings_give_it(tmp_path: Path
 
 def test_a_workload_without_dockerfile_is_refused(tmp_path: Path) -> None:
     """The error has the folder."""
-    with pytest.raises(ClusterError, match=f"{tmp_path} has no Dockerfile"):
+    with pytest.raises(LocalClusterError, match=f"{tmp_path} has no Dockerfile"):
         workload(tmp_path)
 
 
@@ -118,5 +118,5 @@ def test_a_busybox_that_needs_a_loader_is_refused(
         (tmp_path / "busybox").write_bytes(b"\x7fELF /lib64/ld-linux-x86-64.so.2")
         (tmp_path / "busybox").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ClusterError, match="apt-get install busybox-static"):
+    with pytest.raises(LocalClusterError, match="apt-get install busybox-static"):
         helpers()

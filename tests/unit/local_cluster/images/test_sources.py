@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images.sources import (
     MIRROR_VARIABLE,
-    Source,
+    AptSource,
     acquire_settings,
     parse_deb822,
     parse_list,
-    read,
+    read_sources,
 )
 
 MIRROR = "http://mirror.example/debian"
@@ -102,7 +102,7 @@ UBUNTUS = {
 @pytest.mark.parametrize("host", HOSTS)
 def test_debian_uses_its_mirrors(tmp_path: Path, host: str) -> None:
     """The machine's release does not matter: the archives of later releases have Debian 12, too."""
-    assert [source.line for source in read(make_root(tmp_path, HOSTS[host]))] == [
+    assert [source.line for source in read_sources(make_root(tmp_path, HOSTS[host]))] == [
         f"deb {MIRROR} bookworm main",
         f"deb {SECURITY} bookworm-security main",
         f"deb {MIRROR} bookworm-updates main",
@@ -113,7 +113,9 @@ def test_debian_uses_its_mirrors(tmp_path: Path, host: str) -> None:
 def test_ubuntu_uses_the_mirror_of_debootstrap(tmp_path: Path, host: str) -> None:
     """Ubuntu's archive has no Debian; its debootstrap has the archive of Debian."""
     script = f'#!/bin/sh\nDEF_MIRROR="{MIRROR}"\nDEF_HTTPS_MIRROR="https://other.example"\n'
-    assert [source.line for source in read(make_root(tmp_path, UBUNTUS[host] | {"usr/sbin/debootstrap": script}))] == [
+    assert [
+        source.line for source in read_sources(make_root(tmp_path, UBUNTUS[host] | {"usr/sbin/debootstrap": script}))
+    ] == [
         f"deb {MIRROR} bookworm main",
         f"deb {MIRROR}-security bookworm-security main",
         f"deb {MIRROR} bookworm-updates main",
@@ -123,7 +125,7 @@ def test_ubuntu_uses_the_mirror_of_debootstrap(tmp_path: Path, host: str) -> Non
 def test_debian_12_in_the_sources_of_ubuntu(tmp_path: Path) -> None:
     """It is preferred, and Ubuntu's own suites are never renamed."""
     files = {**UBUNTUS["Ubuntu, one-line style"], "etc/apt/sources.list.d/debian.list": f"deb {MIRROR} bookworm main\n"}
-    assert read(make_root(tmp_path, files)) == [Source("bookworm", MIRROR)]
+    assert read_sources(make_root(tmp_path, files)) == [AptSource("bookworm", MIRROR)]
 
 
 def test_named_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,9 +133,9 @@ def test_named_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_root(tmp_path, HOSTS["Debian 12, one-line style"])
     monkeypatch.setenv(MIRROR_VARIABLE, "http://own.example/debian/")
     own = "http://own.example/debian"
-    assert read(root) == [Source("bookworm", own), Source("bookworm-updates", own)]
+    assert read_sources(root) == [AptSource("bookworm", own), AptSource("bookworm-updates", own)]
     monkeypatch.setenv(MIRROR_VARIABLE, f"{own} {SECURITY}")
-    assert read(root)[1] == Source("bookworm-security", SECURITY)
+    assert read_sources(root)[1] == AptSource("bookworm-security", SECURITY)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +151,10 @@ def test_named_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_mirror_is_an_error_with_a_remedy(tmp_path: Path, entry: str) -> None:
     """Neither debootstrap nor the apt in the image could use these."""
     root = make_root(tmp_path, {"etc/os-release": DEBIAN_13, "etc/apt/sources.list": entry})
-    with pytest.raises(ClusterError, match=r"etc/apt has no source of Debian .*: set TRAINSTACK_DEBIAN_MIRROR to the"):
-        read(root)
+    with pytest.raises(
+        LocalClusterError, match=r"etc/apt has no source of Debian .*: set TRAINSTACK_DEBIAN_MIRROR to the"
+    ):
+        read_sources(root)
 
 
 def test_one_line_style() -> None:
@@ -163,7 +167,7 @@ deb-src {MIRROR} bookworm main
 deb {MIRROR} bookworm-updates contrib
 deb [trusted=yes] {MIRROR} tool-bookworm main
 """
-    assert parse_list(text) == [Source("bookworm", MIRROR), Source("tool-bookworm", MIRROR)]
+    assert parse_list(text) == [AptSource("bookworm", MIRROR), AptSource("tool-bookworm", MIRROR)]
 
 
 def test_deb822_style() -> None:
@@ -192,7 +196,7 @@ Signed-By:
  xsFNBF
  -----END PGP PUBLIC KEY BLOCK-----
 """
-    assert parse_deb822(text) == [Source("bookworm", MIRROR), Source("bookworm-updates", MIRROR)]
+    assert parse_deb822(text) == [AptSource("bookworm", MIRROR), AptSource("bookworm-updates", MIRROR)]
 
 
 def test_apt_inside_gets_only_what_reaches_the_mirror() -> None:

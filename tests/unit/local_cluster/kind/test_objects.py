@@ -8,12 +8,12 @@ import pytest
 
 from trainstack.local_cluster.api import ApiError, Manifest
 from trainstack.local_cluster.kind import objects
-from trainstack.local_cluster.kind.record import Record
+from trainstack.local_cluster.kind.record import KindRecord
 from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.spec import ClusterSpec
 from trainstack.objects.labels import LOCAL_CLUSTER
 
-RECORD = Record(engine="docker", name="x", node_id="1", registry_port=1, node_image="", registry_image="r")
+RECORD = KindRecord(engine="docker", name="x", node_id="1", registry_port=1, node_image="", registry_image="r")
 READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
 AVAILABLE = {
     "metadata": {"generation": 2},
@@ -68,7 +68,7 @@ def test_gpus_are_simulated_on_the_node(server: Server, tmp_path: Path) -> None:
     """The objects are those of the native cluster's node."""
     assert objects.reconcile(Layout(tmp_path), RECORD, ClusterSpec(gpus=4)) == ""
     assert server.merged["/api/v1/nodes/x-control-plane/status"]["status"]["capacity"] == {"nvidia.com/gpu": "4"}
-    assert "GPUs" in objects.problem(Layout(tmp_path), RECORD, ClusterSpec(gpus=4))
+    assert "GPUs" in objects.readiness_problem(Layout(tmp_path), RECORD, ClusterSpec(gpus=4))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_gpus_are_simulated_on_the_node(server: Server, tmp_path: Path) -> None:
 def test_what_is_not_ready_is_named(server: Server, tmp_path: Path, path: str, value: Any, expected: str) -> None:
     """A Deployment's old pods do not count."""
     server.objects_by_path[path] = value
-    message = objects.problem(Layout(tmp_path), RECORD, ClusterSpec())
+    message = objects.readiness_problem(Layout(tmp_path), RECORD, ClusterSpec())
     assert expected in message
     assert bool(expected) == bool(message)
 
@@ -101,4 +101,4 @@ def test_an_api_server_that_does_not_answer_is_a_problem_and_no_failure(
     monkeypatch.setattr(server, "apply", refuse)
     monkeypatch.setattr(server, "find", refuse)
     assert objects.reconcile(Layout(tmp_path), RECORD, ClusterSpec()) == "refused"
-    assert objects.problem(Layout(tmp_path), RECORD, ClusterSpec()) == "refused"
+    assert objects.readiness_problem(Layout(tmp_path), RECORD, ClusterSpec()) == "refused"

@@ -7,7 +7,7 @@ import pytest
 
 from trainstack.local_cluster.sites import mnist_example
 from trainstack.local_cluster.sites.mnist_example import ExampleOutput
-from trainstack.runs.logs.training_log import Epoch, parse
+from trainstack.runs.logs.training_log import Epoch, parse_log
 
 LINES = [
     "world size {world} rank 0 backend gloo device cpu",
@@ -71,7 +71,7 @@ def test_the_lines_are_those_of_the_original(world: int, form: dict[str, str], e
     """The lines are the first batch of every tenth, and the test after the epoch; the log parser reads both."""
     text = image_output(form, *LINES, world=world)
     assert text.split("\n") == expected
-    log = parse(text.split("\n"))
+    log = parse_log(text.split("\n"))
     assert log.epochs[1].steps == 3
     assert log.epochs[1].train_loss == pytest.approx(2.39)
     assert log.test_accuracy == pytest.approx(0.956, abs=0.001)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trainstack.local_cluster import access, folders
-from trainstack.local_cluster.cluster import Cluster
-from trainstack.local_cluster.errors import ClusterError
+from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.local_cluster.sites import definition, install, operators
 from trainstack.local_cluster.sites.definition import Site, SiteImage
@@ -28,7 +28,7 @@ def make_controller(name: str = "training-operator") -> dict[str, Any]:
 def test_a_site_is_read_from_its_file() -> None:
     """Omitted parts are absent."""
     text = "gpus: 2\noperators: [kueue]\nimages: [{build: base, names: [a:1, b:2]}]\n"
-    assert definition.parse("lab", text, "site.yaml") == Site.model_construct(
+    assert definition.parse_site("lab", text, "site.yaml") == Site.model_construct(
         name="lab",
         gpus=2,
         gpu_product=None,
@@ -41,8 +41,10 @@ def test_a_site_is_read_from_its_file() -> None:
 
 def test_every_fault_of_a_site_is_reported_at_once() -> None:
     """Each fault has the file and the key; numbers in quotes are text."""
-    with pytest.raises(ClusterError) as caught:
-        definition.parse("lab", 'gpus: "2"\ngpu: 3\noperators: [slurm]\nimages: [{build: base}]\n', "lab/site.yaml")
+    with pytest.raises(LocalClusterError) as caught:
+        definition.parse_site(
+            "lab", 'gpus: "2"\ngpu: 3\noperators: [slurm]\nimages: [{build: base}]\n', "lab/site.yaml"
+        )
     first, *lines = str(caught.value).splitlines()
     assert first == "lab/site.yaml: 4 validation errors for Site"
     assert {"gpu", "gpus", "images.0.names", "operators.0"} < {*lines}
@@ -51,21 +53,21 @@ def test_every_fault_of_a_site_is_reported_at_once() -> None:
 @pytest.mark.parametrize(("text", "message"), [("- a\n", ".* not a mapping"), ("a: [\n", "while parsing")])
 def test_an_invalid_site_file_is_refused(text: str, message: str) -> None:
     """The message describes the actual content."""
-    with pytest.raises(ClusterError, match=f"^lab/site.yaml: {message}"):
-        definition.parse("lab", text, "lab/site.yaml")
+    with pytest.raises(LocalClusterError, match=f"^lab/site.yaml: {message}"):
+        definition.parse_site("lab", text, "lab/site.yaml")
 
 
 def test_an_unknown_site_is_refused_with_the_nearest() -> None:
     """The error also lists all sites."""
-    with pytest.raises(ClusterError, match=r"unknown site 'vspere': the sites are .*eidf.*Did you mean vsphere\?"):
-        definition.load("vspere")
-    with pytest.raises(ClusterError, match=r"unknown site '../eidf'"):
-        definition.load("../eidf")
+    with pytest.raises(LocalClusterError, match=r"unknown site 'vspere': the sites are .*eidf.*Did you mean vsphere\?"):
+        definition.load_site("vspere")
+    with pytest.raises(LocalClusterError, match=r"unknown site '../eidf'"):
+        definition.load_site("../eidf")
 
 
 def test_the_sites_that_there_are() -> None:
     """They are the reference systems, by their demands on the cluster's node."""
-    chosen = {name: install.with_sites(ClusterSpec(), [name]) for name in definition.names()}
+    chosen = {name: install.with_sites(ClusterSpec(), [name]) for name in definition.site_names()}
     assert {name: (spec.gpus, spec.gpu_product, spec.node_folders) for name, spec in chosen.items()} == {
         "azurestack": (0, "NVIDIA-A100-SXM4-40GB", ("/mnt/disks/local-storage",)),
         "eidf": (4, MIG, ()),
@@ -91,15 +93,17 @@ def test_several_sites_fit_on_one_cluster() -> None:
 
 def test_two_products_do_not_fit_on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error has both sites."""
-    monkeypatch.setattr(install, "load", lambda name: definition.parse(name, f"gpuProduct: product-of-{name}", "file"))
-    with pytest.raises(ClusterError, match="a requires product-of-a, b requires product-of-b"):
+    monkeypatch.setattr(
+        install, "load_site", lambda name: definition.parse_site(name, f"gpuProduct: product-of-{name}", "file")
+    )
+    with pytest.raises(LocalClusterError, match="a requires product-of-a, b requires product-of-b"):
         install.with_sites(ClusterSpec(), ["a", "b"])
 
 
 def test_an_operator_is_cut_to_the_machine() -> None:
     """It requests no cpu, is probed every second, and finds its init container's template."""
     controller = make_controller()
-    operators.adapt(operators.OPERATORS["training-operator"], [controller])
+    operators.adapt_controller(operators.OPERATORS["training-operator"], [controller])
     assert controller["spec"]["template"]["spec"] == {
         "containers": [
             {
@@ -116,8 +120,8 @@ def test_an_operator_is_cut_to_the_machine() -> None:
 
 def test_a_release_without_its_controller_is_refused() -> None:
     """The error has the name of the missing object."""
-    with pytest.raises(ClusterError, match="the release of kueue has no Deployment kueue-controller-manager"):
-        operators.adapt(operators.OPERATORS["kueue"], [make_controller("other")])
+    with pytest.raises(LocalClusterError, match="the release of kueue has no Deployment kueue-controller-manager"):
+        operators.adapt_controller(operators.OPERATORS["kueue"], [make_controller("other")])
 
 
 def test_an_operator_runs_in_a_stateful_set_where_the_site_has_one() -> None:
@@ -149,7 +153,7 @@ def test_an_operator_runs_in_a_stateful_set_where_the_site_has_one() -> None:
                             {
                                 "name": "charm",
                                 "image": "registry.local/trainstack/init-pytorch:1",
-                                "command": ["sh", "-c", operators.SUPERVISOR],
+                                "command": ["sh", "-c", operators.SUPERVISOR_COMMAND],
                             },
                             {**controller["spec"]["template"]["spec"]["containers"][0], "name": "training-operator"},
                         ],
@@ -163,7 +167,7 @@ def test_an_operator_runs_in_a_stateful_set_where_the_site_has_one() -> None:
 
 def test_the_sites_whose_operator_is_a_stateful_sets() -> None:
     """They are the reference systems whose pod is called training-operator-0."""
-    kinds = {name: definition.load(name).operator_kind for name in definition.names()}
+    kinds = {name: definition.load_site(name).operator_kind for name in definition.site_names()}
     assert [name for name, kind in kinds.items() if kind == "StatefulSet"] == ["traindb", "vsphere"]
 
 
@@ -189,7 +193,7 @@ class RecordingKubectl(Kubectl):
 def test_an_operator_that_is_there_is_left_in_its_form(kind: str) -> None:
     """Sites of both forms fit on one cluster: the first form is kept and awaited."""
     kubectl = RecordingKubectl(f"kubeflow {kind}/training-operator")
-    for form in operators.KINDS:
+    for form in operators.CONTROLLER_KINDS:
         operators.install(kubectl, "training-operator", form)
     assert kubectl.calls == [f"rollout status {kind} training-operator -n kubeflow --timeout=120s"] * 2
 
@@ -197,8 +201,10 @@ def test_an_operator_that_is_there_is_left_in_its_form(kind: str) -> None:
 @pytest.mark.parametrize("account", ["researcher", "eidf001/", "/researcher", "a/b/c", ""])
 def test_an_account_is_named_with_its_namespace(account: str, tmp_path: Path) -> None:
     """Any other form is refused before a request."""
-    running = Cluster(tmp_path, tmp_path, "https://198.18.254.2:6443", RegistryAccess("", tmp_path), "local", "", "", 1)
-    with pytest.raises(ClusterError, match="is not of the form <namespace>/<service account>"):
+    running = LocalCluster(
+        tmp_path, tmp_path, "https://198.18.254.2:6443", RegistryAccess("", tmp_path), "local", "", "", 1
+    )
+    with pytest.raises(LocalClusterError, match="is not of the form <namespace>/<service account>"):
         access.write_kubeconfig(running, account)
 
 
@@ -206,25 +212,25 @@ def test_folders_that_were_made_go_with_the_last_cluster_that_covers_them(tmp_pa
     """Folders of running clusters are kept, and so are earlier ones and those with new content."""
     kept, created = tmp_path / "kept", tmp_path / "kept" / "a" / "b"
     kept.mkdir()
-    folders.make(created, "trainstack-1")
-    folders.make(created, "trainstack-2")
-    folders.remove([str(created)], {"trainstack-2", "trainstack-3"})
+    folders.make_mount_point(created, "trainstack-1")
+    folders.make_mount_point(created, "trainstack-2")
+    folders.remove_mount_points([str(created)], {"trainstack-2", "trainstack-3"})
     assert created.is_dir()
     (created.parent / "file").touch()
-    folders.remove([str(created)], {"trainstack-3"})
+    folders.remove_mount_points([str(created)], {"trainstack-3"})
     assert [path.name for path in created.parent.iterdir()] == ["file"]
     (created.parent / "file").unlink()
-    folders.remove([str(created)], set())
+    folders.remove_mount_points([str(created)], set())
     assert list(kept.iterdir()) == []
     assert kept.is_dir()
 
 
 def test_a_folder_that_existed_before_is_never_removed(tmp_path: Path) -> None:
     """The same holds if a cluster covered it."""
-    folders.make(tmp_path / "own", "")
+    folders.make_mount_point(tmp_path / "own", "")
     (tmp_path / "theirs").mkdir()
-    folders.make(tmp_path / "theirs", "trainstack-1")
-    folders.remove([str(tmp_path / "own"), str(tmp_path / "theirs")], set())
+    folders.make_mount_point(tmp_path / "theirs", "trainstack-1")
+    folders.remove_mount_points([str(tmp_path / "own"), str(tmp_path / "theirs")], set())
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 

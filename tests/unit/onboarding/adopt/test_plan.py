@@ -98,7 +98,7 @@ def left(settings: Settings, found: NamespaceObjects) -> dict[str, str]:
 
 def fields(kind: KindConversion, live: dict[str, Any]) -> list[str]:
     """Return the fields that the object's settings cannot express."""
-    return find_unexpressed_fields(kind, kind.element(live), live, "lab")
+    return find_unexpressed_fields(kind, kind.build_element(live), live, "lab")
 
 
 def test_a_whole_namespace_becomes_settings() -> None:
@@ -251,7 +251,7 @@ def test_preemption_and_fungibility_of_a_queue_become_settings() -> None:
     policies = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
     fungibility = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
     live = make_queue(preemption={**policies, **preemption}, flavorFungibility=fungibility)
-    element = CLUSTER_QUEUE.element(live)
+    element = CLUSTER_QUEUE.build_element(live)
     assert (element["preemption"], element["flavorFungibility"]) == ({**policies, **preemption}, fungibility)
     assert find_unexpressed_fields(CLUSTER_QUEUE, element, live, "lab") == []
     preference = {"preference": "PreemptionOverBorrowing"}
@@ -307,7 +307,7 @@ def test_a_provisioning_request_config_is_adopted_with_values_other_than_the_def
     assert fields(PROVISIONING_REQUEST_CONFIG, make_live(KUEUE, "ProvisioningRequestConfig", "nodes", spec=spec)) == []
     changed = {**spec, "retryStrategy": {**retries, "backoffLimitCount": 0}, "parameters": {"a": "b"}}
     live = make_live(KUEUE, "ProvisioningRequestConfig", "nodes", spec=changed)
-    assert PROVISIONING_REQUEST_CONFIG.element(live)["retryStrategy"]["backoffLimitCount"] == 0
+    assert PROVISIONING_REQUEST_CONFIG.build_element(live)["retryStrategy"]["backoffLimitCount"] == 0
     assert fields(PROVISIONING_REQUEST_CONFIG, live) == []
 
 

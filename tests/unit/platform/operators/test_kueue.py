@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tests.unit.make import make_kueue, make_manifest
 from tests.unit.platform.restricted import violations
 from trainstack.objects.labels import RELEASE
-from trainstack.platform.operators.install import OperatorError, in_order, staged
+from trainstack.platform.operators.install import OperatorError, manifests_in_order, stage_manifests
 from trainstack.platform.operators.kueue import configuration, kueue
 from trainstack.settings.sections.operators import (
     AdmissionFairSharing,
@@ -83,8 +83,8 @@ def kinds(manifests: tuple[dict[str, Any], ...]) -> list[str]:
 
 def test_objects_are_staged_in_the_order_that_an_install_needs() -> None:
     """The order is CRDs; the needs of the controller, its namespace first; the controller; the API that it serves."""
-    installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
-    assert kinds(in_order([installed])) == [
+    installed = stage_manifests(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
+    assert kinds(manifests_in_order([installed])) == [
         "CustomResourceDefinition",
         "Namespace",
         "ServiceAccount",
@@ -101,14 +101,14 @@ def test_objects_are_staged_in_the_order_that_an_install_needs() -> None:
 
 def test_every_object_carries_our_mark() -> None:
     """The labels of the release are kept."""
-    installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
+    installed = stage_manifests(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
     assert installed.crds[0]["metadata"]["labels"] == {"a": "b", **MARK, RELEASE: "v1.2.3"}
-    assert all(MARK.items() <= manifest["metadata"]["labels"].items() for manifest in in_order([installed]))
+    assert all(MARK.items() <= manifest["metadata"]["labels"].items() for manifest in manifests_in_order([installed]))
 
 
 def test_the_namespace_takes_restricted_pods_alone() -> None:
     """The controller's pods are restricted."""
-    installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
+    installed = stage_manifests(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
     (namespace,) = (obj for obj in installed.setup if obj["kind"] == "Namespace")
     strict = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
     assert namespace["metadata"] == {"name": "kueue-system", "labels": {**strict, **MARK}}
@@ -116,8 +116,8 @@ def test_the_namespace_takes_restricted_pods_alone() -> None:
 
 def test_a_namespace_that_the_environment_declares_is_left_to_it() -> None:
     """Two declarations of one object would conflict."""
-    installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3", ["kueue-system"])
-    assert "Namespace" not in kinds(in_order([installed]))
+    installed = stage_manifests(kueue(make_release(), make_kueue()), "dev", "v1.2.3", ["kueue-system"])
+    assert "Namespace" not in kinds(manifests_in_order([installed]))
 
 
 def test_the_controller_is_adapted_and_hardened() -> None:
@@ -127,7 +127,7 @@ def test_the_controller_is_adapted_and_hardened() -> None:
         image=f"kueue@sha256:{'0' * 64}",
         requests=ControllerResources(cpu="50m", memory="1Gi"),
     )
-    (deployment,) = staged(kueue(make_release(), declared), "dev", "v1.2.3").deployments
+    (deployment,) = stage_manifests(kueue(make_release(), declared), "dev", "v1.2.3").deployments
     template = deployment["spec"]["template"]
     assert deployment["spec"]["replicas"] == 1
     assert template["spec"] == {
@@ -155,7 +155,7 @@ def test_the_controller_is_adapted_and_hardened() -> None:
 
 def test_the_controller_keeps_what_is_not_declared() -> None:
     """The release's image, pull policy and requests are kept."""
-    (deployment,) = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3").deployments
+    (deployment,) = stage_manifests(kueue(make_release(), make_kueue()), "dev", "v1.2.3").deployments
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["imagePullPolicy"]) == ("kueue:main", "Always")
     assert container["resources"]["requests"] == {"cpu": "500m", "memory": "512Mi"}
@@ -165,7 +165,7 @@ def test_another_configuration_restarts_the_controller() -> None:
     """The ConfigMap is a subPath mount, which never changes in a running pod: its hash is on the template."""
     hashes = set()
     for declared in (make_kueue(), make_kueue(manage_jobs_without_queue_name=True)):
-        (deployment,) = staged(kueue(make_release(), declared), "dev", "v1.2.3").deployments
+        (deployment,) = stage_manifests(kueue(make_release(), declared), "dev", "v1.2.3").deployments
         hashes.add(deployment["spec"]["template"]["metadata"]["annotations"]["trainstack.dev/config-hash"])
     assert len(hashes) == 2
 
@@ -246,7 +246,7 @@ def test_webhooks_of_kinds_that_kueue_does_not_manage_are_left_out(
     frameworks: tuple[str, ...], kept: list[str]
 ) -> None:
     """With `failurePolicy: Fail`, they would block every pod of the cluster until Kueue runs."""
-    installed = staged(kueue(make_release(), make_kueue(frameworks=frameworks)), "dev", "v1.2.3")
+    installed = stage_manifests(kueue(make_release(), make_kueue(frameworks=frameworks)), "dev", "v1.2.3")
     (webhooks,) = (obj for obj in installed.setup if obj["kind"] == "MutatingWebhookConfiguration")
     assert [webhook["rules"][0]["resources"][0] for webhook in webhooks["webhooks"]] == kept
 

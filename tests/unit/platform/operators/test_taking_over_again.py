@@ -4,7 +4,7 @@ The server's defaults inside atomic fields are written out.
 """
 
 from tests.unit.make import make_manifest
-from trainstack.platform.operators.install import controller, staged
+from trainstack.platform.operators.install import adapt_controller, stage_manifests
 from trainstack.settings.sections.operators import Install
 
 
@@ -13,7 +13,7 @@ def test_webhook_rules_have_their_scope() -> None:
     rules = [{"resources": ["jobs"]}, {"resources": ["clusterqueues"], "scope": "Cluster"}]
     webhooks = [{"name": "kb.io", "rules": rules}]
     release = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "x"}, "webhooks": webhooks}
-    (configuration,) = staged([release], "dev", "v1.2.3").setup
+    (configuration,) = stage_manifests([release], "dev", "v1.2.3").setup
     assert configuration["webhooks"] == [
         {
             "name": "kb.io",
@@ -30,7 +30,7 @@ def test_a_controllers_field_references_have_their_version() -> None:
     ]
     template = {"metadata": {}, "spec": {"containers": [{"name": "manager", "env": env}]}}
     release = {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"template": template}}
-    deployment = controller(release, Install(manifest=make_manifest()), container="manager", config="")
+    deployment = adapt_controller(release, Install(manifest=make_manifest()), container_name="manager", config="")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["env"] == [
         {"name": "MY_POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.make import make_manifest
 from tests.unit.platform.restricted import violations
 from trainstack.objects.labels import CONFIG_HASH, RELEASE
-from trainstack.platform.operators.install import OperatorError, in_order, short_hash, staged
+from trainstack.platform.operators.install import OperatorError, manifests_in_order, short_hash, stage_manifests
 from trainstack.platform.operators.trainer import jobset, trainer
 from trainstack.settings.sections.operators import ControllerResources, Install
 
@@ -53,7 +53,7 @@ def test_the_controller_is_hardened_and_requests_less(install: Any) -> None:
         image_pull_secrets=("registry",),
         requests=ControllerResources(cpu="50m"),
     )
-    (deployment,) = staged(install(make_release(*NAMES[install]), declared), "dev", "v1.2.3").deployments
+    (deployment,) = stage_manifests(install(make_release(*NAMES[install]), declared), "dev", "v1.2.3").deployments
     template = deployment["spec"]["template"]
     assert deployment["metadata"]["labels"] == {**MARK, RELEASE: "v1.2.3"}
     assert deployment["spec"]["replicas"] == 1
@@ -88,7 +88,9 @@ def test_another_release_is_refused(install: Any) -> None:
 def test_the_definitions_of_all_operators_come_first() -> None:
     """Kueue, the first of them, needs the kinds that it manages when it starts."""
     declared = Install(manifest=make_manifest())
-    installs = [staged(install(make_release(*names), declared), "dev", "v1.2.3") for install, names in NAMES.items()]
-    kinds = [manifest["kind"] for manifest in in_order(installs)]
+    installs = [
+        stage_manifests(install(make_release(*names), declared), "dev", "v1.2.3") for install, names in NAMES.items()
+    ]
+    kinds = [manifest["kind"] for manifest in manifests_in_order(installs)]
     setup = ["Namespace", "ConfigMap", "ValidatingWebhookConfiguration", "Deployment"]
     assert kinds == ["CustomResourceDefinition", "CustomResourceDefinition", *setup, *setup]

@@ -11,7 +11,7 @@ import yaml
 
 from tests.unit.make import make_training_operator
 from tests.unit.platform.restricted import violations
-from trainstack.platform.operators.install import OperatorError, staged
+from trainstack.platform.operators.install import OperatorError, stage_manifests
 from trainstack.platform.operators.training_operator import INIT_TEMPLATE, training_operator
 from trainstack.settings.sections.operators import ControllerResources
 
@@ -78,7 +78,7 @@ def run_script(folder: Path, answers: list[str]) -> subprocess.CompletedProcess[
 
 def test_only_the_listed_kinds_are_installed_watched_and_validated() -> None:
     """A CRD is large; a webhook without a server blocks its kind."""
-    installed = staged(
+    installed = stage_manifests(
         training_operator(make_release(), make_training_operator(schemes=("pytorchjob", "tfjob"))), "dev", "v1.2.3"
     )
     assert [crd["metadata"]["name"] for crd in installed.crds] == ["pytorchjobs.kubeflow.org", "tfjobs.kubeflow.org"]
@@ -89,7 +89,7 @@ def test_only_the_listed_kinds_are_installed_watched_and_validated() -> None:
 def test_the_controller_is_adapted_and_hardened() -> None:
     """It has the kinds, our init container, the requests, and the fields for a `restricted` namespace."""
     declared = make_training_operator(image=f"operator@sha256:{'0' * 64}", requests=ControllerResources(cpu="50m"))
-    (deployment,) = staged(training_operator(make_release(), declared), "dev", "v1.2.3").deployments
+    (deployment,) = stage_manifests(training_operator(make_release(), declared), "dev", "v1.2.3").deployments
     template = deployment["spec"]["template"]
     assert template["spec"] == {
         "containers": [
@@ -127,7 +127,7 @@ def test_the_controller_is_adapted_and_hardened() -> None:
 
 def test_the_init_template_is_where_the_operator_reads_it() -> None:
     """Elsewhere, the operator would silently use its own."""
-    installed = staged(training_operator(make_release(), make_training_operator()), "dev", "v1.2.3")
+    installed = stage_manifests(training_operator(make_release(), make_training_operator()), "dev", "v1.2.3")
     (config_map,) = (obj for obj in installed.setup if obj["kind"] == "ConfigMap")
     assert config_map == {
         "apiVersion": "v1",

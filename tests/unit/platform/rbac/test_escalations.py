@@ -2,13 +2,13 @@
 
 import pytest
 
-from trainstack.platform.rbac.escalations import MEANINGS, Escalation, escalations
-from trainstack.platform.rbac.rights import API, Grant, for_a_team, grants
+from trainstack.platform.rbac.escalations import MEANINGS, Escalation, find_escalations
+from trainstack.platform.rbac.rights import API, Grant, grants, team_rights
 
 
 def ids(granted: set[Grant], level: str = "") -> list[tuple[str, str]]:
     """Return id and namespace of the escalations, with this level in the namespace `lab`."""
-    return [(escalation.id, escalation.namespace) for escalation in escalations(granted, {"lab": level})]
+    return [(escalation.id, escalation.namespace) for escalation in find_escalations(granted, {"lab": level})]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_object_that_a_policy_holds_cannot_be_turned_to_another_purpose() -> 
     """It can be deleted, and other objects of its kind are not protected."""
     granted = grants("", "namespaces", ("patch", "delete"), names=["lab", "other"])
     held = [("", "namespaces", "lab")]
-    assert escalations(granted, {}, held) == [
+    assert find_escalations(granted, {}, held) == [
         Escalation("namespace-deletion", "", ("namespaces/lab", "namespaces/other")),
         Escalation("pod-security", "", ("namespaces/other",)),
     ]
@@ -84,6 +84,6 @@ def test_every_right_is_every_escalation() -> None:
 
 def test_a_team_reaches_nothing_outside_of_its_namespace() -> None:
     """In its namespace it acts as the ServiceAccounts there."""
-    assert ids(for_a_team("lab"), "restricted") == [("exec", "lab"), ("pod-identities", "lab")]
-    (first, _) = escalations(for_a_team("lab"), {"lab": "restricted"})
+    assert ids(team_rights("lab"), "restricted") == [("exec", "lab"), ("pod-identities", "lab")]
+    (first, _) = find_escalations(team_rights("lab"), {"lab": "restricted"})
     assert first.text == f"exec in namespace lab: {MEANINGS['exec']} (pods/exec)"

@@ -1,7 +1,7 @@
 """Admission policies that complement roles."""
 
 from trainstack.platform import namespaces, probes, storage
-from trainstack.platform.rbac.policies import held, policies
+from trainstack.platform.rbac.policies import admission_policies, restricted_objects
 from trainstack.settings.sections.environment import Namespace
 from trainstack.settings.sections.storage import PersistentVolume
 
@@ -12,16 +12,16 @@ VOLUME = PersistentVolume(
 
 def test_an_environment_without_such_objects_has_no_policy() -> None:
     """Only declared objects are protected."""
-    assert policies("lab", (), ()) == []
+    assert admission_policies("lab", (), ()) == []
 
 
 def test_each_policy_holds_the_objects_that_the_environment_declares() -> None:
     """The objects are listed by name; each policy has a binding that denies."""
     declared = [namespaces.namespace(Namespace(name="research"), "lab"), storage.persistent_volume(VOLUME, "lab")]
-    objects = policies("lab", declared, [("kueue.x-k8s.io", "resourceflavors")])
+    objects = admission_policies("lab", declared, [("kueue.x-k8s.io", "resourceflavors")])
     names = ["trainstack-lab-pod-security", "trainstack-lab-host-paths", "trainstack-lab-probes"]
     assert [obj["metadata"]["name"] for obj in objects] == [name for name in names for _ in ("policy", "binding")]
-    assert held(objects) == {
+    assert restricted_objects(objects) == {
         ("", "namespaces", "research"),
         ("", "persistentvolumes", "data"),
         ("kueue.x-k8s.io", "resourceflavors", probes.NAME),
@@ -33,5 +33,5 @@ def test_each_policy_holds_the_objects_that_the_environment_declares() -> None:
 
 def test_a_folder_is_quoted_for_the_expression() -> None:
     """The folder may have any characters."""
-    policy, _ = policies("lab", [storage.persistent_volume(VOLUME, "lab")], ())
+    policy, _ = admission_policies("lab", [storage.persistent_volume(VOLUME, "lab")], ())
     assert policy["spec"]["variables"] == [{"name": "folders", "expression": '{"data": "/mnt/a\\"b"}'}]

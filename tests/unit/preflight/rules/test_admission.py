@@ -5,7 +5,7 @@ import random
 from tests.seeds import chosen_seed
 from tests.unit.make import make_cluster_queue, make_distributed, make_group, make_queues, make_run, make_settings
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.preflight import preflight
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule_context import RuleContext
@@ -19,7 +19,10 @@ SEED = chosen_seed("TRAINSTACK_SEARCH_SEED")
 def found(rule: str, settings: Settings) -> list[Finding]:
     """Return the findings of one rule alone."""
     check = preflight.RULES[rule]
-    return [Finding.of(check.rule, violation) for violation in check.find(RuleContext(Declared(settings), ROOT))]
+    return [
+        Finding.from_violation(check.rule, violation)
+        for violation in check.find(RuleContext(StackObjects(settings), ROOT))
+    ]
 
 
 def draw_resources(rng: random.Random) -> Resources:

@@ -17,13 +17,13 @@ from tests.unit.make import (
     make_settings,
 )
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.booking import overflowing_requests
 from trainstack.kueue.format import as_data, summary
 from trainstack.preflight.preflight import check, examine
 from trainstack.settings.sections.queues import ClusterQueue, FlavorQuotas, ResourceFlavor, ResourceGroup
 from trainstack.settings.sections.workloads import Resources, Workload
-from trainstack.settings.values.quantities import MAX
+from trainstack.settings.values.quantities import MAX_AMOUNT
 
 SEED = chosen_seed("TRAINSTACK_SEARCH_SEED")
 
@@ -96,7 +96,7 @@ def test_a_borrowing_limit_may_overflow() -> None:
 def test_a_sum_that_overflows_is_never_printed_as_a_negative_amount() -> None:
     """Of quotas that are meant as "unlimited", in findings, verdicts and their JSON."""
     rng = random.Random(SEED)
-    amounts = ("0", "1Gi", "4Ei", "9E", str(MAX))
+    amounts = ("0", "1Gi", "4Ei", "9E", str(MAX_AMOUNT))
     negative = 0
     for _ in range(150):
         queues = [
@@ -107,7 +107,7 @@ def test_a_sum_that_overflows_is_never_printed_as_a_negative_amount() -> None:
             completions=4, parallelism=rng.randint(1, 4), resources=Resources(requests={"memory": rng.choice(amounts)})
         )
         settings = make_settings(run, queues=make_queues(cluster_queues=tuple(queues)))
-        checked = examine(Declared(settings), ROOT)
+        checked = examine(StackObjects(settings), ROOT)
         texts = [*map(str, checked.findings), *map(summary, checked.verdicts)]
         texts += [json.dumps(as_data(verdict)) for verdict in checked.verdicts]
         assert not [text for text in texts if re.search(r"(?<![\w.])-\d", text)], (SEED, run.resources, queues)
@@ -124,7 +124,7 @@ def test_pods_may_request_as_much_as_64_bits_hold() -> None:
         pods = [make_pods(f"set{index}", memory=amount) for index, amount in enumerate(memory)]
         return [reason.message for reason in overflowing_requests(make_workload(*pods))]
 
-    assert requesting(MAX) == requesting(MAX - 1, 1) == []
-    assert requesting(MAX - 1, 2) == [
+    assert requesting(MAX_AMOUNT) == requesting(MAX_AMOUNT - 1, 1) == []
+    assert requesting(MAX_AMOUNT - 1, 2) == [
         "its pods request 8388608Ti memory together, which overflows: Kueue calculates with 64 bits"
     ]

@@ -7,7 +7,7 @@ from typing import Any
 from tests.seeds import chosen_seed
 from tests.unit.make import make_run, make_settings
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.preflight import preflight
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.sections.workloads import Resources
@@ -45,7 +45,7 @@ def test_a_pod_that_requests_less_than_its_containers_at_any_moment_is_found_and
         key = rng.choice(("requests", "limits"))
         patch = {"spec": {"resources": {key: {"cpu": f"{pod}00m"}}, "initContainers": init}}
         run = make_run(resources=Resources(requests={"cpu": f"{training}00m"}), pod_patch=patch)
-        context = RuleContext(Declared(make_settings(run)), ROOT)
+        context = RuleContext(StackObjects(make_settings(run)), ROOT)
         found = [violation.path for violation in preflight.RULES["pod-resources-refused"].find(context)]
         refused = Fraction(pod, 10) < most_at_once(Fraction(training, 10), init)
         seen.add((key, refused))

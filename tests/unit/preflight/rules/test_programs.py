@@ -15,7 +15,7 @@ from tests.unit.make import (
 )
 from tests.unit.preflight.cases import ROOT
 from tests.unit.runs.manifests.test_job import environment
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.preflight import preflight
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import check
@@ -33,8 +33,8 @@ KNOWN = ("TRAINSTACK_OUTPUT", "TRAINSTACK_CHECKPOINT", "TRAINSTACK_RESUME", "TRA
 def found(settings: Settings) -> list[Finding]:
     """Return the findings of these rules alone."""
     checks = [preflight.RULES[rule] for rule in RULES]
-    context = RuleContext(Declared(settings), ROOT)
-    return [Finding.of(each.rule, violation) for each in checks for violation in each.find(context)]
+    context = RuleContext(StackObjects(settings), ROOT)
+    return [Finding.from_violation(each.rule, violation) for each in checks for violation in each.find(context)]
 
 
 def places(run: Workload) -> list[tuple[str, str, str]]:

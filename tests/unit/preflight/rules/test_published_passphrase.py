@@ -9,7 +9,7 @@ import yaml
 from tests.unit.make import make_settings
 from trainstack.preflight.preflight import check
 from trainstack.settings.sections.environment import Environment
-from trainstack.settings.values.published_passphrase import protects
+from trainstack.settings.values.published_passphrase import uses_published_passphrase
 
 ROOT = Path(__file__).resolve().parents[4]
 PUBLISHED = str(yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["encryptionsalt"])
@@ -32,7 +32,7 @@ OTHER = "v1:eZ90ywdHy20=:v1:b7SnRQ3t6TcKqN6u:IuLJahnKs3r/Z0vsjR/xk6m3401U0w=="
 )
 def test_a_salt_shows_whether_the_passphrase_is_the_published_one(salt: str, published: bool) -> None:
     """An edited salt does not match."""
-    assert protects(salt) is published
+    assert uses_published_passphrase(salt) is published
 
 
 def test_only_an_embedded_stack_may_have_the_published_passphrase() -> None:

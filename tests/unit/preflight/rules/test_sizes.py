@@ -18,7 +18,7 @@ from tests.unit.make import (
     make_sweeps,
 )
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import Manifest
 from trainstack.objects.limits import stored_bytes
@@ -26,7 +26,7 @@ from trainstack.preflight import preflight
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.manifests.variable_expansion import environment, program
+from trainstack.runs.manifests.variable_expansion import container_program, container_variables
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.space import Parameter
 from trainstack.settings.sections.environment import Egress, Environment, Namespace, NamespaceNetwork
@@ -50,8 +50,8 @@ MEBIBYTE = 1 << 20
 def found(settings: Settings) -> list[Finding]:
     """Return the findings of these rules alone."""
     checks = [preflight.RULES[rule] for rule in RULES]
-    context = RuleContext(Declared(settings), ROOT)
-    return [Finding.of(each.rule, violation) for each in checks for violation in each.find(context)]
+    context = RuleContext(StackObjects(settings), ROOT)
+    return [Finding.from_violation(each.rule, violation) for each in checks for violation in each.find(context)]
 
 
 def messages(run: Workload) -> list[tuple[str, str, str]]:
@@ -239,8 +239,8 @@ def largest(manifests: list[Manifest]) -> tuple[int, int, int]:
     for manifest in (each for each in manifests if each["kind"] == "Job"):
         for pods in launched_pods(manifest):
             for container in pods.spec["containers"]:
-                texts += [len(text.encode()) for text in program(container)]
-                texts += [len(f"{name}={value}".encode()) for name, value in environment(container).items()]
+                texts += [len(text.encode()) for text in container_program(container)]
+                texts += [len(f"{name}={value}".encode()) for name, value in container_variables(container).items()]
     data = [sum(len(text.encode()) for text in (each.get("data") or {}).values()) for each in manifests]
     return max(texts), max(data), max(map(stored_bytes, (each for each in manifests if each["kind"] == "Job")))
 
@@ -267,7 +267,7 @@ def test_what_passes_is_within_the_limits(seed: int) -> None:
         outcomes.add(passes)
         if passes:
             inputs = Inputs(wrapper="print()", commit="c" * 40, images={})
-            longest, data, size = largest(Declared(settings, inputs).manifests())
+            longest, data, size = largest(StackObjects(settings, inputs).manifests())
             assert longest <= LONGEST
             assert data <= MEBIBYTE
             assert size <= MEBIBYTE * 3 // 2

@@ -15,7 +15,7 @@ from tests.unit.make import (
     make_sweeps,
 )
 from trainstack.preflight.preflight import check
-from trainstack.preflight.rules.sweeps import gpu_hours, gpus
+from trainstack.preflight.rules.sweeps import gpu_hours, gpus_per_trial
 from trainstack.settings.search_space.hyperparams import Expansion
 from trainstack.settings.sections.workloads import Resources, Role
 
@@ -91,13 +91,13 @@ def test_gpus_of_all_pods_are_counted() -> None:
     """The sum has all roles, whole GPUs and slices."""
     slice_ = Resources(limits={"nvidia.com/mig-1g.5gb": "2", "memory": "1Gi"})
     roles = {"Master": Role(resources=GPU), "Worker": Role(replicas=2, resources=slice_)}
-    assert gpus(make_sweep(run=make_distributed(name="search", roles=roles))) == 5
+    assert gpus_per_trial(make_sweep(run=make_distributed(name="search", roles=roles))) == 5
 
 
 def test_gpus_of_a_patch_are_counted() -> None:
     """The GPUs of an added container count. A run whose pods cannot be built has other findings."""
     helper = {"name": "helper", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
     sweep = make_sweep(run=make_run(name="search", pod_patch={"spec": {"containers": [helper]}}))
-    assert gpus(sweep) == 2
+    assert gpus_per_trial(sweep) == 2
     refused = make_run(name="search", pod_patch={"spec": {"nodeName": "n", "containers": [helper]}})
-    assert gpus(make_sweep(run=refused)) == 0
+    assert gpus_per_trial(make_sweep(run=refused)) == 0

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from trainstack.files.regular import FileError
-from trainstack.local_cluster.images.recipe import tag_of
+from trainstack.local_cluster.images.recipe import image_tag
 from trainstack.runs.images.images import BASE_RECIPE, base_reference, content_tag, context_files, workload_reference
-from trainstack.runs.images.references import Target, target
+from trainstack.runs.images.references import MirrorReference, mirror_reference
 from trainstack.toolchain import digests
 
 
@@ -69,23 +69,23 @@ def test_built_programs_are_hashed_once(tmp_path: Path) -> None:
     program.parent.mkdir(parents=True)
     program.write_bytes(b"abc")
     programs, memory = {"program": program}, tmp_path / "memory"
-    assert tag_of(context, {}, programs, memory) == content_tag(context, programs=programs)
+    assert image_tag(context, {}, programs, memory) == content_tag(context, programs=programs)
     assert not memory.exists()
-    digests.record(program.parents[1])
+    digests.record_digests(program.parents[1])
     expected = content_tag(context, programs=programs)
     program.write_bytes(b"damaged before its tag was computed")
-    assert tag_of(context, {}, programs, memory) != expected
+    assert image_tag(context, {}, programs, memory) != expected
     program.write_bytes(b"abc")
     unusable_cache = program / "memory"
-    assert tag_of(context, {}, programs, unusable_cache) == expected
-    assert tag_of(context, {}, programs, memory) == expected
+    assert image_tag(context, {}, programs, unusable_cache) == expected
+    assert image_tag(context, {}, programs, memory) == expected
     program.write_bytes(b"changed, which `digests.verify` would refuse")
-    assert tag_of(context, {}, programs, memory) == expected
-    digests.record(program.parents[1])
-    assert tag_of(context, {}, programs, memory) == content_tag(context, programs=programs) != expected
+    assert image_tag(context, {}, programs, memory) == expected
+    digests.record_digests(program.parents[1])
+    assert image_tag(context, {}, programs, memory) == content_tag(context, programs=programs) != expected
     (context / "main").write_text("y")
-    assert tag_of(context, {"A": "b"}, programs, memory) == content_tag(context, {"A": "b"}, programs=programs)
-    assert tag_of(context, {}, {}, memory) == content_tag(context)
+    assert image_tag(context, {"A": "b"}, programs, memory) == content_tag(context, {"A": "b"}, programs=programs)
+    assert image_tag(context, {}, {}, memory) == content_tag(context)
     assert len(list(memory.iterdir())) == 3
 
 
@@ -196,14 +196,17 @@ def test_a_folder_without_dockerfile_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("busybox", Target("library/busybox", "latest")),
-        ("docker.io/library/busybox:1.35", Target("library/busybox", "1.35")),
-        ("pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel", Target("pytorch/pytorch", "2.0.1-cuda11.7-cudnn8-devel")),
-        ("registry.k8s.io/kueue/kueue:v0.15.2", Target("kueue/kueue", "v0.15.2")),
-        ("registry.local/trainstack/base:0123", Target("trainstack/base", "0123")),
-        ("localhost:5000/a/b", Target("a/b", "latest")),
+        ("busybox", MirrorReference("library/busybox", "latest")),
+        ("docker.io/library/busybox:1.35", MirrorReference("library/busybox", "1.35")),
+        (
+            "pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel",
+            MirrorReference("pytorch/pytorch", "2.0.1-cuda11.7-cudnn8-devel"),
+        ),
+        ("registry.k8s.io/kueue/kueue:v0.15.2", MirrorReference("kueue/kueue", "v0.15.2")),
+        ("registry.local/trainstack/base:0123", MirrorReference("trainstack/base", "0123")),
+        ("localhost:5000/a/b", MirrorReference("a/b", "latest")),
     ],
 )
-def test_place_in_the_registry(name: str, place: Target) -> None:
+def test_place_in_the_registry(name: str, place: MirrorReference) -> None:
     """A mirror of every host gets the path without the host."""
-    assert target(name) == place
+    assert mirror_reference(name) == place

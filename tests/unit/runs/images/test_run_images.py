@@ -65,7 +65,12 @@ def test_a_built_image_is_named_by_its_content_in_the_registry_of_the_environmen
     dockerfile(tmp_path, "hello")
     (found,) = images(tmp_path, f"name: any, {COMMON}, image: {{build: workloads/hello}}")
     reference = workload_reference(tmp_path / "workloads" / "hello", "registry.example.org")
-    assert (found.reference, found.folder, found.by_content, found.local) == (reference, "workloads/hello", True, False)
+    assert (found.reference, found.folder, found.has_content_tag, found.is_local) == (
+        reference,
+        "workloads/hello",
+        True,
+        False,
+    )
     with pytest.raises(WorkloadError, match=r"workloads\.runs\[any\]\.image\.build: .*Dockerfile: no such file"):
         images(tmp_path, f"name: any, {COMMON}, image: {{build: workloads/hallo}}")
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.runs.logs.test_training_progress import make_log
-from trainstack.runs.logs.metrics_collector import collect
-from trainstack.runs.logs.training_log import parse
-from trainstack.runs.logs.training_progress import progress
+from trainstack.runs.logs.metrics_collector import collect_metrics
+from trainstack.runs.logs.training_log import parse_log
+from trainstack.runs.logs.training_progress import estimate_progress
 from trainstack.settings.search_space.space import Objective
 from trainstack.sweeps.search.ranking import rank
 from trainstack.sweeps.search.results import TrialResult
@@ -56,7 +56,7 @@ def make_objective(metric: str = "val_loss", **changes: Any) -> Objective:
 
 def values(line: str, **changes: Any) -> list[object]:
     """Return the values of the objective in a log."""
-    lines = collect(line, make_objective(**changes))
+    lines = collect_metrics(line, make_objective(**changes))
     return [line["val_loss"] for line in lines if "val_loss" in line]
 
 
@@ -127,11 +127,11 @@ def test_an_expression_that_finds_a_word_is_reported() -> None:
 def test_the_epoch_of_an_expression_is_read_as_a_whole_too() -> None:
     """A part of it would be another epoch."""
     form = r"epoch (?P<epoch>\d+).* loss (?P<value>\S+)"
-    assert collect("epoch 1,003 loss 0.5", make_objective(metrics_format=form)) == ({"val_loss": 0.5},)
+    assert collect_metrics("epoch 1,003 loss 0.5", make_objective(metrics_format=form)) == ({"val_loss": 0.5},)
 
 
 def make_result(number: int, log: str, objective: Objective) -> TrialResult:
-    metrics = collect(log, objective)
+    metrics = collect_metrics(log, objective)
     return TrialResult(
         number=number, set_id=str(number), run_id=f"r-{number}", parameters={}, state="succeeded", metrics=metrics
     )
@@ -145,7 +145,7 @@ def test_a_diverged_trial_does_not_rank_best(epoch: str) -> None:
     ranking = rank([make_result(number, log, objective) for number, log in enumerate(logs, 1)], objective)
     assert [each.result.number for each in ranking.ranked] == [1]
     (left_out,) = ranking.unranked
-    assert "its val_loss '1,234.5' was not read" in left_out.why
+    assert "its val_loss '1,234.5' was not read" in left_out.reason
 
 
 @pytest.mark.parametrize("text", ["1,234.5", "1_000", "0x1p-3", "12:30", "1.2.3"])
@@ -163,7 +163,7 @@ def test_a_diverged_trial_does_not_rank_best(epoch: str) -> None:
 )
 def test_known_formats_read_no_part_of_a_value(line: str, text: str) -> None:
     """The comparison notes it."""
-    log = parse(["Epoch 3/12", line.format(text)])
+    log = parse_log(["Epoch 3/12", line.format(text)])
     assert any(text in unread for unread in log.unread)
     assert (log.test_loss, log.epochs[3].loss) == (None, None)
 
@@ -172,9 +172,9 @@ def test_known_formats_read_no_part_of_a_value(line: str, text: str) -> None:
     "line", ["epoch 3/1,200", "epoch 3/12 step 20/1,000", "epoch 3/12.5", "world size 1,024", "epoch 3/12:30"]
 )
 def test_positions_are_whole_numbers(line: str) -> None:
-    found = progress(make_log((1, line)), None, make_log((1, ""))[0].at)
+    found = estimate_progress(make_log((1, line)), None, make_log((1, ""))[0].time)
     assert found is None or (found.epochs, found.steps) == (12, None)
-    assert parse([line]).world_size is None
+    assert parse_log([line]).world_size is None
 
 
 COLORS = ("\x1b[32m", "\x1b[0m", "\x1b[1;31m", "\x1b[38;5;208m", "\x1b[m", "\x1b[K", "\x1b]8;;http://x\x07", "\x1b(B")
@@ -186,8 +186,8 @@ def test_colors_are_removed_before_a_line_is_read(color: str) -> None:
     for line in ("val_loss=0.5", "{c}val_loss{c}={c}0.5{c}", "val_{c}loss = 0.{c}5"):
         assert values(f"{color}{line.replace('{c}', color)}{color}") == [0.5]
     colored = f"{color}epoch{color} 3/12 done val_loss {color}0.5{color} val_accuracy 0.9"
-    assert parse([colored]).epochs[3].loss == 0.5
-    found = progress(make_log((1, f"{color}epoch 3/12 step 20/40{color}")), None, make_log((1, ""))[0].at)
+    assert parse_log([colored]).epochs[3].loss == 0.5
+    found = estimate_progress(make_log((1, f"{color}epoch 3/12 step 20/40{color}")), None, make_log((1, ""))[0].time)
     assert found is not None
     assert found.step == 20
 

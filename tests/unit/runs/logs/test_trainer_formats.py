@@ -18,9 +18,9 @@ from tests.unit.runs.logs.trainer_logs import (
     torchtune,
 )
 from trainstack.runs.logs.log_lines import LogLine
-from trainstack.runs.logs.metrics_collector import collect
-from trainstack.runs.logs.training_log import parse
-from trainstack.runs.logs.training_progress import progress
+from trainstack.runs.logs.metrics_collector import collect_metrics
+from trainstack.runs.logs.training_log import parse_log
+from trainstack.runs.logs.training_progress import estimate_progress
 from trainstack.settings.search_space.space import Objective
 
 
@@ -30,7 +30,9 @@ def make_objective(metric: str, **changes: Any) -> Objective:
 
 def figures(log: str, metric: str) -> list[tuple[object, object]]:
     """Return the epochs and values of a metric."""
-    return [(line.get("epoch"), line[metric]) for line in collect(log, make_objective(metric)) if metric in line]
+    return [
+        (line.get("epoch"), line[metric]) for line in collect_metrics(log, make_objective(metric)) if metric in line
+    ]
 
 
 def lines_of(log: str) -> list[LogLine]:
@@ -48,7 +50,7 @@ def test_the_validation_of_each_epoch_is_read(trainer: str) -> None:
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_the_figures_of_an_epoch_are_those_of_a_comparison(trainer: str) -> None:
     """`compare` shows loss and accuracy of the validation data."""
-    epochs = parse(TRAINERS[trainer][0]().split("\n")).epochs
+    epochs = parse_log(TRAINERS[trainer][0]().split("\n")).epochs
     assert [(number, epoch.loss, epoch.accuracy) for number, epoch in epochs.items()] == [
         *zip((1, 2, 3), LOSS, ACCURACY, strict=True)
     ]
@@ -57,13 +59,13 @@ def test_the_figures_of_an_epoch_are_those_of_a_comparison(trainer: str) -> None
 @pytest.mark.parametrize("log", [huggingface(), lightning(), keras(), keras(3), torchtune()])
 def test_the_training_loss_is_not_taken_for_a_validation(log: str) -> None:
     """These trainers call it `loss`, which PyTorch's examples print of their test data."""
-    epochs = parse(log.split("\n")).epochs
+    epochs = parse_log(log.split("\n")).epochs
     assert [epoch.train_loss for epoch in epochs.values()] == [*TRAIN_LOSS]
 
 
 def test_a_training_without_validation_has_no_validation_loss() -> None:
     text = re.sub(r" - val_\w+: \S+", "", keras())
-    assert [(epoch.loss, epoch.train_loss) for epoch in parse(text.split("\n")).epochs.values()] == [
+    assert [(epoch.loss, epoch.train_loss) for epoch in parse_log(text.split("\n")).epochs.values()] == [
         (None, loss) for loss in TRAIN_LOSS
     ]
 
@@ -72,14 +74,14 @@ def test_a_training_without_validation_has_no_validation_loss() -> None:
 def test_the_end_of_a_log_has_the_position(trainer: str) -> None:
     """Only the last lines of a log are read."""
     log = torchtune if trainer == "torchtune" else TRAINERS[trainer][0]
-    found = progress(lines_of(log())[-6:], None, make_log((0, ""))[0].at)
+    found = estimate_progress(lines_of(log())[-6:], None, make_log((0, ""))[0].time)
     assert found is not None
     assert (found.epoch, found.epoch_fraction) == (3, 1.0)
 
 
 def test_a_bar_has_the_step() -> None:
     lines = lines_of(torchtune())[:3]
-    found = progress(lines, None, lines[-1].at)
+    found = estimate_progress(lines, None, lines[-1].time)
     assert found is not None
     assert (found.epoch, found.step, found.steps, found.epoch_fraction) == (2, 1, 2, 0.5)
 
@@ -87,7 +89,7 @@ def test_a_bar_has_the_step() -> None:
 def test_the_number_of_epochs_is_known_where_it_is_printed() -> None:
     """Keras repeats it for each epoch, Transformers prints it at the start."""
     for log in (keras(), huggingface()):
-        found = progress(lines_of(log), None, lines_of(log)[-1].at)
+        found = estimate_progress(lines_of(log), None, lines_of(log)[-1].time)
         assert found is not None
         assert (found.epochs, found.fraction) == (3, 1.0)
 
@@ -98,7 +100,7 @@ def test_other_bars_are_no_progress_of_the_training() -> None:
         "Downloading: 100%|██████████| 5/5 [00:01<00:00,  5.00it/s]",
         "Map:  50%|█████     | 500/1000 [00:01<00:01]",
     ]
-    assert progress(make_log(*((1.0, line) for line in lines)), None, make_log((2, ""))[0].at) is None
+    assert estimate_progress(make_log(*((1.0, line) for line in lines)), None, make_log((2, ""))[0].time) is None
 
 
 @pytest.mark.parametrize("rich", [False, True])
@@ -108,9 +110,9 @@ def test_the_table_of_a_validation_is_read(*, rich: bool) -> None:
 
 def test_the_table_of_a_test_is_the_test() -> None:
     """It must not influence which trial is the best."""
-    log = parse((lightning() + lightning_table("Test")).split("\n"))
+    log = parse_log((lightning() + lightning_table("Test")).split("\n"))
     assert (log.test_loss, log.test_accuracy) == (0.25, 0.875)
-    lines = collect(lightning() + lightning_table("Test"), make_objective("val_loss"))
+    lines = collect_metrics(lightning() + lightning_table("Test"), make_objective("val_loss"))
     assert lines[-1] == {"test_acc": 0.875, "test_loss": 0.25}
 
 

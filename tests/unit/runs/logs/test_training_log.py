@@ -17,12 +17,12 @@ from tests.unit.runs.logs.example_logs import (
     quickstart_test,
 )
 from trainstack.runs.logs.printed_numbers import Figure
-from trainstack.runs.logs.training_log import Epoch, Log, Reader, parse
+from trainstack.runs.logs.training_log import Epoch, TrainingLog, TrainingLogReader, parse_log
 
 
 def test_the_digits_log_is_read_completely() -> None:
     """The last step line of each epoch has the number of steps, although only every tenth step is printed."""
-    assert parse(make_log(world=3).splitlines()) == Log(
+    assert parse_log(make_log(world=3).splitlines()) == TrainingLog(
         world_size=3,
         epochs={
             1: Epoch(steps=14, seconds=0.21, train_loss=0.5, loss=0.3, accuracy=0.91),
@@ -37,12 +37,12 @@ def test_a_step_of_two_attempts_counts_once() -> None:
     """A resumed run prints the steps of an epoch again from the step at which it was stopped."""
     stopped = ["epoch 1/1 step 10/45 loss 0.5", "epoch 1/1 step 20/45 loss 0.4"]
     resumed = ["resumed after epoch 0 step 15", "epoch 1/1 step 20/45 loss 0.4", "epoch 1/1 step 45/45 loss 0.3"]
-    assert parse([*stopped, *resumed]).epochs == {1: Epoch(steps=45)}
+    assert parse_log([*stopped, *resumed]).epochs == {1: Epoch(steps=45)}
 
 
 def test_a_classic_log_counts_progress_lines() -> None:
     """It has no step numbers. The last test is the result, and the mean of the losses is that of the epoch."""
-    assert parse(make_classic().splitlines()) == Log(
+    assert parse_log(make_classic().splitlines()) == TrainingLog(
         epochs={
             1: Epoch(steps=3, train_loss=2.0, loss=0.2, accuracy=0.96),
             2: Epoch(steps=3, train_loss=1.0, loss=0.1, accuracy=0.97),
@@ -65,12 +65,12 @@ def test_a_classic_log_counts_progress_lines() -> None:
 )
 def test_variants_of_the_classic_format_are_read(line: str) -> None:
     """The formats of the loss differ, and loggers add a prefix."""
-    assert parse([line]).epochs == {1: Epoch(steps=1, train_loss=2.2975)}
+    assert parse_log([line]).epochs == {1: Epoch(steps=1, train_loss=2.2975)}
 
 
 def test_a_plain_accuracy_is_a_test_too() -> None:
     """The training operator's examples print only the accuracy after each epoch."""
-    log = parse(["Train Epoch: 1 [0/60000 (0%)]\tloss=2.3", "", "accuracy=0.9665", ""])
+    log = parse_log(["Train Epoch: 1 [0/60000 (0%)]\tloss=2.3", "", "accuracy=0.9665", ""])
     assert (log.test_accuracy, log.test_loss, log.epochs[1].accuracy) == (0.9665, None, 0.9665)
 
 
@@ -87,7 +87,7 @@ def quickstart(epochs: int = 2) -> str:
 def test_the_output_of_the_quickstart_is_read(*, one_line: bool) -> None:
     """An epoch has ten progress lines. The accuracy is on its own line or after `Test Error`, read as a fraction."""
     text = quickstart().replace("Test Error: \n", "" if one_line else "Test Error: \n")
-    assert parse(text.split("\n")) == Log(
+    assert parse_log(text.split("\n")) == TrainingLog(
         epochs={
             1: Epoch(steps=10, train_loss=2.0, loss=2.2, accuracy=45.9 / 100),
             2: Epoch(steps=10, train_loss=1.0, loss=2.1, accuracy=51.8 / 100),
@@ -109,7 +109,7 @@ def test_the_output_of_the_mnist_examples_is_read(template: str, tested: str, lo
     for epoch in (1, 2):
         texts += [*(line for _, line in progress_lines(template, epoch)), tested]
     epoch_read = Epoch(steps=94, train_loss=fmean([2.2135] * 94), loss=loss, accuracy=0.9666)
-    assert parse("\n".join(texts).split("\n")) == Log(
+    assert parse_log("\n".join(texts).split("\n")) == TrainingLog(
         epochs={1: epoch_read, 2: epoch_read},
         counted="progress lines",
         images_per_line=640,
@@ -122,7 +122,7 @@ def test_a_diverged_quickstart_is_read() -> None:
     """`nan` is shorter than the format's width of a loss."""
     nan = float("nan")
     texts = [quickstart_epoch(0), *(line for _, line in quickstart_lines(nan)), quickstart_test(0.098, nan)]
-    log = parse("\n".join(texts).split("\n"))
+    log = parse_log("\n".join(texts).split("\n"))
     assert (log.epochs[1].steps, log.epochs[1].accuracy) == (10, 0.098)
     assert math.isnan(log.epochs[1].train_loss or 0.0)
     assert math.isnan(log.test_loss or 0.0)
@@ -144,7 +144,7 @@ def test_metrics_of_a_log_have_the_keys_of_a_metrics_file() -> None:
 
 def metrics(text: str) -> list[dict[str, Figure]]:
     """Return the lines of a metrics file that correspond to a log."""
-    reader = Reader()
+    reader = TrainingLogReader()
     for line in text.split("\n"):
         reader.read(line.strip())
     return reader.metrics()
@@ -152,18 +152,18 @@ def metrics(text: str) -> list[dict[str, Figure]]:
 
 def test_timestamps_give_the_duration_of_an_epoch() -> None:
     """An epoch ends at the first line of the next one, and the last epoch at its test, 4 lines later."""
-    log = parse(make_stamped(make_classic(), seconds=1.5).splitlines(), timestamps=True)
+    log = parse_log(make_stamped(make_classic(), seconds=1.5).splitlines(), timestamps=True)
     assert [epoch.seconds for epoch in log.epochs.values()] == [9.0, 6.0]
 
 
 def test_a_line_with_an_epoch_may_also_have_the_test() -> None:
-    log = parse(["epoch 2/2 test loss 0.1 accuracy 0.9"])
+    log = parse_log(["epoch 2/2 test loss 0.1 accuracy 0.9"])
     assert (log.epochs, log.test_loss, log.test_accuracy) == ({2: Epoch()}, 0.1, 0.9)
 
 
 def test_epochs_without_steps_are_epochs_too() -> None:
     """The status shows them as well; only their times are known."""
-    log = parse(
+    log = parse_log(
         make_stamped("starting epoch 1/2\nepoch 1/2\nstarting epoch 2/2\nx\nepoch 2/2\n").split("\n"), timestamps=True
     )
     assert log.epochs == {1: Epoch(seconds=2.0), 2: Epoch(seconds=2.0)}
@@ -171,12 +171,12 @@ def test_epochs_without_steps_are_epochs_too() -> None:
 
 def test_durations_in_the_log_have_precedence_over_timestamps() -> None:
     """They are of the training alone."""
-    log = parse(make_stamped(make_log()).splitlines(), timestamps=True)
+    log = parse_log(make_stamped(make_log()).splitlines(), timestamps=True)
     assert [epoch.seconds for epoch in log.epochs.values()] == [0.21, 0.22]
 
 
 def test_a_diverged_loss_is_read_as_nan() -> None:
-    log = parse(
+    log = parse_log(
         ["epoch 1/1 done train_loss nan val_loss nan val_accuracy 0.1000 seconds 0.2", "test loss nan accuracy 0.1"]
     )
     assert math.isnan(log.epochs[1].loss or 0.0)
@@ -197,5 +197,5 @@ def test_a_diverged_loss_is_read_as_nan() -> None:
 )
 def test_other_lines_are_ignored(text: str) -> None:
     """Malformed lines and a division by zero cause no error."""
-    assert parse([text]) == Log(epochs={})
-    assert parse([text], timestamps=True) == Log(epochs={})
+    assert parse_log([text]) == TrainingLog(epochs={})
+    assert parse_log([text], timestamps=True) == TrainingLog(epochs={})

@@ -15,7 +15,7 @@ from tests.unit.runs.logs.example_logs import (
     quickstart_test,
 )
 from trainstack.runs.logs.log_lines import LogLine, log_line, log_lines
-from trainstack.runs.logs.training_progress import progress
+from trainstack.runs.logs.training_progress import estimate_progress
 
 START = datetime(2026, 1, 2, 3, 0, 0, tzinfo=UTC)
 
@@ -42,7 +42,7 @@ def make_log(*lines: tuple[float, str]) -> list[LogLine]:
 )
 def test_progress_is_read_from_a_line(line: str, fraction: float | None) -> None:
     """The formats are those of many programs."""
-    found = progress(make_log((1, line)), START, START)
+    found = estimate_progress(make_log((1, line)), START, START)
     assert (found.fraction if found else None) == (None if fraction is None else pytest.approx(fraction))
 
 
@@ -60,7 +60,7 @@ def test_progress_is_read_from_a_line(line: str, fraction: float | None) -> None
 )
 def test_the_time_left_is_that_of_the_last_rate(log: list[tuple[float, str]], now: float, left: float) -> None:
     """The rate of a resumed run does not count the part before it."""
-    found = progress(make_log(*log), START, START + timedelta(seconds=now))
+    found = estimate_progress(make_log(*log), START, START + timedelta(seconds=now))
     assert found is not None
     assert found.seconds_left == pytest.approx(left)
 
@@ -68,7 +68,7 @@ def test_the_time_left_is_that_of_the_last_rate(log: list[tuple[float, str]], no
 def in_epoch(*texts: str) -> tuple[int | None, float]:
     """Return the epoch and its finished part, from a log without the number of epochs."""
     lines = "\n".join(["Using distributed PyTorch with gloo backend", *texts]).split("\n")
-    found = progress(make_log(*enumerate(lines)), START, START)
+    found = estimate_progress(make_log(*enumerate(lines)), START, START)
     assert found is not None
     assert found.epoch_fraction is not None
     assert (found.epochs, found.fraction, found.seconds_left) == (None, None, None)
@@ -115,14 +115,14 @@ def test_a_test_ends_the_epoch(line: str, tested: str) -> None:
 def test_rows_are_read_for_any_loss(loss: float) -> None:
     """A diverged loss is shorter than the quickstart's format width."""
     for line in (line for _, line in [*progress_lines(MNIST, 1, loss=loss), *quickstart_lines(loss)]):
-        found = progress(make_log((1, line)), START, START)
+        found = estimate_progress(make_log((1, line)), START, START)
         assert found is not None
         assert found.rows_of_epoch == 60000
 
 
 def test_without_a_rate_the_remaining_time_is_unknown() -> None:
     """The log has one line, and the start is unknown."""
-    found = progress(make_log((10, "epoch 1/4")), None, START)
+    found = estimate_progress(make_log((10, "epoch 1/4")), None, START)
     assert found is not None
     assert (found.epoch, found.epochs, found.step, found.steps, found.seconds_left) == (1, 4, None, None, None)
 
@@ -133,7 +133,7 @@ def test_only_a_line_feed_ends_a_line() -> None:
     log = f"{stamp} \repoch 1/3 step 1/10\repoch 1/3 step 10/10\n{stamp} a\x0cb\x85c\u2028d\n{stamp} dos\r\n"
     lines = log_lines(log)
     assert [line.text for line in lines] == ["epoch 1/3 step 10/10", "a\x0cb\x85c\u2028d", "dos"]
-    found = progress(lines, None, START)
+    found = estimate_progress(lines, None, START)
     assert found is not None
     assert found.fraction == pytest.approx(1 / 3)
 
@@ -145,4 +145,4 @@ def test_timestamps_of_lines_are_read_to_the_nanosecond() -> None:
     assert log_line("2026-01-02T05:00:00.5+02:00 a") == LogLine(second + 500_000_000, "a")
     assert log_line("2026-01-02T03:00:00Z ") == LogLine(second, "")
     assert log_lines("unable to retrieve container logs\n\n") == []
-    assert LogLine(second + 1500, "").at == START + timedelta(microseconds=1)
+    assert LogLine(second + 1500, "").time == START + timedelta(microseconds=1)

@@ -11,8 +11,8 @@ from tests.unit.runs.launches import make_launch
 from trainstack.runs.identity import canonical
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.manifests.pod_template import MOST_BYTES_OF_A_VARIABLE
-from trainstack.runs.manifests.variable_expansion import environment, program
+from trainstack.runs.manifests.pod_template import MAX_VARIABLE_BYTES
+from trainstack.runs.manifests.variable_expansion import container_program, container_variables
 from trainstack.runs.wrapper.run import WrapperSettings
 from trainstack.settings.sections.workloads import Role, Workload
 
@@ -21,11 +21,13 @@ def definitions(run: Workload) -> list[dict[str, Any]]:
     """Return what the wrapper of each role's pods records, from what Kubernetes gives it."""
     found = []
     for pods in launched_pods(manifest(run, "dev", make_launch())):
-        variables = {name: value or "" for name, value in environment(pods.spec["containers"][0]).items()}
+        variables = {name: value or "" for name, value in container_variables(pods.spec["containers"][0]).items()}
         for name, value in variables.items():
-            assert len(f"{name}={value}".encode()) <= MOST_BYTES_OF_A_VARIABLE, name
+            assert len(f"{name}={value}".encode()) <= MAX_VARIABLE_BYTES, name
         found.append(
-            WrapperSettings({**variables, "TRAINSTACK_POD": "a"}, program(pods.spec["containers"][0])[3:]).definition
+            WrapperSettings(
+                {**variables, "TRAINSTACK_POD": "a"}, container_program(pods.spec["containers"][0])[3:]
+            ).definition
         )
     return found
 
@@ -40,7 +42,7 @@ def assert_complete(run: Workload) -> None:
 
 def variables_of(run: Workload) -> dict[str, str]:
     (pods,) = launched_pods(manifest(run, "dev", make_launch()))
-    return {name: value or "" for name, value in environment(pods.spec["containers"][0]).items()}
+    return {name: value or "" for name, value in container_variables(pods.spec["containers"][0]).items()}
 
 
 @pytest.mark.parametrize("count", [1, 100, 3_000, 40_000])

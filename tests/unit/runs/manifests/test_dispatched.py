@@ -9,36 +9,36 @@ import yaml
 from tests.unit.make import make_distributed, make_run, make_settings, make_space, make_sweeps
 from tests.unit.preflight.environment_cases import check_of, dispatching
 from tests.unit.runs.launches import make_launch
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import read_inputs
 from trainstack.live.client import PermanentError
 from trainstack.live.worker_clusters import settings_of_worker, worker_context
 from trainstack.objects.labels import SETS, TRIALS
 from trainstack.runs.ledgers import Ledger
-from trainstack.runs.manifests.build import dispatched, is_dispatched, manifest
+from trainstack.runs.manifests.build import dispatched_launch, is_dispatched, manifest
 from trainstack.runs.manifests.data_loader import temporary_loader
 from trainstack.runs.manifests.trial_pod import SWEEP_VOLUME
 from trainstack.runs.parameter_file import (
-    CARRIED_BYTES,
-    LIMIT_BYTES,
+    MAX_ANNOTATION_BYTES,
+    MAX_CONFIG_MAP_BYTES,
     TooManySetsError,
-    check_carried,
+    check_annotation_size,
     check_size,
-    file_of,
+    mounted_parameter_file,
 )
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
-from trainstack.settings.sections.queues import MULTI_KUEUE
+from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER
 from trainstack.settings.sections.workloads import Workload, Workloads
 
 SENT = dispatching(check_of("west"), queue={})
 ROOT = Path(__file__).parents[4]
 
 
-def declared(settings: Settings) -> Declared:
+def declared(settings: Settings) -> StackObjects:
     """Return an environment without operators, whose releases the tests do not need."""
     settings = settings.model_copy(update={"operators": Operators()})
-    return Declared(settings, read_inputs(settings, ROOT, commit=""))
+    return StackObjects(settings, read_inputs(settings, ROOT, commit=""))
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def declared(settings: Settings) -> Declared:
 def test_a_dispatched_launch_differs_only_by_its_manager(run: Workload, path: tuple[str, ...]) -> None:
     """The other fields are kept, and the original object is not changed."""
     launch = manifest(run, "test", make_launch())
-    result = dispatched(run, launch)
+    result = dispatched_launch(run, launch)
     assert (is_dispatched(launch), is_dispatched(result)) == (False, True)
     section = result
     for key in path[:-1]:
         section = section[key]
-    assert section.pop(path[-1]) == MULTI_KUEUE
+    assert section.pop(path[-1]) == MULTI_KUEUE_CONTROLLER
     assert result == launch
 
 
@@ -63,7 +63,7 @@ def test_the_name_of_a_launch_does_not_depend_on_its_manager() -> None:
     for settings in (make_settings(make_run()), SENT):
         (run,) = declared(settings).runs
         names.append(run.launch.name)
-        assert is_dispatched(run.manifest) == settings.queues.dispatches("research", "research")
+        assert is_dispatched(run.manifest) == settings.queues.is_dispatched("research", "research")
     assert names[0] == names[1]
 
 
@@ -93,7 +93,7 @@ def test_the_pods_of_a_dispatched_batch_have_their_trials_in_annotations() -> No
         {"configMap": {"name": file["metadata"]["name"], "optional": True}},
     ]
     assert found["volume"] == {"name": SWEEP_VOLUME, "projected": {"sources": sources}}
-    assert file_of(ledger.objects) == file["metadata"]["name"]
+    assert mounted_parameter_file(ledger.objects) == file["metadata"]["name"]
     assert (ledger.launch_name, is_dispatched(ledger.launch)) == (local.launches[0].launch_name, True)
 
 
@@ -128,13 +128,13 @@ def test_trials_that_read_no_file_have_no_such_annotation() -> None:
 def test_one_limit_is_reported_for_a_sweep_that_is_too_large() -> None:
     """Another rule reports the limit of the ConfigMap; below it, the limit of the annotations is reported."""
     space = make_space(file="/etc/sets.yml")
-    (larger,) = make_sweeps(space=space, sets_text="x" * (LIMIT_BYTES + 1)).sweeps
+    (larger,) = make_sweeps(space=space, sets_text="x" * (MAX_CONFIG_MAP_BYTES + 1)).sweeps
     with pytest.raises(TooManySetsError, match="but a ConfigMap holds"):
         check_size(larger)
-    check_carried(larger)
-    (large,) = make_sweeps(space=space, sets_text="x" * (CARRIED_BYTES + 1)).sweeps
+    check_annotation_size(larger)
+    (large,) = make_sweeps(space=space, sets_text="x" * (MAX_ANNOTATION_BYTES + 1)).sweeps
     with pytest.raises(TooManySetsError, match="annotations of a dispatched pod"):
-        check_carried(large)
+        check_annotation_size(large)
 
 
 def test_a_receiving_namespace_gets_the_wrapper() -> None:

@@ -10,10 +10,10 @@ from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.identity import identity
 from trainstack.runs.launches import live_launch
-from trainstack.runs.manifests.build import longest_child, manifest
+from trainstack.runs.manifests.build import longest_derived_name, manifest
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.manifests.trial_names import Overrides, with_overrides
+from trainstack.runs.manifests.trial_names import TrialOverrides, with_overrides
 from trainstack.runs.status.kinds import KINDS
 from trainstack.runs.status.pods import pod_views
 from trainstack.settings.sections.workloads import Resources, Role, Workload
@@ -148,10 +148,10 @@ def test_replicas_and_pods_by_role() -> None:
 
 def test_the_longest_names() -> None:
     """The longest name is that of the launcher's pod, or of the last of many workers."""
-    assert longest_child(make_mpijob(), "train-1-2") == "train-1-2-launcher-xxxxx"
-    assert longest_child(make_mpijob(10**8), "train-1-2") == "train-1-2-worker-99999999"
+    assert longest_derived_name(make_mpijob(), "train-1-2") == "train-1-2-launcher-xxxxx"
+    assert longest_derived_name(make_mpijob(10**8), "train-1-2") == "train-1-2-worker-99999999"
     alone = make_mpijob(roles={"Launcher": Role()})
-    assert longest_child(alone, "train-1-2") == "train-1-2-launcher-xxxxx"
+    assert longest_derived_name(alone, "train-1-2") == "train-1-2-launcher-xxxxx"
 
 
 def test_the_number_of_workers_is_part_of_the_identity() -> None:
@@ -171,7 +171,7 @@ def test_the_arguments_of_a_trial_are_added_to_the_program_only() -> None:
     """A worker's SSH server would not start with them."""
     server, *options = SERVER
     roles = {"Launcher": Role(args=("--epochs=2",)), "Worker": Role(command=(server,), args=tuple(options))}
-    trial = with_overrides(make_mpijob(roles=roles), Overrides(args=("--lr=0.1",), env={"SET": "1"}))
+    trial = with_overrides(make_mpijob(roles=roles), TrialOverrides(args=("--lr=0.1",), env={"SET": "1"}))
     launcher, worker = (pods.spec["containers"][0] for pods in launched_pods(manifest(trial, "dev", make_launch())))
     assert launcher["args"] == ["--epochs=2", "--lr=0.1"]
     assert (worker["command"], worker["args"]) == ([server], options)

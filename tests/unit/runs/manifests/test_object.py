@@ -10,7 +10,7 @@ from tests.unit.live_objects import NOW
 from tests.unit.make import make_run, make_settings
 from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
-from trainstack.live.paths import collection
+from trainstack.live.paths import collection_path
 from trainstack.objects.labels import OBJECT
 from trainstack.runs.identity import identity
 from trainstack.runs.launches import live_launch
@@ -18,8 +18,8 @@ from trainstack.runs.ledgers import Ledger, ledger_config_map
 from trainstack.runs.manifests.build import check_names, is_dispatched, manifest
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.recorded import RUNS, recorded_launches, state_resource
-from trainstack.runs.status.kinds import claims, framework_of, kind_of_launch, launch_resource, optional_kinds
+from trainstack.runs.recorded import RUNS_TYPE, recorded_launches, state_resource
+from trainstack.runs.status.kinds import framework_of, kind_of_launch, launch_resource, mounted_claims, optional_kinds
 from trainstack.runs.status.pods import pod_views
 from trainstack.runs.status.run_pods import pod_sets
 from trainstack.runs.status.run_view import bare_view
@@ -89,7 +89,7 @@ def test_pods_are_read_by_the_declared_paths() -> None:
     launch = manifest(make_object(run_as_user=1), "dev", make_launch())
     (pods,) = launched_pods(launch)
     assert (pods.name, pods.count, violations({**pods.spec})) == ("worker", 2, [])
-    assert claims(launch) == ()
+    assert mounted_claims(launch) == ()
     del launch["spec"]["jaxReplicaSpecs"]["Worker"]["replicas"]
     assert [pods.count for pods in launched_pods(launch)] == [1]
     (single,) = launched_pods(manifest(make_object(WRAPPED, roles={"one": Role()}), "dev", make_launch()))
@@ -174,7 +174,7 @@ def test_pods_that_the_api_server_dropped() -> None:
     """The kind does not have the path. Every command can still read the launch."""
     body = make_live()
     del body["spec"]["jaxReplicaSpecs"]["Worker"]["template"]
-    assert (launched_pods(body), claims(body), bare_view(body).replicas) == ((), (), ())
+    assert (launched_pods(body), mounted_claims(body), bare_view(body).replicas) == ((), (), ())
 
 
 def test_the_replicas_and_pods_of_an_object() -> None:
@@ -199,7 +199,7 @@ def test_an_object_is_found_on_a_cluster() -> None:
         run_id="train-1", workload="train", namespace="research", attempt=1, launch_name="train-1-2", launch=launch
     )
     assert ledger_config_map("dev", ledger)["metadata"]["labels"]["trainstack.dev/kind"] == "JAXJob"
-    urn = f"urn:pulumi:dev::trainstack::{RUNS}$kubernetes:kubeflow.org/v1:JAXJob::train-1-2"
+    urn = f"urn:pulumi:dev::trainstack::{RUNS_TYPE}$kubernetes:kubeflow.org/v1:JAXJob::train-1-2"
     (recorded,) = recorded_launches("dev", [state_resource(urn, launch)])
     assert (recorded.api_version, recorded.kind, recorded.name) == ("kubeflow.org/v1", "JAXJob", "train-1-2")
     bare = {**launch, "metadata": {**launch["metadata"], "annotations": {}}}
@@ -209,9 +209,9 @@ def test_an_object_is_found_on_a_cluster() -> None:
     assert launch_resource(make_object()) == ("kubeflow.org", "jaxjobs")
     assert optional_kinds(make_settings(make_object())) == (("kubeflow.org", "jaxjobs"),)
     assert framework_of(make_object()) == "kubeflow.org/jaxjob"
-    assert collection("kubeflow.org/v1", "JAXJob", "a") == "/apis/kubeflow.org/v1/namespaces/a/jaxjobs"
+    assert collection_path("kubeflow.org/v1", "JAXJob", "a") == "/apis/kubeflow.org/v1/namespaces/a/jaxjobs"
     with pytest.raises(KeyError):
-        collection("apps/v1", "Unknown", "a")
+        collection_path("apps/v1", "Unknown", "a")
 
 
 def test_the_declared_spec_is_part_of_the_identity() -> None:

@@ -12,8 +12,8 @@ from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import make_launch
 from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from trainstack.declared.launches import first_launches
-from trainstack.runs.identity import UNKNOWN_FACTS, identity
-from trainstack.runs.manifests.build import companions, manifest, plan
+from trainstack.runs.identity import PLACEHOLDER_FACTS, identity
+from trainstack.runs.manifests.build import companions, manifest, plan_launch
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_patch import MAIN_CONTAINERS, PodPatchError
 from trainstack.runs.pods import NODE
@@ -343,20 +343,20 @@ def test_only_images_programs_and_variables_of_a_patch_make_another_run() -> Non
     before = make_run()
     more_time = make_run(pod_patch={"spec": {"terminationGracePeriodSeconds": 90}})
     with_sidecar = make_run(pod_patch={"spec": {"containers": [SIDECAR]}})
-    assert identity(before, UNKNOWN_FACTS) == identity(more_time, UNKNOWN_FACTS)
-    assert identity(with_sidecar, UNKNOWN_FACTS)["podPatch"] == {"containers/proxy": {"image": "proxy:1"}}
+    assert identity(before, PLACEHOLDER_FACTS) == identity(more_time, PLACEHOLDER_FACTS)
+    assert identity(with_sidecar, PLACEHOLDER_FACTS)["podPatch"] == {"containers/proxy": {"image": "proxy:1"}}
     volume = {"name": "model", "image": {"reference": "model:1", "pullPolicy": "Always"}}
     with_model = make_run(pod_patch={"spec": {"volumes": [volume]}})
-    assert identity(with_model, UNKNOWN_FACTS)["podPatch"] == {"volumes/model": {"image": "model:1"}}
+    assert identity(with_model, PLACEHOLDER_FACTS)["podPatch"] == {"volumes/model": {"image": "model:1"}}
     facts = make_launch().facts
-    first, second = (plan(run, "dev", facts) for run in (before, more_time))
+    first, second = (plan_launch(run, "dev", facts) for run in (before, more_time))
     assert first.run_id == second.run_id
     assert first.name != second.name
 
 
 def test_the_names_of_main_containers_are_reserved() -> None:
     """A patch cannot add a container that would be selected as the main container."""
-    assert set(MAIN_CONTAINERS) == set(main_container._OURS)
+    assert set(MAIN_CONTAINERS) == set(main_container._MAIN_CONTAINERS)
 
 
 @pytest.mark.parametrize(

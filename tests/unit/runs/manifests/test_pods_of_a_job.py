@@ -22,15 +22,15 @@ from tests.unit.make import (
 from tests.unit.preflight.cases import ROOT
 from tests.unit.runs.launches import make_launch
 from tests.unit.runs.test_identity import make_facts
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.preflight.preflight import check
 from trainstack.runs.identity import run_id
-from trainstack.runs.manifests.build import longest_child, manifest
-from trainstack.runs.manifests.kind import ONLY_ROLE, Replicas
+from trainstack.runs.manifests.build import longest_derived_name, manifest
+from trainstack.runs.manifests.kind import DEFAULT_REPLICA_ROLE, Replicas
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
-from trainstack.runs.status.run_pods import pod_sets, queued
+from trainstack.runs.status.run_pods import pod_sets, queued_workloads
 from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Workload
 
@@ -104,8 +104,8 @@ EIGHT = make_group(("cpu", {"cpu": "8", "memory": "8Gi"}))
 
 def test_kueue_admits_all_of_them_or_none() -> None:
     """The verdict counts the quota of four pods, of 1 cpu each."""
-    (fitting,) = stack_verdicts(Declared(make_settings(make_queue_of_work(2))))
-    (over,) = stack_verdicts(Declared(make_settings(make_queue_of_work(4))))
+    (fitting,) = stack_verdicts(StackObjects(make_settings(make_queue_of_work(2))))
+    (over,) = stack_verdicts(StackObjects(make_settings(make_queue_of_work(4))))
     assert (fitting.outcome, over.outcome) == ("fits", "never fits")
 
 
@@ -122,12 +122,14 @@ def test_a_topology_request_is_about_all_of_them() -> None:
 def test_the_status_counts_up_to_them() -> None:
     """A live object has `completions` only if the Job sets it."""
     body = {**manifest(make_queue_of_work(), "dev", make_launch()), "status": {"active": 3, "succeeded": 1}}
-    assert WORKLOAD_KINDS["Job"].replicas(body) == (Replicas(ONLY_ROLE, 4, active=3, succeeded=1),)
+    assert WORKLOAD_KINDS["Job"].replicas(body) == (Replicas(DEFAULT_REPLICA_ROLE, 4, active=3, succeeded=1),)
 
 
 def test_its_pods_have_no_indexes() -> None:
     """Nor have their names."""
-    assert longest_child(make_queue_of_work(), "train-1-2") == longest_child(make_queue_of_work(1), "train-1-2")
+    assert longest_derived_name(make_queue_of_work(), "train-1-2") == longest_derived_name(
+        make_queue_of_work(1), "train-1-2"
+    )
 
 
 def test_a_managed_job_has_one_pod_unless_completions_are_set() -> None:
@@ -143,6 +145,6 @@ def test_a_managed_job_has_one_pod_unless_completions_are_set() -> None:
 def test_a_trial_may_have_several_pods_only_if_it_is_unmanaged() -> None:
     """A managed one has one record; its parallelism does not count."""
     settings = make_settings(sweeps=make_sweeps(run=make_queue_of_work(2, name="search")))
-    assert [pods.count for path, run in queued(settings) for pods in pod_sets(path, run)] == [2]
+    assert [pods.count for path, run in queued_workloads(settings) for pods in pod_sets(path, run)] == [2]
     with pytest.raises(ValueError, match=r"leave out run\.completions and run\.parallelism"):
         make_sweep(form="indexed", parallelism=2, run=make_run(name="search", parallelism=2))

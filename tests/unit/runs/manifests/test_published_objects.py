@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.copies import copy_into
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs, read_inputs
 from trainstack.objects.labels import LAUNCH, MANAGED_BY, RUN, SET, SKIP_AWAIT, STACK, SWEEP, WORKLOAD, Manifest
 from trainstack.settings.loading.load import load
@@ -22,7 +22,7 @@ def built(root: Path, run: str) -> Manifest:
     """Return the object of a run that an environment's file declares, without the product's labels."""
     lines = indent(dedent(run).strip("\n"), "      ")
     (root / "Pulumi.test.yaml").write_text(f"config:\n  trainstack:workloads:\n    runs:\n{lines}\n", encoding="utf-8")
-    (only,) = Declared(load(root, "test"), Inputs()).runs
+    (only,) = StackObjects(load(root, "test"), Inputs()).runs
     return dict(without_labels(only.manifest))
 
 
@@ -494,7 +494,7 @@ def declared(root: Path, stack: str) -> list[Manifest]:
         sweep["run"]["naming"] = "fixed"
     (root / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     settings = load(root, stack)
-    return Declared(settings, read_inputs(settings, root, commit="")).manifests()
+    return StackObjects(settings, read_inputs(settings, root, commit="")).manifests()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from trainstack.runs.launches import live_launch
 from trainstack.runs.manifests.build import check_names, manifest
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.manifests.trial_names import Overrides, with_overrides
+from trainstack.runs.manifests.trial_names import TrialOverrides, with_overrides
 from trainstack.runs.status.kinds import KINDS
 from trainstack.runs.status.pods import pod_views
 from trainstack.runs.status.run_view import bare_view
@@ -185,7 +185,7 @@ def test_the_number_of_workers_is_part_of_the_identity() -> None:
 
 def test_the_arguments_of_a_trial_are_appended_to_the_entrypoint() -> None:
     """In other kinds they are appended to the arguments."""
-    trial = with_overrides(make_rayjob(), Overrides(args=("--lr=0.1",), env={"SET": "1"}))
+    trial = with_overrides(make_rayjob(), TrialOverrides(args=("--lr=0.1",), env={"SET": "1"}))
     launch = manifest(trial, "dev", make_launch())
     assert launch["spec"]["entrypoint"] == "python3 train.py --lr=0.1"
     envs = [pods.spec["containers"][0]["env"] for pods in launched_pods(launch)]

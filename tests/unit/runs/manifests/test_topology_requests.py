@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from tests.unit.make import make_distributed, make_run
 from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import SKIP_AWAIT
-from trainstack.runs.identity import UNKNOWN_FACTS, run_id
+from trainstack.runs.identity import PLACEHOLDER_FACTS, run_id
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.sections.topology import TopologyRequest
@@ -22,7 +22,7 @@ def annotations(workload: Workload) -> dict[str, dict[str, str]]:
     """Return the annotations of a launch's pods by pod set."""
     kind = WORKLOAD_KINDS[workload.kind]
     launch = make_launch()
-    others = [kind.companion(workload, "dev", launch)] if kind.companion else []
+    others = [kind.build_companion(workload, "dev", launch)] if kind.build_companion else []
     found = launched_pods(kind.build(workload, "dev", launch), tuple(others))
     return {pods.name: pods.template["metadata"].get("annotations", {}) for pods in found}
 
@@ -68,7 +68,7 @@ def test_every_kind_has_the_annotations() -> None:
 
 def test_a_request_is_not_part_of_a_runs_identity() -> None:
     """Where pods are placed does not change the result."""
-    assert run_id(make_run(topology_request=REQUIRED), UNKNOWN_FACTS) == run_id(make_run(), UNKNOWN_FACTS)
+    assert run_id(make_run(topology_request=REQUIRED), PLACEHOLDER_FACTS) == run_id(make_run(), PLACEHOLDER_FACTS)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from tests.unit.make import make_distributed, make_mount
 from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.ledgers import Ledger, wrapper_of
-from trainstack.runs.manifests.build import companions, manifest, plan
+from trainstack.runs.ledgers import Ledger, mounted_wrapper
+from trainstack.runs.manifests.build import companions, manifest, plan_launch
 from trainstack.settings.sections.workloads import Resources, Role, Workload
 
 RANKS = [
@@ -119,13 +119,13 @@ def test_a_managed_run_is_recorded_by_node_0() -> None:
         launch=launched,
         companions=companions(workload, "dev", make_launch()),
     )
-    assert wrapper_of(ledger.objects) == "trainstack-wrapper-0"
+    assert mounted_wrapper(ledger.objects) == "trainstack-wrapper-0"
 
 
 def test_a_launch_is_named_after_both_of_its_objects() -> None:
     """A change of a field that only the runtime has makes another launch of the same run."""
     facts = make_launch().facts
-    once, again = (plan(make_trainjob(shared_memory=size), "dev", facts) for size in (None, "1Gi"))
+    once, again = (plan_launch(make_trainjob(shared_memory=size), "dev", facts) for size in (None, "1Gi"))
     assert once.run_id == again.run_id
     assert once.name != again.name
 

@@ -1,10 +1,10 @@
 """The trials of a sweep are ordinary workloads; their run ids depend on their sets and not on their numbers."""
 
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweep
-from trainstack.declared.declared import Declared
+from trainstack.declared.declared import StackObjects
 from trainstack.declared.inputs import Inputs
 from trainstack.runs.identity import identity
-from trainstack.runs.manifests.trial_names import Overrides, trials
+from trainstack.runs.manifests.trial_names import TrialOverrides, trials
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.space import Parameter
@@ -25,7 +25,7 @@ SETS = make_expansion({"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam
 def ids(**changes: object) -> dict[str, str]:
     """Return the run ids of a sweep's trials by set."""
     settings: Settings = make_settings(sweeps=Sweeps(sweeps=(make_sweep(**changes),)))
-    return {trial.set_id: run_id for run_id, trial in Declared(settings, Inputs()).trials["search"].items()}
+    return {trial.set_id: run_id for run_id, trial in StackObjects(settings, Inputs()).trials["search"].items()}
 
 
 def test_a_set_becomes_arguments_and_variables() -> None:
@@ -33,10 +33,10 @@ def test_a_set_becomes_arguments_and_variables() -> None:
     run = make_run(name="search", args=("--epochs=1",), env={"A": "own", "B": "own"})
     first, second = trials(make_sweep(run=run, space=TWO, expansion=SETS))
     assert [trial.number for trial in (first, second)] == [1, 2]
-    assert first.overrides == Overrides(
+    assert first.overrides == TrialOverrides(
         args=("--optimizer=sgd", "--momentum=0.9", "--fixed"), env={"MOMENTUM": "0.9", "A": "sgd"}
     )
-    assert second.overrides == Overrides(args=("--optimizer=adam", "--fixed"), env={"A": "adam"})
+    assert second.overrides == TrialOverrides(args=("--optimizer=adam", "--fixed"), env={"A": "adam"})
     assert second.workload == make_run(
         name="search", args=("--epochs=1", "--optimizer=adam", "--fixed"), env={"A": "adam", "B": "own"}
     )
@@ -77,7 +77,7 @@ def test_a_set_that_is_only_in_the_file_is_another_run() -> None:
 
 def test_a_run_has_no_parameters_in_its_identity() -> None:
     """Runs from before the introduction of sweeps therefore keep their ids."""
-    declared = Declared(make_settings(sweeps=Sweeps(sweeps=(make_sweep(),))), Inputs())
+    declared = StackObjects(make_settings(sweeps=Sweeps(sweeps=(make_sweep(),))), Inputs())
     (first, *_) = declared.trials["search"].values()
     shared = declared.facts(declared.settings.sweeps.sweeps[0].run)
     assert identity(first.workload, first.facts(shared))["parameters"] == {"batch_size": 32}

@@ -7,10 +7,10 @@ import pytest
 
 from tests.unit.live_objects import NOW, RUN, Body, make_launch_body, make_pod
 from tests.unit.runs.test_launches import make_ledger
-from trainstack.runs.dependencies import waiting
-from trainstack.runs.launches import decide, live_launch
-from trainstack.runs.status.attempts import Attempt, last_attempt, previous_attempt
-from trainstack.runs.status.pods import problems
+from trainstack.runs.dependencies import unmet_dependencies
+from trainstack.runs.launches import decide_launches, live_launch
+from trainstack.runs.status.attempts import PodAttempt, last_attempt, previous_attempt
+from trainstack.runs.status.pods import pod_problems
 from trainstack.runs.status.run_view import RunObjects, RunView, run_view
 from trainstack.runs.status.waiting import Queueing
 
@@ -26,9 +26,9 @@ def ended(exit_code: int, reason: str = "") -> Body:
     return {"terminated": {"exitCode": exit_code, "reason": reason, "startedAt": NOW, "finishedAt": END}}
 
 
-def attempt(exit_code: int) -> Attempt:
+def attempt(exit_code: int) -> PodAttempt:
     """Return the attempt that is read from that state."""
-    return Attempt(exit_code, "Completed" if exit_code == 0 else "Error", datetime.fromisoformat(END))
+    return PodAttempt(exit_code, "Completed" if exit_code == 0 else "Error", datetime.fromisoformat(END))
 
 
 def make_endless(
@@ -67,7 +67,9 @@ def view(body: Body) -> RunView:
         pytest.param(make_pod(), None, None, id="no status yet"),
     ],
 )
-def test_the_attempts_that_kubernetes_remembers(body: Body, last: Attempt | None, previous: Attempt | None) -> None:
+def test_the_attempts_that_kubernetes_remembers(
+    body: Body, last: PodAttempt | None, previous: PodAttempt | None
+) -> None:
     """The attempts are those of the training container, at any position in the pod."""
     assert (last_attempt(body), previous_attempt(body)) == (last, previous)
 
@@ -88,8 +90,8 @@ def test_an_endless_pod_stays_active_and_is_awaited_until_an_attempt_succeeds(
 ) -> None:
     """Kubernetes keeps it in phase Running."""
     launch = live_launch(body)
-    assert (launch.phase, launch.active) == ("running", True)
-    assert (launch.endless, launch.completed, launch.awaited) == (endless, completed, not completed)
+    assert (launch.phase, launch.is_active) == ("running", True)
+    assert (launch.endless, launch.completed, launch.is_unfinished) == (endless, completed, not completed)
 
 
 def test_a_pod_that_its_deadline_ended_has_failed() -> None:
@@ -97,13 +99,13 @@ def test_a_pod_that_its_deadline_ended_has_failed() -> None:
     body = make_endless(ended(137), activeDeadlineSeconds=60)
     body["status"]["phase"] = "Failed"
     launch = live_launch(body)
-    assert (launch.phase, launch.active, launch.awaited) == ("failed", False, False)
+    assert (launch.phase, launch.is_active, launch.is_unfinished) == ("failed", False, False)
 
 
 def test_a_pause_after_a_success_is_no_problem() -> None:
     """The kubelet reports CrashLoopBackOff in both cases; only after a failure is it a problem."""
-    assert problems(make_endless(BACK_OFF, ended(0))) == ()
-    (problem,) = problems(make_endless(BACK_OFF, ended(1)))
+    assert pod_problems(make_endless(BACK_OFF, ended(0))) == ()
+    (problem,) = pod_problems(make_endless(BACK_OFF, ended(1)))
     assert problem.startswith("CrashLoopBackOff")
 
 
@@ -132,13 +134,13 @@ def test_a_summary_has_the_restarts_and_the_last_end(body: Body, summary: str) -
 def test_a_run_that_depends_on_an_endless_pod_is_not_launched() -> None:
     """The Pod's program has succeeded, but it restarts and uses its node and volume."""
     launch = live_launch(make_endless(RUNNING, ended(0), restarts=1))
-    assert waiting({"other-0123456789": (RUN,)}, (), [launch], []) == {"other-0123456789": (RUN,)}
+    assert unmet_dependencies({"other-0123456789": (RUN,)}, (), [launch], []) == {"other-0123456789": (RUN,)}
 
 
 def test_a_refusal_does_not_advise_to_wait_for_an_endless_pod() -> None:
     """The wait would never end."""
     launch = live_launch(make_endless(RUNNING, ended(0), restarts=1))
-    (refusal,) = decide([], [launch], [make_ledger()], (), LATER + timedelta(seconds=1)).refusals
+    (refusal,) = decide_launches([], [launch], [make_ledger()], (), LATER + timedelta(seconds=1)).refusals
     assert refusal.endswith(
         "Undo the edit, or stop it, because it never completes (restartPolicy: Always): "
         f"trainstack:workloads: stop: [{RUN}]"

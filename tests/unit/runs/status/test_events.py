@@ -8,7 +8,7 @@ import pytest
 from tests.unit.live_objects import LAUNCH, make_launch_body, make_pod, make_workload
 from trainstack.live.client import Answer
 from trainstack.live.events import read_events
-from trainstack.runs.status.events import events_of
+from trainstack.runs.status.events import run_events
 
 
 def make_event(name: str, minute: int, uid: str = "", **changes: Any) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def make_event(name: str, minute: int, uid: str = "", **changes: Any) -> dict[st
 
 def rows(*events: dict[str, Any]) -> list[tuple[str, str, int, int]]:
     """Return object, reason, count and last minute of the events of launch `a` in a namespace with launch `a-b`."""
-    found = events_of(events, {"1"}, {"a"}, {"a", "a-b"})
+    found = run_events(events, {"1"}, {"a"}, {"a", "a-b"})
     return [(event.name, event.reason, event.count, event.last.minute) for event in found]
 
 
@@ -45,7 +45,7 @@ def test_equal_events_are_merged_with_their_count() -> None:
         "x", 1, "1", count=None, lastTimestamp=None, firstTimestamp=None, eventTime="2026-01-02T03:01:00.5Z"
     )
     series["series"] = {"count": 4, "lastObservedTime": "2026-01-02T03:09:00.1Z"}
-    (found,) = events_of([make_event("x", 5, "1", count=2), series], {"1"}, {"a"}, {"a"})
+    (found,) = run_events([make_event("x", 5, "1", count=2), series], {"1"}, {"a"}, {"a"})
     assert (found.count, found.first.minute, found.last.minute) == (6, 1, 9)
 
 

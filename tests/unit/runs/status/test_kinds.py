@@ -6,7 +6,7 @@ from tests.unit.make import make_distributed, make_run
 from tests.unit.runs.launches import make_launch
 from trainstack.runs.manifests.build import companions, manifest
 from trainstack.runs.manifests.kind import Replicas
-from trainstack.runs.status.kinds import KINDS, claims
+from trainstack.runs.status.kinds import KINDS, mounted_claims
 from trainstack.runs.status.pods import pod_views
 from trainstack.settings.sections.workloads import ReplicatedJob
 
@@ -49,13 +49,13 @@ def test_pods_have_the_job_as_role_and_an_index() -> None:
 
 def test_the_claims_of_pods_are_read() -> None:
     """A TrainJob refers to its runtime, which has the claims; without the runtime they are unknown."""
-    assert claims(make_live("JobSet")) == ("training",)
+    assert mounted_claims(make_live("JobSet")) == ("training",)
     live = make_live("TrainJob")
     (runtime,) = companions(make_distributed(kind="TrainJob"), "dev", make_launch())
-    assert claims(live, [runtime]) == ("training",)
-    assert claims(live) == ()
-    reference = KINDS["TrainJob"].companion_of(live)
+    assert mounted_claims(live, [runtime]) == ("training",)
+    assert mounted_claims(live) == ()
+    reference = KINDS["TrainJob"].companion_reference(live)
     assert reference is not None
     assert (reference["apiVersion"], reference["kind"]) == (runtime["apiVersion"], runtime["kind"])
     assert reference["metadata"] == {key: runtime["metadata"][key] for key in ("name", "namespace")}
-    assert KINDS["JobSet"].companion_of(make_live("JobSet")) is None
+    assert KINDS["JobSet"].companion_reference(make_live("JobSet")) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainstack.runs.status.main_container import trainer
+from trainstack.runs.status.main_container import select_main_container
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from trainstack.runs.status.main_container import trainer
 )
 def test_the_training_container_is_identified_by_its_name(containers: tuple[str, ...], name: str) -> None:
     """Sidecars of admission webhooks may be at any position; if no name is known, it is the first other container."""
-    assert trainer(containers) == name
+    assert select_main_container(containers) == name

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.live_objects import make_condition, make_pod, make_replica
-from trainstack.runs.status.pods import pod_views, problems, unscheduled
+from trainstack.runs.status.pods import explain_unscheduled, pod_problems, pod_views
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
@@ -60,7 +60,7 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
 )
 def test_why_a_pod_is_not_scheduled(message: str, summary: str) -> None:
     """The summary counts the nodes by reason; unknown reasons are kept unchanged."""
-    assert unscheduled(message) == summary
+    assert explain_unscheduled(message) == summary
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_why_a_pod_is_not_scheduled(message: str, summary: str) -> None:
 )
 def test_why_a_pod_does_not_start(status: dict[str, Any], expected: tuple[str, ...]) -> None:
     """Each container has its problem, with the image's name."""
-    assert problems(make_pod(**status)) == expected
+    assert pod_problems(make_pod(**status)) == expected
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_why_a_pod_does_not_start(status: dict[str, Any], expected: tuple[str, .
 )
 def test_a_failed_checkout_is_reported_with_its_message(state: dict[str, Any], expected: tuple[str, ...]) -> None:
     """It is reported also during the kubelet's back-off."""
-    assert problems(make_pod(phase="Pending", initContainerStatuses=[{"name": "checkout", **state}])) == expected
+    assert pod_problems(make_pod(phase="Pending", initContainerStatuses=[{"name": "checkout", **state}])) == expected
 
 
 def test_replicas_are_named_by_role_and_index() -> None:

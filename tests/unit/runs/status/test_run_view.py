@@ -17,7 +17,7 @@ from tests.unit.live_objects import (
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.status.run_view import ClaimUse, Condition, RunObjects, run_view
-from trainstack.runs.status.usage import Usage, Use, usage
+from trainstack.runs.status.usage import ResourceUse, Usage, merge_summaries
 from trainstack.runs.status.waiting import Queueing
 
 NOW = datetime(2026, 1, 2, 3, 4, 15, tzinfo=UTC)
@@ -65,7 +65,9 @@ def test_a_running_run_has_no_position_and_waits_for_nothing() -> None:
 def test_a_run_in_a_lost_cluster_shows_its_last_state() -> None:
     """Kueue copies the status only while it is connected; an ended run keeps its state."""
     workload = make_workload(make_condition("Admitted"), clusterName="west")
-    queueing = Queueing(workload, None, dispatched=True, unconnected={"west": "ClientConnectionFailed: no route"})
+    queueing = Queueing(
+        workload, None, dispatched=True, connection_problems={"west": "ClientConnectionFailed: no route"}
+    )
     body = make_launch_body()
     body["spec"]["suspend"] = False
     view = run_view(RunObjects(launch=body, queueing=queueing), NOW)
@@ -154,10 +156,10 @@ def test_the_use_of_pods_and_their_nodes() -> None:
         {"node": {"nodeName": "elsewhere", **counted}},
         {"node": {"nodeName": "young", "cpu": {}}, "pods": [{"podRef": {"uid": pod["metadata"]["uid"]}, **counted}]},
     ]
-    objects = RunObjects(launch=make_launch_body(), queueing=RUNS, pods=[pod], usage=usage(summaries))
+    objects = RunObjects(launch=make_launch_body(), queueing=RUNS, pods=[pod], usage=merge_summaries(summaries))
     view = run_view(objects, NOW)
-    assert view.pod_use == {pod["metadata"]["name"]: Use(1.5, 2**30)}
-    assert view.node_use == {pod["spec"]["nodeName"]: Use(1.5, 2**30)}
+    assert view.pod_use == {pod["metadata"]["name"]: ResourceUse(1.5, 2**30)}
+    assert view.node_use == {pod["spec"]["nodeName"]: ResourceUse(1.5, 2**30)}
 
 
 def test_a_suspended_run_without_a_queue_has_no_position() -> None:

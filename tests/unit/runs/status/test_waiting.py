@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.live_objects import Body, make_condition, make_pending, make_queue, make_workload
-from trainstack.runs.status.waiting import Queueing, in_words, preemptor, unconnected, why_waiting
+from trainstack.runs.status.waiting import Queueing, connection_problem, explain_message, preemptor_uid, why_waiting
 
 MAIN = "couldn't assign flavors to pod set main: "
 TOO_MUCH = (
@@ -100,7 +100,7 @@ READY = make_queue("research", "Ready")
 )
 def test_kueues_messages_in_words(message: str, reason: str) -> None:
     """The reason has the missing amount, the flavor that does not match, or the closed queue; else Kueue's message."""
-    assert in_words(message) == reason
+    assert explain_message(message) == reason
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_kueues_messages_in_words(message: str, reason: str) -> None:
                 ),
                 READY,
                 dispatched=True,
-                unconnected={"south": "ClientConnectionFailed: no route"},
+                connection_problems={"south": "ClientConnectionFailed: no route"},
                 copies={
                     "east": make_pending(f"{MAIN}insufficient unused quota for cpu in flavor cpu, 400m more needed"),
                     "north": {},
@@ -218,7 +218,7 @@ def test_kueues_messages_in_words(message: str, reason: str) -> None:
                 READY,
                 make_queue("shared", "AdmissionCheckInactive", kind="ClusterQueue"),
                 dispatched=True,
-                unconnected={"west": "BadKubeConfig: no Secret"},
+                connection_problems={"west": "BadKubeConfig: no Secret"},
             ),
             "cluster queue shared lists an admission check that is not active: Kueue does not reach west "
             "(BadKubeConfig: no Secret)",
@@ -274,7 +274,7 @@ def test_why_a_run_waits(queueing: Queueing, reason: str) -> None:
 )
 def test_why_kueue_does_not_reach_a_cluster(conditions: list[Body], reason: str) -> None:
     """The reason is in the condition of its MultiKueueCluster."""
-    assert unconnected({"metadata": {"name": "west"}, "status": {"conditions": conditions}}) == reason
+    assert connection_problem({"metadata": {"name": "west"}, "status": {"conditions": conditions}}) == reason
 
 
 def preempted(owners: dict[str, str]) -> Queueing:
@@ -297,7 +297,7 @@ def test_the_reason_names_the_preempting_run(owners: dict[str, str], preempting:
     """The reason has its name if it is readable."""
     queueing = preempted(owners)
     workload: Body = dict(queueing.workload or {})
-    assert preemptor(workload) == "2b-3c"
+    assert preemptor_uid(workload) == "2b-3c"
     reason = why_waiting("research", queueing)
     assert reason.startswith(f"it was preempted by {preempting}, of higher priority in the same cluster queue")
 
@@ -305,4 +305,4 @@ def test_the_reason_names_the_preempting_run(owners: dict[str, str], preempting:
 def test_a_run_that_runs_again_has_no_preemptor() -> None:
     """The status of the condition is False."""
     workload = make_workload(make_condition("Preempted", "False", "QuotaReserved", "Previously: JobUID: 2b-3c"))
-    assert preemptor(workload) is None
+    assert preemptor_uid(workload) is None

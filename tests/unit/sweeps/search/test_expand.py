@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.unit.sweeps.search.spaces import MIXED, make, spaces
 from trainstack.settings.search_space.constraints import Value
-from trainstack.settings.search_space.hyperparams import text_of
+from trainstack.settings.search_space.hyperparams import format_sets
 from trainstack.settings.search_space.space import Space
-from trainstack.settings.search_space.space_rules import faults
-from trainstack.settings.search_space.space_values import active, contains, count
-from trainstack.settings.search_space.spaces import load_space, sweeps
+from trainstack.settings.search_space.space_rules import faults_of_space
+from trainstack.settings.search_space.space_values import contains, count_values, is_parameter_active
+from trainstack.settings.search_space.spaces import list_sweeps, load_space
 from trainstack.sweeps.search.expand import SpaceError, expand
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -46,17 +46,17 @@ def expanded_if_there_are_enough(space: Space) -> list[str]:
 @FEW
 def test_a_grid_has_every_combination(space: Space) -> None:
     """Its size is the product of its parameters' counts."""
-    assert len(expand(space)) == prod(count(parameter) or 0 for parameter in space.parameters.values())
+    assert len(expand(space)) == prod(count_values(parameter) or 0 for parameter in space.parameters.values())
 
 
 @given(spaces())
 @FEW
 def test_every_set_is_valid_in_its_space(space: Space) -> None:
     """A set has a parameter if and only if its condition holds, with a value in its range and step."""
-    assume(not list(faults(space)))
+    assume(not list(faults_of_space(space)))
     assume(expanded_if_there_are_enough(space))
     for values in sets_of(space):
-        names = [name for name, item in space.parameters.items() if active(item, values, space.parameters)]
+        names = [name for name, item in space.parameters.items() if is_parameter_active(item, values, space.parameters)]
         assert list(values) == names
         assert [name for name in names if not contains(space.parameters[name], values[name])] == []
 
@@ -157,7 +157,7 @@ def test_draws_have_the_quartiles_of_their_distributions() -> None:
 def test_the_largest_ranges_are_drawn_without_overflow(method: str, parameter: dict[str, Any]) -> None:
     """The largest allowed bounds give numbers in their range."""
     space = make(method, {"x": parameter}, trials=20)
-    assert not list(faults(space))
+    assert not list(faults_of_space(space))
     assert [values["x"] for values in sets_of(space) if not contains(space.parameters["x"], values["x"])] == []
 
 
@@ -223,10 +223,10 @@ def test_the_draws_of_a_seed_are_known() -> None:
     assert drawn == expected
 
 
-@pytest.mark.parametrize("name", sweeps(ROOT))
+@pytest.mark.parametrize("name", list_sweeps(ROOT))
 def test_every_sweep_of_the_repository_is_current(name: str) -> None:
     """Its hyperparams.yml is what `trainstack sweep expand` writes."""
     space = load_space(ROOT, name).space
-    assert (ROOT / "sweeps" / name / "hyperparams.yml").read_text(encoding="utf-8") == text_of(
+    assert (ROOT / "sweeps" / name / "hyperparams.yml").read_text(encoding="utf-8") == format_sets(
         name, space, expand(space)
     )

@@ -7,13 +7,13 @@ import pytest
 
 from tests.unit.sweeps.search.spaces import MIXED, make
 from trainstack.settings.search_space.constraints import Value
-from trainstack.settings.search_space.hyperparams import numbered, set_id
+from trainstack.settings.search_space.hyperparams import number_sets, set_id
 from trainstack.settings.search_space.space import FloatRange, IntRange, Parameter, ParameterSet
-from trainstack.settings.search_space.space_values import active, contains
+from trainstack.settings.search_space.space_values import contains, is_parameter_active
 from trainstack.sweeps.search.expand import SpaceError, expand
 from trainstack.sweeps.search.propose import propose
 from trainstack.sweeps.search.results import TrialResult
-from trainstack.sweeps.search.sampling import coordinate, value
+from trainstack.sweeps.search.sampling import coordinate_of, value_at
 
 SPACE = make("random", MIXED, seed=3, trials=24, constraints=("batch_size * lr < 20",))
 
@@ -48,7 +48,7 @@ def test_proposals_are_new_sets_of_the_space() -> None:
     assert len(ids) == 6
     assert not ids & {item.id for item in sets}
     for values in proposed:
-        names = [name for name, item in SPACE.parameters.items() if active(item, values, SPACE.parameters)]
+        names = [name for name, item in SPACE.parameters.items() if is_parameter_active(item, values, SPACE.parameters)]
         assert list(values) == names
         assert [name for name in names if not contains(SPACE.parameters[name], values[name])] == []
         assert float(values["batch_size"]) * float(values["lr"]) < 20
@@ -73,7 +73,7 @@ def test_proposals_keep_constraints() -> None:
 def test_results_of_removed_sets_count() -> None:
     """A removed set is not proposed again, and a set outside the space causes no error."""
     sets = expand(SPACE)
-    remaining = numbered([item.parameters for item in sets[12:]])
+    remaining = number_sets([item.parameters for item in sets[12:]])
     foreign = [result.model_copy(update={"parameters": {"x": 1}, "set_id": "0" * 10}) for result in results(sets)[5:6]]
     proposed = propose(SPACE, remaining, [*results(sets), *foreign], 3)
     assert not {set_id(values) for values in proposed} & {item.id for item in sets}
@@ -92,7 +92,7 @@ def test_coordinates_are_inverted() -> None:
     for item in expand(SPACE):
         for name, original in item.parameters.items():
             parameter = SPACE.parameters[name]
-            inverted = value(parameter, coordinate(parameter, original))
+            inverted = value_at(parameter, coordinate_of(parameter, original))
             assert inverted == (pytest.approx(original, rel=1e-5) if isinstance(original, float) else original)
 
 
@@ -100,5 +100,5 @@ def test_coordinates_of_a_long_range_are_calculated() -> None:
     """A search over 10^12 steps would take too long."""
     whole = Parameter(int_range=IntRange(low=1, high=10**12, step=3))
     tenths = Parameter(float_range=FloatRange(low=0, high=1e11, step=0.1))
-    assert coordinate(whole, 10**12) == 333333333333
-    assert coordinate(tenths, 12345678.9) == 123456789
+    assert coordinate_of(whole, 10**12) == 333333333333
+    assert coordinate_of(tenths, 12345678.9) == 123456789

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.sweeps.search.make import fail, make_digits_space, make_results, make_trial
 from trainstack.settings.search_space.space import Objective
-from trainstack.sweeps.search.ranking import on_test_data, rank, thinned, without_test
+from trainstack.sweeps.search.ranking import rank, read_test_metrics, thin_metrics, without_test_data
 from trainstack.sweeps.search.results import objective_value
 
 VALUES = st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=6)
@@ -116,7 +116,7 @@ def test_why_a_trial_that_succeeded_is_not_ranked(
 ) -> None:
     """The reason has what the metrics lack and what they have, without metrics of the test data."""
     found = rank([make_trial(1, metrics=tuple(lines))], make_objective(**objective))
-    assert [unranked.why for unranked in found.unranked] == ([why] if why else [])
+    assert [unranked.reason for unranked in found.unranked] == ([why] if why else [])
 
 
 def test_only_succeeded_trials_count() -> None:
@@ -131,7 +131,7 @@ def test_only_succeeded_trials_count() -> None:
     ]
     found = rank(results, make_objective())
     assert [ranked.result.number for ranked in found.ranked] == [4]
-    assert [unranked.why for unranked in found.unranked] == [
+    assert [unranked.reason for unranked in found.unranked] == [
         "failed: deadline",
         "still running",
         "failed: crashed (exit 1)",
@@ -148,38 +148,38 @@ def test_metrics_of_the_test_data_are_identified_by_their_names(name: str) -> No
     """The names have several spellings. Values that are not numbers are left out."""
     lines = ({"epoch": 1, "val_accuracy": 0.5, name: 0.25, "latest": 3, "test_note": "x"}, {"test_loss": 10**400})
     result = make_trial(1, metrics=lines)
-    (hidden,) = without_test([result])
+    (hidden,) = without_test_data([result])
     assert hidden.metrics == ({"epoch": 1, "val_accuracy": 0.5, "latest": 3}, {})
     best = rank([result], make_digits_space().objective).best
     assert best is not None
-    assert on_test_data(best) == {name: 0.25}
+    assert read_test_metrics(best) == {name: 0.25}
 
 
 def test_without_any_value_there_is_no_best() -> None:
     """One note has all trials with the same reason."""
     found = rank([make_trial(number, metrics=()) for number in range(1, 15)], make_objective())
     assert found.best is None
-    assert found.notes() == [f"trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 4 more not ranked: {found.unranked[0].why}"]
-    assert found.unranked[0].why.startswith("it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT")
+    assert found.notes() == [f"trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 4 more not ranked: {found.unranked[0].reason}"]
+    assert found.unranked[0].reason.startswith("it wrote no metrics.jsonl to $TRAINSTACK_OUTPUT")
 
 
 @pytest.mark.parametrize(("objective", "index"), [({}, 777), ({"epoch": "last"}, 999), ({"epoch": 334}, 333)])
 def test_a_thinned_series_keeps_the_line_that_counts(objective: dict[str, Any], index: int) -> None:
     """The other lines are evenly spaced, for a curve."""
     lines = [{"epoch": epoch, "val_accuracy": 0.5 + (epoch == 778) / 10} for epoch in range(1, 1001)]
-    kept = thinned(lines, make_objective(**objective), 100)
+    kept = thin_metrics(lines, make_objective(**objective), 100)
     assert lines[index] in kept
     assert 100 <= len(kept) <= 102
-    assert thinned(kept, make_objective(**objective), 200) == kept
+    assert thin_metrics(kept, make_objective(**objective), 200) == kept
     assert kept[0] == lines[0]
 
 
 def test_only_the_best_trial_shows_metrics_of_the_test_data() -> None:
     """A comparison of trials does not show them."""
     results = [make_trial(1, (0.5,)), make_trial(2, (0.9,))]
-    hidden = without_test(results)
+    hidden = without_test_data(results)
     assert not [key for result in hidden for line in result.metrics for key in line if key.startswith("test_")]
     best = rank(results, make_objective()).best
     assert best is not None
-    assert on_test_data(best) == {"test_accuracy": 0.502}
+    assert read_test_metrics(best) == {"test_accuracy": 0.502}
     assert [ranked.value for ranked in rank(hidden, make_objective()).ranked] == [0.9, 0.5]

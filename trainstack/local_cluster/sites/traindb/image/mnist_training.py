@@ -18,11 +18,11 @@ with tempfile.TemporaryDirectory() as scratch:
     try:
         mnist_example.train(arguments, progress=mnist_example.PYTORCH_PROGRESS, test=mnist_example.PYTORCH_TEST)
     except SystemExit as ended:
-        made = Path(scratch, "model.pt")
+        model_file = Path(scratch, "model.pt")
         # Only the master writes the model, and a stopped training writes none.
-        if not ended.code and made.exists():
+        if not ended.code and model_file.exists():
             MODEL.parent.mkdir(parents=True, exist_ok=True)
-            whole = MODEL.with_name(f".{MODEL.name}.{os.getpid()}")
-            whole.write_bytes(made.read_bytes())
-            whole.replace(MODEL)
+            temporary_file = MODEL.with_name(f".{MODEL.name}.{os.getpid()}")
+            temporary_file.write_bytes(model_file.read_bytes())
+            temporary_file.replace(MODEL)
         raise

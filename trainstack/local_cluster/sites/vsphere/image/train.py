@@ -13,7 +13,10 @@ arguments = sys.argv[1:]
 if not Path("/dev/nvidiactl").exists() and {"nccl", "--backend=nccl"} & set(arguments):
     # Pods with a GPU of the local cluster run on the CPU, where gloo replaces NCCL.
     print("no GPU here: gloo stands in for nccl", flush=True)
-    arguments = [word.replace("nccl", "gloo") if word in ("nccl", "--backend=nccl") else word for word in arguments]
-own = ["--epochs=6", "--batch-size=30", "--lr=0.2", "--save-model"]
-sys.argv[1:] = [*own, "--data=/opt/pytorch/data", "--output=/opt/pytorch/output", *arguments]
+    arguments = [
+        argument.replace("nccl", "gloo") if argument in ("nccl", "--backend=nccl") else argument
+        for argument in arguments
+    ]
+default_arguments = ["--epochs=6", "--batch-size=30", "--lr=0.2", "--save-model"]
+sys.argv[1:] = [*default_arguments, "--data=/opt/pytorch/data", "--output=/opt/pytorch/output", *arguments]
 runpy.run_module("digits.train", run_name="__main__", alter_sys=True)
