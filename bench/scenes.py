@@ -15,8 +15,8 @@ from bench.case import Case, Command, Scene
 from trainstack.local_cluster import cluster as devcluster
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
 
 SIMULATED_NODES = 16
 Report = Callable[[str], None]

@@ -12,9 +12,9 @@ from typing import Any
 
 from bench.case import Arm, Command, Scene
 from bench.meter import DEADLINE_SECONDS, BenchError
-from trainstack.guards.definitions import KIND, revisions_of_resource
+from trainstack.guards.definition_releases import KIND, revisions_of_resource
 from trainstack.objects.labels import LEDGER, REVISION, STATE, field_manager, with_state
-from trainstack.runs.recorded import state_resource
+from trainstack.runs.recorded_launches import state_resource
 
 Body = dict[str, Any]
 TRAINSTACK, KUBECTL, SDK, CLIENT, ONE = "trainstack", "kubectl", "Pulumi SDK", "async client", "one ConfigMap"

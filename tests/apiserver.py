@@ -28,11 +28,11 @@ from trainstack.local_cluster import certificates
 from trainstack.local_cluster.certificates import base64_text
 from trainstack.local_cluster.config import components
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.launch import find_program
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import Slot
-from trainstack.local_cluster.plan import ClusterComponent
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
+from trainstack.local_cluster.supervisor_plan import ClusterComponent
+from trainstack.local_cluster.supervisor_process import find_program
 
 ADMIN = "trainstack-admin"
 """Name of the administrator, a member of `system:masters`."""

@@ -5,8 +5,8 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from trainstack.runs.status.kinds import KINDS
-from trainstack.toolchain import gotool
+from trainstack.runs.status.launch_kinds import KINDS
+from trainstack.toolchain import go_toolchain
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.groups import GROUPS_BY_NAME
 
@@ -19,7 +19,7 @@ FILES = {
 
 def definition(kind: str) -> dict[str, Any]:
     """Return the definition with only the version used here. `go mod download` has verified the file."""
-    builder = Builder(gotool.ensure(Console(stderr=True)))
+    builder = Builder(go_toolchain.ensure(Console(stderr=True)))
     module, file = FILES[kind]
     text = (builder.module_folder(GROUPS_BY_NAME["cluster"], module) / file).read_text(encoding="utf-8")
     body: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)

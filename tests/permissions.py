@@ -7,9 +7,9 @@ from typing import Any
 
 from trainstack.objects.labels import RUN, SWEEP
 from trainstack.objects.ownership import Identity
-from trainstack.runs.recorded import state_resource
+from trainstack.runs.recorded_launches import state_resource
 from trainstack.stacks.engine_state import own_state
-from trainstack.stacks.teardown_mode import Permission, permit
+from trainstack.stacks.teardown_permission import Permission, permit
 
 
 def permit_all(

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from trainstack.settings.loading.merge import merge, to_plain
-from trainstack.settings.loading.source import read_map
+from trainstack.settings.loading.yaml_reader import read_map
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "start"
 _FENCE = re.compile(r"^```(sh|yaml edit (?P<file>\S+))\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

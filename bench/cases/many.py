@@ -16,8 +16,8 @@ from bench.case import Arm, Case, Scene, nothing
 from bench.cases.status import arms_of
 from bench.cluster_reads import await_true, client, delete_page, items
 from bench.environments import as_config
-from trainstack.live.progress import KUEUE
-from trainstack.local_cluster.simulated import DURATION_ANNOTATION, SIMULATED_NODE_KEY
+from trainstack.live.run_views import KUEUE
+from trainstack.local_cluster.simulated_gpus import DURATION_ANNOTATION, SIMULATED_NODE_KEY
 from trainstack.objects import labels
 
 Form = Literal["jobs", "indexed"]

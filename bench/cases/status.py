@@ -7,7 +7,7 @@ from functools import partial
 
 from bench import tools
 from bench.case import Arm, Case, Scene
-from trainstack.live.progress import KUEUE
+from trainstack.live.run_views import KUEUE
 from trainstack.local_cluster.cgroups import member_pids, read_hierarchies
 
 IDLE_SECONDS = 60

@@ -11,9 +11,9 @@ import yaml
 
 from bench.environments import as_config, environment
 from bench.programs.clock import Clock
-from trainstack.declared.declared import StackObjects
-from trainstack.preflight.preflight import examine
+from trainstack.preflight.file_checks import examine
 from trainstack.settings.loading.load import load_with_places
+from trainstack.stack_objects.stack_objects import StackObjects
 
 RUNS, QUEUES = 1000, 100
 _ROOT = Path(__file__).parents[2]

@@ -13,17 +13,17 @@ import yaml
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
 from tests.definitions import FILES, definition
-from trainstack.declared.inputs import CACHE_FOLDER, release_path
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, operators
-from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.state_folder import Layout
 from trainstack.platform import probes
 from trainstack.platform.operators.install import stage_manifests
 from trainstack.platform.operators.kueue import CONFIG_KEY, CONFIG_MAP, CONTROLLER, NAMESPACE, kueue
 from trainstack.platform.operators.release import read_release
-from trainstack.runs.status.kinds import KINDS as OF_LAUNCHES
+from trainstack.runs.status.launch_kinds import KINDS as OF_LAUNCHES
 from trainstack.settings.loading.load import load
 from trainstack.settings.sections.operators import ControllerResources, KueueConfiguration, Manifest
+from trainstack.stack_objects.inputs import CACHE_FOLDER, release_path
 
 Body = dict[str, Any]
 STORED = "kueue.x-k8s.io/v1beta1"

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from trainstack.kueue.differences import RELEASES
-from trainstack.toolchain import gotool
+from trainstack.toolchain import go_toolchain
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.groups import GROUPS_BY_NAME
 
@@ -57,7 +57,7 @@ def kueue_fields(module: Path) -> dict[str, Any]:
 
 def fields_of_all_releases() -> dict[str, dict[str, Any]]:
     """Return the fields and gates by minor release, from the modules of the programs that judge verdicts."""
-    builder = Builder(gotool.choose_go())
+    builder = Builder(go_toolchain.choose_go())
     return {
         minor: kueue_fields(builder.module_folder(GROUPS_BY_NAME[f"judge-{minor}"], "sigs.k8s.io/kueue"))
         for minor in RELEASES

@@ -9,7 +9,7 @@ import yaml
 
 from trainstack.kueue.differences import RELEASES
 from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS
-from trainstack.toolchain import gotool
+from trainstack.toolchain import go_toolchain
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.groups import GROUPS_BY_NAME
 
@@ -40,7 +40,7 @@ def immutable_fields(module: Path) -> dict[str, set[str]]:
 @pytest.mark.parametrize("minor", RELEASES)
 def test_the_table_has_the_rules_of_kueues_definitions(minor: str) -> None:
     """That of a flavor is about its whole spec."""
-    module = Builder(gotool.choose_go()).module_folder(GROUPS_BY_NAME[f"judge-{minor}"], KUEUE)
+    module = Builder(go_toolchain.choose_go()).module_folder(GROUPS_BY_NAME[f"judge-{minor}"], KUEUE)
     table = {
         kind: {field.path for field in fields}
         for kind, (section, fields) in IMMUTABLE_FIELDS.items()

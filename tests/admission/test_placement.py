@@ -8,7 +8,6 @@ import pytest
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from tests.unit.preflight.cluster_cases import make_live
 from trainstack.cli.kueue_judge import JudgeProgram, kueue_judge
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.format import summary
 from trainstack.kueue.verdict import Verdict
 from trainstack.preflight.live_context import LiveContext, LiveOperator
@@ -16,6 +15,7 @@ from trainstack.settings.sections.queues import ResourceFlavor, Topology
 from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Resources, Workload
 from trainstack.settings.values.kubernetes import HOSTNAME
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.toolchain import tools
 
 Body = dict[str, Any]

@@ -11,7 +11,6 @@ from tests.unit.make import make_cluster_queue, make_distributed, make_queues, m
 from tests.unit.runs.manifests.test_mpijob import make_mpijob
 from tests.unit.runs.manifests.test_object import make_object
 from tests.unit.runs.manifests.test_rayjob import make_rayjob
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import PodSet, Workload
 from trainstack.kueue.workloads import read_kueue_workload, read_workload, run_workloads
@@ -25,6 +24,7 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.workloads import ReplicatedJob, Resources, Role
+from trainstack.stack_objects.stack_objects import StackObjects
 
 NAMESPACE = "launches"
 CODE = Code(git="https://example.org/code.git", revision="0" * 40, mount_path="/code")

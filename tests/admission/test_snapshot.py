@@ -12,7 +12,6 @@ from tests.admission.kueue import Body, wait_until
 from tests.cluster.people import Person, cluster_command
 from tests.cluster.project import Project
 from tests.unit.make import make_cluster_queue, make_group, make_run, make_settings
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.model import QueueState
 from trainstack.kueue.verdict import Verdict
@@ -20,7 +19,7 @@ from trainstack.kueue.workloads import run_workloads
 from trainstack.live import admission
 from trainstack.live.environment import read_environment
 from trainstack.local_cluster.cluster import LocalCluster
-from trainstack.platform import queues, tenants
+from trainstack.platform import queues, teams
 from trainstack.preflight.live_context import LiveContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
@@ -29,6 +28,7 @@ from trainstack.settings.sections.queues import Cohort, LocalQueue, Queues, Reso
 from trainstack.settings.sections.storage import Storage
 from trainstack.settings.sections.tenants import Team
 from trainstack.settings.sections.workloads import Resources, Workloads
+from trainstack.stack_objects.stack_objects import StackObjects
 
 NAME = "snapshot"
 """Of the namespace, its queue, cohort and flavor."""
@@ -104,7 +104,7 @@ def owner(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Person:
 def researcher(cluster: LocalCluster, site: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
     """A member of a team with the rights that a platform gives, whose kubeconfig is used."""
     team = Team(name=NAME, namespace=NAME, service_account="researcher")
-    for body in tenants.team_manifests(team, NAME):
+    for body in teams.team_manifests(team, NAME):
         done = Person(cluster.kubeconfig).kubectl("apply", "--server-side", body=body)
         assert done.code == 0, done.text
     file = tmp_path / "kubeconfig"

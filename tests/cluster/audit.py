@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainstack.local_cluster.cluster import LocalCluster
-from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.state_folder import Layout
 from trainstack.platform.rbac.rights import API, Grant
 
 SELF = {"authorization.k8s.io", "authentication.k8s.io"}

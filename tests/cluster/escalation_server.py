@@ -30,11 +30,11 @@ from tests.cluster.escalation_requests import (
 from tests.cluster.project import ROOT, eventually
 from trainstack.cli.commands.rights import FOLDER
 from trainstack.cli.session import Session
-from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.state_folder import Layout
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.rbac.policies import API as ADMISSION
 from trainstack.platform.rbac.rights import API, rights_of_role
-from trainstack.platform.tenants import team_manifests as rights_of_team
+from trainstack.platform.teams import team_manifests as rights_of_team
 
 PATHS = {
     "Namespace": "/api/v1/namespaces",

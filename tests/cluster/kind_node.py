@@ -19,15 +19,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from trainstack.local_cluster import archive
-from trainstack.local_cluster.archive import Symlink
-from trainstack.local_cluster.images import debian, sources
+from trainstack.local_cluster import image_archive
+from trainstack.local_cluster.image_archive import Symlink
+from trainstack.local_cluster.images import apt_sources, base_image
 from trainstack.local_cluster.images.storage import UNSHARE_COMMAND
 from trainstack.toolchain import debian as packages
-from trainstack.toolchain import gomod, gotool, groups, tools
-from trainstack.toolchain.gotool import Go
-from trainstack.toolchain.locking import hold_lock
+from trainstack.toolchain import go_modules, go_toolchain, groups, tools
+from trainstack.toolchain.go_toolchain import Go
 from trainstack.toolchain.places import GO_MODULES, cache_root
+from trainstack.toolchain.process_lock import hold_lock
 
 KIND = "sigs.k8s.io/kind@v0.30.0"
 ENGINE = "podman"
@@ -126,7 +126,7 @@ def missing_packages() -> list[str]:
 def ensure_built() -> Built:
     """Build what the cache and podman do not have: about 2 minutes on 2 cores with Go's caches filled."""
     console = Console(stderr=True, markup=False, emoji=False)
-    go = gotool.ensure(console)
+    go = go_toolchain.ensure(console)
     parts = [
         Path(__file__).read_bytes(),
         go.version.encode(),
@@ -166,7 +166,7 @@ def _has_image(name: str) -> bool:
 
 
 def _version() -> str:
-    return gomod.load(GO_MODULES / "cluster" / "go.mod").version(_KUBERNETES)
+    return go_modules.load(GO_MODULES / "cluster" / "go.mod").version(_KUBERNETES)
 
 
 def _build_programs(go: Go, staging: Path) -> Path:
@@ -213,16 +213,16 @@ def _import_registry(image: str) -> None:
     program = Path("/usr/bin/docker-registry")
     files = {"usr/bin/docker-registry": program.read_bytes()} | _libraries(Path("/"), [str(program)])
     with tempfile.TemporaryFile() as layer:
-        layer.write(archive.layer(files))
+        layer.write(image_archive.layer(files))
         layer.seek(0)
         command = [ENGINE, "import", "--change", f'ENTRYPOINT ["{program}"]', "-", image]
         subprocess.run(command, stdin=layer, capture_output=True, check=True, timeout=300)
 
 
 def _import_node(root: Path, module: Path, built: Built) -> None:
-    mirror = sources.read_sources()[0]
+    mirror = apt_sources.read_sources()[0]
     include = f"--include={','.join(_NODE_PACKAGES)}"
-    options = ("--variant=minbase", f"--keyring={debian.KEYRING}", include)
+    options = ("--variant=minbase", f"--keyring={base_image.KEYRING}", include)
     _run([*UNSHARE_COMMAND, "debootstrap", *options, mirror.suite, str(root), mirror.uri])
     _copy_files_of_kind(module / "images" / "base" / "files", root)
     _write_manifests(module, root)
@@ -300,13 +300,13 @@ def _write_images(module: Path, root: Path, programs: Path) -> None:
     (folder / "kube-proxy.tar").write_bytes(_pack(names["kube-proxy"], proxy, "/usr/local/bin/kube-proxy"))
     sandbox = re.findall(r'sandbox_image = "([^"]+)"', (root / "etc/containerd/config.toml").read_text())
     for number, reference in enumerate([names["pause"], *sandbox]):
-        (folder / f"pause-{number}.tar").write_bytes(archive.pause_image(reference, tools.program("pause")))
+        (folder / f"pause-{number}.tar").write_bytes(image_archive.pause_image(reference, tools.program("pause")))
     images = _storage(module)[1]
     path = "usr/local/bin/local-path-provisioner"
     provisioner = {path: tools.program("local-path-provisioner").read_bytes()}
     (folder / "storage.tar").write_bytes(_pack(images["storageProvisionerImage"], provisioner, f"/{path}"))
     busybox = Path(shutil.which("busybox") or "busybox")
-    helper = archive.helper_image(images["storageHelperImage"], busybox, _run([str(busybox), "--list"]).split())
+    helper = image_archive.helper_image(images["storageHelperImage"], busybox, _run([str(busybox), "--list"]).split())
     (folder / "helper.tar").write_bytes(helper)
 
 
@@ -329,11 +329,11 @@ def _libraries(root: Path, programs: Sequence[str]) -> dict[str, bytes | Symlink
 
 def _pack(reference: str, files: Mapping[str, bytes | Symlink], program: str) -> bytes:
     """Return a docker-archive whose program is an entry point, so that pods may give only its arguments."""
-    content = archive.layer(files)
+    content = image_archive.layer(files)
     image = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Entrypoint": [program], "Env": [archive.PATH]},
+        "config": {"Entrypoint": [program], "Env": [image_archive.PATH]},
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(content).hexdigest()]},
     }
     manifest = [{"Config": "config.json", "RepoTags": [reference], "Layers": ["layer.tar"]}]

@@ -12,11 +12,11 @@ from tests.admission.bench import condition, has_reservation
 from tests.admission.kueue import Body, wait_until
 from tests.cluster.plan_bench import PlanBench
 from tests.cluster.plan_scenarios import GPU, OWNER, PER_NODE, Config
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import read_inputs
-from trainstack.local_cluster.simulated import DURATION_ANNOTATION, SIMULATED_NODE_KEY
+from trainstack.local_cluster.simulated_gpus import DURATION_ANNOTATION, SIMULATED_NODE_KEY
 from trainstack.settings.loading.load import load
 from trainstack.settings.values.kubernetes import HOSTNAME
+from trainstack.stack_objects.inputs import read_inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 BLOCK, RACK = "topology.example.org/block", "topology.example.org/rack"
 LEVELS = (BLOCK, RACK, HOSTNAME)

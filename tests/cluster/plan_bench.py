@@ -21,19 +21,19 @@ import yaml
 from tests.admission.kueue import Body, install, wait_until
 from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name
 from tests.cluster.project import ROOT, CommandResult
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import read_inputs
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.schedule import Timeline
 from trainstack.kueue.workloads import epoch_seconds
 from trainstack.local_cluster.api import ApiClient as Server
 from trainstack.local_cluster.cluster import LocalCluster
-from trainstack.local_cluster.layout import Layout
-from trainstack.local_cluster.simulated import node_name
+from trainstack.local_cluster.simulated_gpus import node_name
+from trainstack.local_cluster.state_folder import Layout
 from trainstack.platform import queues
 from trainstack.platform.namespaces import namespace
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.inputs import read_inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 _IN_ORDER = ("Namespace", "WorkloadPriorityClass", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
 NODES = 32

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.local_cluster.simulated import DURATION_ANNOTATION, SIMULATED_NODE_KEY
+from trainstack.local_cluster.simulated_gpus import DURATION_ANNOTATION, SIMULATED_NODE_KEY
 
 Config = dict[str, Any]
 GPU = "nvidia.com/gpu"

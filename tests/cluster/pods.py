@@ -8,9 +8,9 @@ import pytest
 from trainstack.local_cluster.api import ApiClient
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.config import HELPER_IMAGE
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.processes import wait_until
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
 
 PODS = "/api/v1/namespaces/default/pods"
 

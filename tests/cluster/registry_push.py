@@ -6,7 +6,7 @@ import ssl
 import urllib.request
 from collections.abc import Mapping
 
-from trainstack.local_cluster.archive import Symlink, layer
+from trainstack.local_cluster.image_archive import Symlink, layer
 from trainstack.local_cluster.registry_access import RegistryAccess
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"

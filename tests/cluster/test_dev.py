@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.image_runs import run_in_image
 from tests.cluster.project import ROOT, Project
 from trainstack.objects.labels import RELEASE
-from trainstack.runs.images.images import base_reference
+from trainstack.runs.images.content_tags import base_reference
 
 pytestmark = pytest.mark.cluster
 

@@ -18,9 +18,9 @@ from tests.cluster.project import Project
 from tests.cluster.registry_push import push
 from trainstack.local_cluster import cluster
 from trainstack.local_cluster.api import object_path
-from trainstack.local_cluster.archive import Symlink
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.errors import LocalClusterError
+from trainstack.local_cluster.image_archive import Symlink
 from trainstack.local_cluster.processes import wait_until
 
 pytestmark = pytest.mark.cluster

@@ -13,9 +13,9 @@ import pytest
 
 from tests.cluster import traces
 from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec
-from trainstack.local_cluster import cgroups, cluster, launch
-from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster import cgroups, cluster, supervisor_process
 from trainstack.local_cluster.processes import StartRecord, wait_until
+from trainstack.local_cluster.state_folder import Layout
 
 pytestmark = pytest.mark.cluster
 
@@ -108,7 +108,10 @@ def test_a_cluster_ends_with_the_process_that_uses_or_starts_it(state: Path) -> 
     with subprocess.Popen([sys.executable, "-c", TEMPORARY, str(state)], stdout=subprocess.PIPE) as user:
         assert user.stdout
         assert user.stdout.readline() == b"ready\n"
-        assert launch.find_state_folder(cgroups.member_pids(layout.cgroup, cgroups.read_hierarchies())) == layout.state
+        assert (
+            supervisor_process.find_state_folder(cgroups.member_pids(layout.cgroup, cgroups.read_hierarchies()))
+            == layout.state
+        )
         user.kill()
     await_end(state, before)
     layout.run.unlink()

@@ -12,7 +12,7 @@ from tests.cluster.lab import launch, true_conditions
 from tests.cluster.people import NAMESPACE, OTHER_PRODUCT, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
 from trainstack.local_cluster.cluster import LocalCluster
-from trainstack.local_cluster.simulated import DURATION_ANNOTATION, GPU, GPU_PRODUCT, SIMULATED_NODE_KEY, node_name
+from trainstack.local_cluster.simulated_gpus import DURATION_ANNOTATION, GPU, GPU_PRODUCT, SIMULATED_NODE_KEY, node_name
 from trainstack.local_cluster.spec import NODE_NAME
 
 pytestmark = pytest.mark.cluster

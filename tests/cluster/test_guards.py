@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.project import CommandResult, Project, eventually
 from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
-from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.state_folder import Layout
 
 pytestmark = pytest.mark.cluster
 

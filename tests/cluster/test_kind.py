@@ -16,7 +16,7 @@ from tests.cluster.inventory import all_objects, assert_only_retained
 from tests.cluster.kind_node import Built
 from tests.cluster.project import CommandResult, Project, eventually
 from trainstack.local_cluster.images import recipe
-from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster.state_folder import Layout
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ from tests.cluster.project import ROOT
 from tests.cluster.test_pods import make_environment
 from tests.copies import copy_into
 from trainstack.objects.labels import Manifest
-from trainstack.review.declared import checkout_manifests
+from trainstack.review.checkout_manifests import checkout_manifests
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.toolchain import tools
 

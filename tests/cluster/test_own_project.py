@@ -12,7 +12,7 @@ from tests.cluster.page import Page
 from tests.cluster.project import ROOT, Project
 from tests.start_pages import PAGES, Edit, Line, steps
 from tests.wheel import add_bytecode, build
-from trainstack.runs.images.images import workload_reference
+from trainstack.runs.images.content_tags import workload_reference
 
 pytestmark = pytest.mark.cluster
 

@@ -14,7 +14,7 @@ from tests.cluster.lab import Config, managed_run, unmanaged_run, volume
 from tests.cluster.project import Project, eventually
 from trainstack.objects.labels import STACK
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.toolchain import gotool
+from trainstack.toolchain import go_toolchain
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.groups import GROUPS_BY_NAME
 
@@ -296,7 +296,7 @@ def test_the_failing_pods_of_upstream_are_refused(dev: Project) -> None:
 
 def fixtures() -> Path:
     """Return the folder in Go's module cache, which `go mod download` has verified against go.sum."""
-    builder = Builder(gotool.ensure(Console(stderr=True)))
+    builder = Builder(go_toolchain.ensure(Console(stderr=True)))
     return builder.module_folder(GROUPS_BY_NAME["cluster"], MODULE) / FIXTURES
 
 

@@ -21,13 +21,13 @@ from tests.cluster.registries import (
     pulled_by_nodes,
     running_private_registry,
 )
-from trainstack.local_cluster.access import write_kubeconfig
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ImageStorage
 from trainstack.local_cluster.images.storage import UNSHARE_COMMAND
 from trainstack.local_cluster.spec import NODE_NAME
+from trainstack.local_cluster.tenant_kubeconfigs import write_kubeconfig
 from trainstack.platform.rbac.rights import API
-from trainstack.runs.images.images import base_reference
+from trainstack.runs.images.content_tags import base_reference
 
 pytestmark = pytest.mark.cluster
 

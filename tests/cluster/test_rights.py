@@ -19,8 +19,8 @@ from tests.unit.stacks.test_environment_rights import INSTALLING
 from trainstack.cli.commands.rights import FOLDER, rights_text
 from trainstack.cli.session import Session
 from trainstack.live.client import FORBIDDEN
-from trainstack.local_cluster.access import write_kubeconfig
 from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.tenant_kubeconfigs import write_kubeconfig
 from trainstack.platform.rbac.rights import API, Grant, rights_of_role
 
 pytestmark = pytest.mark.cluster

@@ -23,7 +23,7 @@ from tests.cluster.project import Project, eventually
 from trainstack.local_cluster import cgroups, network
 from trainstack.local_cluster import cluster as devcluster
 from trainstack.local_cluster.cluster import LocalCluster
-from trainstack.local_cluster.layout import MOUNT_POINT_ATTRIBUTE, Layout
+from trainstack.local_cluster.state_folder import MOUNT_POINT_ATTRIBUTE, Layout
 
 pytestmark = pytest.mark.cluster
 

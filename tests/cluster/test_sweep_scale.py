@@ -19,9 +19,9 @@ from tests.local_clusters import kept_state, local_cluster
 from trainstack.local_cluster.api import ApiClient
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, helpers, operators
-from trainstack.local_cluster.layout import Layout
-from trainstack.local_cluster.simulated import DURATION_ANNOTATION, GPU, GPU_PRODUCT, SIMULATED_NODE_KEY
+from trainstack.local_cluster.simulated_gpus import DURATION_ANNOTATION, GPU, GPU_PRODUCT, SIMULATED_NODE_KEY
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

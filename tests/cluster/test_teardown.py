@@ -13,8 +13,8 @@ from tests.cluster.inventory import ObjectKey, all_objects
 from tests.cluster.lab import Config, run_id, unmanaged_run, volume
 from tests.cluster.project import CommandResult, Project, eventually
 from tests.permissions import permit_all
-from trainstack.local_cluster.access import write_kubeconfig
 from trainstack.local_cluster.cluster import LocalCluster
+from trainstack.local_cluster.tenant_kubeconfigs import write_kubeconfig
 
 pytestmark = pytest.mark.cluster
 

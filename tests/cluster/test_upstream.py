@@ -15,8 +15,8 @@ from rich.console import Console
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
 from trainstack.objects.labels import LAUNCH, LEDGER, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD, Manifest
-from trainstack.review.declared import checkout_manifests
-from trainstack.toolchain import gotool
+from trainstack.review.checkout_manifests import checkout_manifests
+from trainstack.toolchain import go_toolchain
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.groups import GROUPS_BY_NAME
 
@@ -43,7 +43,7 @@ class Source:
 
     def originals(self) -> Path:
         """Return the folder in Go's module cache, which `go mod download` has verified against go.sum."""
-        builder = Builder(gotool.ensure(Console(stderr=True)))
+        builder = Builder(go_toolchain.ensure(Console(stderr=True)))
         return builder.module_folder(GROUPS_BY_NAME["cluster"], self.module) / self.folder
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainstack.local_cluster import cgroups
-from trainstack.local_cluster.layout import MOUNT_POINT_ATTRIBUTE, Layout
 from trainstack.local_cluster.processes import start_time
+from trainstack.local_cluster.state_folder import MOUNT_POINT_ATTRIBUTE, Layout
 
 SYSCTLS = (
     "kernel/panic",

@@ -9,13 +9,13 @@ import hypothesis
 
 from tests.dryrun.draws import Config
 from tests.dryrun.server import Manifest, Server
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
 from trainstack.errors import TrainstackError
-from trainstack.preflight.preflight import examine
+from trainstack.preflight.file_checks import examine
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 SEED = 20260
 SUPPRESSED = list(hypothesis.HealthCheck)

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from tests.unit.preflight.cases import ROOT
-from trainstack.toolchain import gotool
+from trainstack.toolchain import go_toolchain
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.groups import GROUPS_BY_NAME
 
@@ -23,7 +23,7 @@ _METADATA = {"annotations": "string{}", "labels": "string{}"}
 
 def document() -> dict[str, Any]:
     """Return the definitions of the OpenAPI document in Go's module cache, verified by `go mod download`."""
-    builder = Builder(gotool.ensure(Console(stderr=True)))
+    builder = Builder(go_toolchain.ensure(Console(stderr=True)))
     path: Path = builder.module_folder(GROUPS_BY_NAME["cluster"], MODULE) / DOCUMENT
     definitions: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["definitions"]
     return definitions

@@ -7,7 +7,7 @@ import yaml
 from rich.console import Console
 
 from trainstack.preflight.pod_security import find_pod_security_violations
-from trainstack.toolchain import gotool
+from trainstack.toolchain import go_toolchain
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.groups import GROUPS_BY_NAME
 
@@ -21,7 +21,7 @@ STRICTER = {"base_windows.yaml"}
 
 def upstream(level: str, result: str) -> list[Path]:
     """Return the pods that the level admits, or refuses, from the pinned Go module of the API server."""
-    builder = Builder(gotool.ensure(Console(stderr=True)))
+    builder = Builder(go_toolchain.ensure(Console(stderr=True)))
     folder = builder.module_folder(GROUPS_BY_NAME["cluster"], MODULE) / FIXTURES / level / VERSION / result
     return sorted(folder.glob("*.yaml"))
 

@@ -10,7 +10,7 @@ import pytest
 from tests.apiserver import ApiServer, Response, api_server
 from tests.unit.make import make_run
 from tests.unit.runs.launches import make_launch
-from trainstack.objects.limits import (
+from trainstack.objects.size_limits import (
     MAX_ANNOTATION_BYTES,
     MAX_DATA_BYTES,
     MAX_REQUEST_BYTES,

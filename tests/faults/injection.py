@@ -9,10 +9,10 @@ from pathlib import Path
 from trainstack.local_cluster import cgroups
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.command import run
+from trainstack.local_cluster.component_status import read_status
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.processes import ProcessIdentity, outer_pids
-from trainstack.local_cluster.state import read_status
+from trainstack.local_cluster.state_folder import Layout
 
 GRACE_SECONDS = 0.1
 """How long a restarted process runs before `keep_down` kills it."""

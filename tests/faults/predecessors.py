@@ -15,7 +15,7 @@ from trainstack.platform.operators.kueue import kueue
 from trainstack.platform.operators.training_operator import training_operator
 from trainstack.settings.sections.operators import ControllerResources, Kueue, TrainingOperator
 from trainstack.settings.sections.operators import Manifest as Declared
-from trainstack.toolchain import gotool, manifests, tools
+from trainstack.toolchain import go_toolchain, manifests, tools
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.groups import GoProgram, ProgramGroup, Stamp
 
@@ -90,7 +90,7 @@ class Predecessors:
 
     def __init__(self) -> None:
         """Build the releases if they are not cached."""
-        builder, console = Builder(gotool.choose_go(), Path(__file__).parent / "before"), Console(stderr=True)
+        builder, console = Builder(go_toolchain.choose_go(), Path(__file__).parent / "before"), Console(stderr=True)
         self._texts: dict[str, str] = {}
         self._programs: dict[str, Path] = {}
         for key, release in RELEASES.items():

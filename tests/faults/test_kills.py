@@ -24,7 +24,7 @@ from tests.faults.clusters import own_cluster
 from tests.faults.killed_commands import Command, CommandKill
 from tests.faults.kills import Kill, Operation, Victim
 from tests.seeds import chosen_seed
-from trainstack.guards.states import IDENTITY_RESOURCE_NAME
+from trainstack.guards.other_states import IDENTITY_RESOURCE_NAME
 from trainstack.lifecycle.recovery.problem import RecoveryCommands
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import helpers, operators

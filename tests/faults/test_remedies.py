@@ -13,12 +13,12 @@ import pytest
 from tests.faults.drawn_runs import Environment
 from tests.seeds import chosen_seed
 from tests.unit.kueue.remedy_files import STACK, apply, outcomes, verdicts, with_what_if, write
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.verdict import Remedy
-from trainstack.preflight.preflight import examine
+from trainstack.preflight.file_checks import examine
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.stack_objects import StackObjects
 
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 SERIES = [pytest.param(40, id="some"), pytest.param(500, id="many", marks=pytest.mark.slow)]

@@ -28,7 +28,7 @@ from pulumi.runtime.proto import language_pb2
 import trainstack.runs.launches
 import trainstack.stacks.assemble
 import trainstack.stacks.plan_change
-import trainstack.stacks.teardown
+import trainstack.stacks.teardown_hooks
 from tests.stateful import commands
 from tests.stateful.engine import Engine
 from tests.stateful.goal import EVERYTHING, Selection
@@ -38,7 +38,7 @@ from tests.stateful.provider import RequestFailedError
 from tests.stateful.state import PROJECT, State, locked, state_path
 from trainstack.toolchain.program_run import run_program
 
-PROGRAM = (trainstack.stacks.assemble, trainstack.stacks.plan_change, trainstack.stacks.teardown)
+PROGRAM = (trainstack.stacks.assemble, trainstack.stacks.plan_change, trainstack.stacks.teardown_hooks)
 """Imported in the process that all others are forked from."""
 KILLED = 137
 LATE_SECONDS = 0.2

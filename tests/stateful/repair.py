@@ -9,7 +9,7 @@ from tests.stateful.commands import DOCTOR
 from tests.stateful.invariants import InvariantError
 from tests.stateful.state import State
 from tests.stateful.world import World
-from trainstack.local_cluster.launch import find_program
+from trainstack.local_cluster.supervisor_process import find_program
 
 ROUNDS = 3
 """One repair may make another fault visible, such as a state that can be read again."""

@@ -19,11 +19,9 @@ from tests.unit.make import (
 from tests.unit.platform.operators import test_kueue as test_kueue_install
 from tests.unit.platform.operators import test_trainer as test_trainer_install
 from tests.unit.platform.operators import test_training_operator as test_training_operator_install
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs, read_inputs
 from trainstack.guards.cluster_identity import ClusterIdentity
-from trainstack.guards.definitions import plan_releases
-from trainstack.guards.states import OwnState
+from trainstack.guards.definition_releases import plan_releases
+from trainstack.guards.other_states import OwnState
 from trainstack.live.snapshot import LiveRuns
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
@@ -34,6 +32,8 @@ from trainstack.settings.sections.storage import PersistentVolume
 from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.tenants import Team, Tenants
 from trainstack.settings.values.stack_name import list_stacks
+from trainstack.stack_objects.inputs import Inputs, read_inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.stacks.plan_change import LoadedProgram
 from trainstack.stacks.run_decision import RunDecision, decide_runs_and_sweeps
 

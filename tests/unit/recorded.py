@@ -10,8 +10,8 @@ from tests.registrations.recorder import Echo, Registration, record
 from tests.unit.environments import COMMITTED, committed, decrypted, make_program, of_one_layer, whole
 from trainstack.components import operators
 from trainstack.components.definitions import Definitions
-from trainstack.declared.inputs import Inputs
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.inputs import Inputs
 from trainstack.stacks.assemble import assemble
 
 CRD = "CustomResourceDefinition"

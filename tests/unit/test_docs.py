@@ -22,21 +22,21 @@ from tests.unit.test_imports import LAYERS
 from trainstack.cli.app import app
 from trainstack.cli.commands import up
 from trainstack.cli.session import Session
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import read_inputs
+from trainstack.preflight.all_rules import ALL_RULES
+from trainstack.preflight.file_checks import check, load_error_result
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.preflight import check, load_error_result
-from trainstack.preflight.registry import ALL_RULES
 from trainstack.preflight.rule import Rule
 from trainstack.preflight.used_images import used_images
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.loading.merge import merge, to_plain
-from trainstack.settings.loading.source import read_map
-from trainstack.settings.search_space.spaces import load_space
+from trainstack.settings.loading.yaml_reader import read_map
+from trainstack.settings.search_space.sweep_files import load_space
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.values.stack_name import list_stacks
+from trainstack.stack_objects.inputs import read_inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.sweeps.search.expand import expand
 from trainstack.toolchain import debian
 from trainstack.toolchain.versions import collect

@@ -23,7 +23,7 @@ LAYERS = (
     "platform",
     "runs",
     "sweeps",
-    "declared",
+    "stack_objects",
     "kueue",
     "preflight",
     "guards",
@@ -72,7 +72,7 @@ NARROW = {
         "trainstack.toolchain",
         "trainstack.versions",
         "trainstack.local_cluster",
-        "trainstack.runs.images.images",
+        "trainstack.runs.images.content_tags",
         "trainstack.runs.images.references",
     ),
 }

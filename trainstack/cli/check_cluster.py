@@ -10,25 +10,25 @@ from trainstack.cli.local_registry import local_registry
 from trainstack.cli.output.console import step
 from trainstack.cli.session import Session
 from trainstack.cli.unserved_images import images_of_runs, unread_images, unserved_images
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import BUILD_ERRORS
 from trainstack.live.client import ClusterError
 from trainstack.live.environment import read_environment
 from trainstack.live.worker_needs import read_worker_clusters
 from trainstack.objects.labels import LAUNCH, OBJECT, QUEUE, RUN, SWEEP, WORKLOAD, Manifest
 from trainstack.platform import probes
-from trainstack.preflight import against_cluster
-from trainstack.preflight.against_cluster import CLUSTER_UNREACHABLE, MANIFESTS_UNBUILT
+from trainstack.preflight import cluster_checks
+from trainstack.preflight.cluster_checks import CLUSTER_UNREACHABLE, MANIFESTS_UNBUILT
 from trainstack.preflight.finding import CheckResult, Finding
 from trainstack.preflight.live_context import LiveContext, is_operator_declared
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.worker_needs import Need, launch_needs
 from trainstack.runs.manifests.build import is_dispatched
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.settings.loading.load import LoadedEnvironment
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
+from trainstack.stack_objects.inputs import BUILD_ERRORS
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def add_cluster_findings(checked_files: CheckResult, session: Session, loaded: LoadedEnvironment) -> CheckResult:
@@ -87,7 +87,7 @@ def _check_cluster(session: Session, loaded: LoadedEnvironment, file_findings: S
         named_images=unread_images(session, images, registry_access),
     )
     context = LiveContext(StackObjects(settings), live, _operator_images(manifests), launch_names, kueue_judge)
-    checked = against_cluster.examine(context, loaded.places, file_findings)
+    checked = cluster_checks.examine(context, loaded.places, file_findings)
     located_findings = [replace(finding, where=loaded.place_of(finding.path)) for finding in unbuilt_findings]
     return CheckResult([*located_findings, *checked.findings], checked.verdicts)
 

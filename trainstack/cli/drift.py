@@ -6,7 +6,7 @@ from typing import Any
 from trainstack.cli.session import Session
 from trainstack.lifecycle.drift import has_drifted
 from trainstack.lifecycle.recovery.state import read_state
-from trainstack.live.marked import read_recorded_metadata
+from trainstack.live.labeled_objects import read_recorded_metadata
 
 
 def refresh_options(session: Session, deployment: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -17,11 +17,11 @@ from trainstack.live import private_kubeconfig
 from trainstack.review.temporary_state import MISSING_STACK_MESSAGE, temporary_state
 from trainstack.settings.errors import SettingsFinding
 from trainstack.settings.loading.project import project_name
-from trainstack.settings.loading.source import read_map
+from trainstack.settings.loading.yaml_reader import read_map
+from trainstack.settings.values.redaction import redact_url
 from trainstack.settings.values.stack_name import stack_file
-from trainstack.settings.values.urls import redact_url
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, read_exit_code
-from trainstack.toolchain import backend, official, tools
+from trainstack.toolchain import backend, programs_on_path, tools
 from trainstack.toolchain.engine import Engine
 from trainstack.toolchain.errors import ToolchainError
 
@@ -83,7 +83,7 @@ def ensure_backend(session: Session) -> str:
     if url := backend.selected_url(session.root):
         return url
     _ = session.loaded  # an invalid value may be why the state is not embedded
-    env_command = "" if official.pulumi().program else f' after `eval "$(trainstack env -s {session.stack})"`'
+    env_command = "" if programs_on_path.pulumi().program else f' after `eval "$(trainstack env -s {session.stack})"`'
     raise ToolchainError(
         f"Pulumi is not logged in, so stack {session.stack!r} has no state",
         f"run `pulumi login`{env_command}, set PULUMI_BACKEND_URL, or, for an environment without secrets, set "

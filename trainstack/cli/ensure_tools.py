@@ -3,8 +3,8 @@
 from trainstack.cli.output.console import report
 from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.session import Session
-from trainstack.declared.inputs import is_built
 from trainstack.local_cluster import drivers
+from trainstack.stack_objects.inputs import is_built
 from trainstack.toolchain import tools
 
 

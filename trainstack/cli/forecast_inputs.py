@@ -5,16 +5,16 @@ from dataclasses import replace
 from statistics import median
 
 from trainstack.cli.session import Session
-from trainstack.declared.declared import StackObjects
 from trainstack.forecast.live_workloads import LiveWorkloads, deadlines_by_workload, match_runs, owners_by_workload
-from trainstack.forecast.sweeps import match_trials
+from trainstack.forecast.sweep_tasks import match_trials
 from trainstack.kueue.from_live_objects import queue_state_after_up
-from trainstack.live.holding import read_cluster_workloads
+from trainstack.live.cluster_workloads import read_cluster_workloads
 from trainstack.reports.durations import MeasuredRun, read_measured_runs
-from trainstack.runs.pods import role_pods
+from trainstack.runs.role_pods import role_pods
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.workloads import Workload
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def measured_durations(session: Session) -> dict[str, float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainstack.kueue.placement import JudgeError
-from trainstack.toolchain import gomod, tools
+from trainstack.toolchain import go_modules, tools
 from trainstack.toolchain.errors import MissingTool
 from trainstack.toolchain.groups import GROUP_OF_PROGRAM
 from trainstack.toolchain.places import GO_MODULES
@@ -59,7 +59,7 @@ class JudgeProgram:
 def kueue_judge(release: str) -> JudgeProgram | str:
     """Return the program for a release of Kueue, or the reason why it is missing."""
     group = GROUP_OF_PROGRAM[_PROGRAM]
-    built_release = gomod.load(GO_MODULES / group.module / "go.mod").version(_KUEUE)
+    built_release = go_modules.load(GO_MODULES / group.module / "go.mod").version(_KUEUE)
     if release != built_release:
         return f"kueue-judge is of Kueue {built_release}, not of {release or 'an unknown release'}"
     try:

@@ -10,7 +10,7 @@ from trainstack.cli.run_selection import read_bodies
 from trainstack.cli.session import Session
 from trainstack.cli.transfers import data_loader
 from trainstack.errors import TrainstackError
-from trainstack.live.progress import read_clusters_by_run
+from trainstack.live.run_views import read_clusters_by_run
 from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.objects.labels import RUN, SET, SWEEP
 from trainstack.runs.launches import live_launch
@@ -19,9 +19,9 @@ from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.names import workload_name
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Record
+from trainstack.transfer.attempts import TransferResult
 from trainstack.transfer.fetch import fetch as fetch_files
 from trainstack.transfer.record_check import SUCCESS_FILE
-from trainstack.transfer.retry import TransferResult
 
 Bodies = Sequence[dict[str, Any]]
 

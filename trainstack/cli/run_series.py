@@ -14,7 +14,7 @@ from trainstack.live.client import ClusterError, RightsError, read, read_text
 from trainstack.live.snapshot import LiveRuns, read_runs
 from trainstack.objects.labels import RUN
 from trainstack.reports.overlap import RunPlacement
-from trainstack.reports.runs import Definition, RunFigures, add_logs, run_from_logs, run_from_record
+from trainstack.reports.run_figures import Definition, RunFigures, add_logs, run_from_logs, run_from_record
 from trainstack.runs.launches import utc_now
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.attempts import main_container_name, main_status, previous_attempt

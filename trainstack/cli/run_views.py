@@ -6,7 +6,7 @@ from typing import Any
 
 from trainstack.cli.run_selection import Body, bodies_of, launch_bodies, launches_named, read_bodies
 from trainstack.cli.session import Session
-from trainstack.live.progress import read_launch_views
+from trainstack.live.run_views import read_launch_views
 from trainstack.objects.labels import SET
 from trainstack.runs.launches import live_launch, utc_now
 from trainstack.runs.names import workload_name

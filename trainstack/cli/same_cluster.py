@@ -18,10 +18,10 @@ from trainstack.guards.cluster_identity import (
     unexpected_cluster_refusal,
 )
 from trainstack.guards.deletions import owner_refusals
-from trainstack.guards.states import foreign_deletion_refusal, objects_of_other_states
+from trainstack.guards.other_states import foreign_deletion_refusal, objects_of_other_states
 from trainstack.lifecycle.recovery.state import read_state
 from trainstack.live.identity import read_cluster_identity
-from trainstack.live.marked import read_state_metadata
+from trainstack.live.labeled_objects import read_state_metadata
 
 
 def ensure_same_cluster(session: Session, deployment: Mapping[str, Any] | None) -> None:

@@ -12,19 +12,19 @@ from trainstack.cli.output.console import fail, step
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
 from trainstack.cli.transfers import TerminalProgress, data_loader
-from trainstack.declared.declared import StackObjects
 from trainstack.live.client import ClusterError
 from trainstack.live.sweeps import read_sweep
 from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.reports.errors import ReportError
-from trainstack.reports.runs import METRICS_FILE, parse_metrics
+from trainstack.reports.run_figures import METRICS_FILE, parse_metrics
 from trainstack.runs.logs.metrics_collector import collect_metrics
 from trainstack.runs.manifests.build import is_dispatched
-from trainstack.runs.manifests.trial_names import Trial
+from trainstack.runs.manifests.trials import Trial
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.space import Objective
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.sweeps import Sweep
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.sweeps.search.results import State, TrialResult
 from trainstack.sweeps.status import LiveTrial, SweepObjects, live_trials, trial_clusters
 from trainstack.transfer.errors import BrokenConnectionError, TransferError

@@ -9,7 +9,6 @@ import typer
 from trainstack.cli.local_registry import local_registry, registry_client
 from trainstack.cli.output.console import err, step
 from trainstack.cli.session import Session
-from trainstack.declared.declared import StackObjects
 from trainstack.errors import ExitCode
 from trainstack.images.builds import require_local_registry
 from trainstack.live.registry import Registries
@@ -21,7 +20,7 @@ from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.live_context import ImageProblem, UnreadImage, UnservedImage
-from trainstack.preflight.live_rules.registry import (
+from trainstack.preflight.live_rules.image_registries import (
     host_violation,
     image_missing,
     image_violation,
@@ -31,6 +30,7 @@ from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
+from trainstack.stack_objects.stack_objects import StackObjects
 
 _WORKERS = 8
 _TIMEOUT_SECONDS = 5.0

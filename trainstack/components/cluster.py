@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pulumi
 
 from trainstack.components.objects import PROVIDER_VERSION
-from trainstack.guards import states
+from trainstack.guards import other_states
 from trainstack.guards.cluster_identity import (
     ClusterIdentity,
     facts_resource_name,
@@ -37,7 +37,7 @@ def remember_cluster(
     """
     # `output` of a Stash is the input of the first `up`, until the Stash is replaced.
     identity_stash = pulumi.Stash(
-        states.IDENTITY_RESOURCE_NAME, input=state_identity, opts=pulumi.ResourceOptions(ignore_changes=["input"])
+        other_states.IDENTITY_RESOURCE_NAME, input=state_identity, opts=pulumi.ResourceOptions(ignore_changes=["input"])
     )
     memory = pulumi.Stash(
         facts_resource_name(profile),

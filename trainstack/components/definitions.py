@@ -14,7 +14,7 @@ import pulumi
 
 from trainstack.components.objects import in_thread
 from trainstack.components.removal import live_metadata, send
-from trainstack.guards.definitions import COMPONENT_TYPE, KIND, Release, takeover_patch
+from trainstack.guards.definition_releases import COMPONENT_TYPE, KIND, Release, takeover_patch
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, Api, ClusterError, connect, get, run
 from trainstack.live.errors import status_message

@@ -13,7 +13,7 @@ import pulumi
 from trainstack.components.objects import blocking_hook, type_and_name, with_unknown_label
 from trainstack.components.removal import live_metadata, send
 from trainstack.guards.field_managers import has_fields_of_other_states, managed_fields_after_transfer
-from trainstack.guards.states import owning_state
+from trainstack.guards.other_states import owning_state
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, run
 from trainstack.live.errors import status_message

@@ -9,12 +9,12 @@ import pulumi
 
 from trainstack.components.launch_claims import LaunchClaim, claim_hooks
 from trainstack.components.objects import Object, blocking_hook, declare_objects, with_unknown_label
-from trainstack.declared.launches import LaunchGroup
 from trainstack.live.client import SharedClients
-from trainstack.live.names import wait_until_name_is_free
+from trainstack.live.deletion_waits import wait_until_name_is_free
 from trainstack.live.webhooks import wait_until_runtime_is_visible
 from trainstack.objects.labels import LAUNCH
 from trainstack.runs.ledgers import Ledger
+from trainstack.stack_objects.launch_groups import LaunchGroup
 
 _LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
 

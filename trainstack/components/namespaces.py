@@ -8,8 +8,8 @@ import pulumi
 from trainstack.components.objects import declare_component, resource_names
 from trainstack.components.sections import build_stack_objects, validate_section
 from trainstack.components.teardown import DELETE_TIMEOUT
-from trainstack.declared.component import Component
 from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.stack_objects.component import Component
 
 
 class Namespaces(pulumi.ComponentResource):

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import pulumi
 
-from trainstack.declared.component import Component
 from trainstack.objects.labels import LAUNCH, MANAGED_BY
-from trainstack.runs.recorded import type_token
+from trainstack.runs.recorded_launches import type_token
+from trainstack.stack_objects.component import Component
 
 T = TypeVar("T")
 _HOOK_THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="hook")

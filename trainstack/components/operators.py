@@ -11,9 +11,7 @@ import pulumi
 from trainstack.components.definitions import Definitions
 from trainstack.components.objects import declare_component, in_thread
 from trainstack.components.sections import build_stack_objects, validate_section
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs, ReleasesError, release_path
-from trainstack.guards.definitions import plan_releases
+from trainstack.guards.definition_releases import plan_releases
 from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError
 from trainstack.live.releases import fetch
@@ -24,6 +22,8 @@ from trainstack.platform.operators.kueue import manages_pods
 from trainstack.platform.operators.release import read_release
 from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators as OperatorsSettings
+from trainstack.stack_objects.inputs import Inputs, ReleasesError, release_path
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 class Operator(pulumi.ComponentResource):

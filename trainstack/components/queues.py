@@ -9,9 +9,9 @@ import pulumi
 from trainstack.components.objects import declare_component, resource_names
 from trainstack.components.sections import build_stack_objects, validate_section
 from trainstack.components.teardown import DELETE_TIMEOUT
-from trainstack.declared.component import Component
 from trainstack.objects.labels import MANAGED_BY, OWNER
 from trainstack.settings.sections.queues import Queues as QueuesSettings
+from trainstack.stack_objects.component import Component
 
 _OPTIONS = {
     "ResourceFlavor": DELETE_TIMEOUT,

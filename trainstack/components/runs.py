@@ -8,10 +8,10 @@ import pulumi
 from trainstack.components.launches import LaunchOptions, declare_launches
 from trainstack.components.objects import Object, declare_objects
 from trainstack.components.sections import launch_groups, refuse_checkout, stack_label, validate_section
-from trainstack.declared.launches import LaunchGroup
-from trainstack.runs.recorded import RUNS_TYPE
+from trainstack.runs.recorded_launches import RUNS_TYPE
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload, Workloads
+from trainstack.stack_objects.launch_groups import LaunchGroup
 
 
 class Runs(pulumi.ComponentResource):

@@ -8,8 +8,8 @@ from typing import Any
 import pulumi
 
 from trainstack.components.objects import Object, resource_names
-from trainstack.declared.declared import StackObjects
 from trainstack.settings.sections.secrets import Secret
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 class Secrets(pulumi.ComponentResource):

@@ -8,12 +8,12 @@ import pulumi
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
-from trainstack.declared.launches import LaunchGroup
 from trainstack.runs.errors import WorkloadError
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.launch_groups import LaunchGroup
+from trainstack.stack_objects.stack_objects import StackObjects
 
 Section = TypeVar("Section", bound=BaseModel)
 

@@ -7,8 +7,8 @@ import pulumi
 
 from trainstack.components.objects import declare_component, resource_names
 from trainstack.components.sections import build_stack_objects, validate_section
-from trainstack.declared.component import Component
 from trainstack.settings.sections.storage import Storage as StorageSettings
+from trainstack.stack_objects.component import Component
 
 
 class StorageClasses(pulumi.ComponentResource):

@@ -8,14 +8,14 @@ import pulumi
 from trainstack.components.launches import LaunchOptions, declare_launches
 from trainstack.components.objects import declare_objects
 from trainstack.components.sections import launch_groups, refuse_checkout, stack_label, validate_section
-from trainstack.declared.launches import LaunchGroup
 from trainstack.preflight.rules.sweeps import gpu_hours
-from trainstack.runs.recorded import SWEEP_TYPE
+from trainstack.runs.recorded_launches import SWEEP_TYPE
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.hyperparams import Expansion, format_sets, space_digest
 from trainstack.settings.search_space.space_rules import faults_of_space
 from trainstack.settings.sections.sweeps import Sweep as SweepSettings
 from trainstack.settings.sections.sweeps import Sweeps
+from trainstack.stack_objects.launch_groups import LaunchGroup
 from trainstack.sweeps.search.expand import SpaceError, expand
 
 

@@ -7,10 +7,10 @@ import pulumi
 
 from trainstack.components.objects import declare_component
 from trainstack.components.sections import build_stack_objects, validate_section
-from trainstack.declared.component import Component
-from trainstack.platform.tenants import TENANT_PREFIX
+from trainstack.platform.teams import TENANT_PREFIX
 from trainstack.settings.sections.tenants import Team
 from trainstack.settings.sections.tenants import Tenants as TenantsSettings
+from trainstack.stack_objects.component import Component
 
 
 class Tenants(pulumi.ComponentResource):

@@ -9,7 +9,7 @@ from trainstack.forecast.schedule import Schedule, Span, Timeline
 from trainstack.kueue.model import FlavorResource, Model, Workload
 from trainstack.kueue.verdict import PodSetAdmission
 from trainstack.preflight.gpu_resources import gpu_share
-from trainstack.settings.sections.forecast import Plan
+from trainstack.settings.sections.plan import Plan
 
 HOUR = 3600
 _IN_GIB = ("memory", "ephemeral-storage")

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainstack.declared.declared import StackObjects
 from trainstack.forecast.live_workloads import LiveWorkloads, add_live_workloads
 from trainstack.forecast.node_changes import apply_node_changes, flavors_of_changes
 from trainstack.forecast.node_pool import NodePool
 from trainstack.forecast.notes import join_names, simulation_limits
 from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
-from trainstack.forecast.sweeps import sweep_tasks
+from trainstack.forecast.sweep_tasks import sweep_tasks
 from trainstack.forecast.tasks import Task, build_task, run_duration
 from trainstack.forecast.variation import Variation, vary_schedule
 from trainstack.kueue.from_objects import stack_model
@@ -19,6 +18,7 @@ from trainstack.kueue.releases import MODELED_MINORS, is_modeled, release_from_s
 from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.sweeps import Sweep
+from trainstack.stack_objects.stack_objects import StackObjects
 
 _MOST_NAMES = 10
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainstack.forecast.sweeps import LiveTrials, indexed_duration
+from trainstack.forecast.sweep_tasks import LiveTrials, indexed_duration
 from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task
 from trainstack.kueue.model import AdmittedWorkload, QueueState, Workload
 from trainstack.runs.launches import LiveLaunch

@@ -6,7 +6,7 @@ The engine deletes every object in its state that the program no longer declares
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainstack.guards.states import NO_STATE_IDENTITY, OwnState, owning_state
+from trainstack.guards.other_states import NO_STATE_IDENTITY, OwnState, owning_state
 from trainstack.objects.labels import STACK, STATE
 from trainstack.objects.ownership import Identity, format_identity, kubectl_arguments
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainstack.objects.labels import LAUNCH, OBJECT, is_field_manager
 from trainstack.objects.ownership import identity
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.settings.values.quantities import amount
 
 PathStep = str | int | tuple[tuple[str, Any], ...]

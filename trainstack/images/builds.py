@@ -17,14 +17,14 @@ from trainstack.local_cluster.images import (
     base,
     ensure_built,
     ensure_images,
-    layout,
+    oci_layout,
     workload,
 )
 from trainstack.local_cluster.images.recipe import stage_context
 from trainstack.local_cluster.images.storage import Report
 from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.images.images import base_reference
+from trainstack.runs.images.content_tags import base_reference
 from trainstack.runs.images.references import mirror_reference
 from trainstack.runs.images.run_images import RunImage, base_argument
 from trainstack.settings.model import Cluster
@@ -101,7 +101,7 @@ def push(
 def is_built(image: RunImage) -> bool:
     """Return whether this machine has the image. Raises ImageToolError if the tool is missing or fails."""
     if image.is_local:
-        return layout.find_image(ImageStorage.shared().layout, image.reference) is not None
+        return oci_layout.find_image(ImageStorage.shared().layout, image.reference) is not None
     return find_tool().has_image(image.reference)
 
 

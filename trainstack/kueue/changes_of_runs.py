@@ -12,7 +12,7 @@ from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.kueue.what_if import WhatIf
 from trainstack.runs.manifests.kind import RunPodSet as PodSettings
-from trainstack.runs.status.run_pods import pod_sets
+from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.workloads import Workload as Run
 from trainstack.settings.values.paths import child_path
 

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.from_objects import admission_objects, read_queue_state
 from trainstack.kueue.managed_jobs import configuration_after_install
 from trainstack.kueue.model import QueueState
 from trainstack.objects.labels import RUN, is_field_manager
 from trainstack.objects.ownership import identity
+from trainstack.stack_objects.stack_objects import StackObjects
 
 Body = Mapping[str, Any]
 Lists = Mapping[str, Iterable[Body] | None]

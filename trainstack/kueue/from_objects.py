@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.differences import KueueRelease, release_of
 from trainstack.kueue.feature_gates import FeatureGates
 from trainstack.kueue.fields import unmodeled_fields
@@ -48,6 +47,7 @@ from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import NAMESPACE_NAME
 from trainstack.settings.sections.operators import KueueConfiguration
 from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER, PROVISIONING_CONTROLLER
+from trainstack.stack_objects.stack_objects import StackObjects
 
 Body = Mapping[str, Any]
 K = TypeVar("K", bound=Hashable)

@@ -6,15 +6,15 @@ The program reads objects strictly, so only what it depends on is passed.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.managed_jobs import default_local_queue
 from trainstack.kueue.model import Model, QueueState, Workload
 from trainstack.kueue.topology_requests import topology_request
 from trainstack.objects.labels import RUN
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.status.kinds import framework_of
-from trainstack.runs.status.run_pods import queued_workloads as runs_of
+from trainstack.runs.status.launch_kinds import framework_of
+from trainstack.runs.status.queued_workloads import queued_workloads as runs_of
+from trainstack.stack_objects.stack_objects import StackObjects
 
 Body = Mapping[str, Any]
 _KINDS_WITH_SPEC = ("Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "LimitRange", "RuntimeClass")

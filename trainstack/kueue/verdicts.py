@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import admission_objects, stack_model
 from trainstack.kueue.model import Model, Workload
@@ -14,6 +13,7 @@ from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.what_if import WhatIf
 from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def stack_verdicts(stack_objects: StackObjects) -> list[Verdict]:

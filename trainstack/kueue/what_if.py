@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import read_cluster_queue
 from trainstack.kueue.model import ClusterQueue, Model
 from trainstack.kueue.verdict import Change, Verdict
 from trainstack.kueue.workloads import run_workload
 from trainstack.platform.queues import cluster_queue
-from trainstack.runs.status.run_pods import queued_workloads
+from trainstack.runs.status.queued_workloads import queued_workloads
 from trainstack.settings.edits import apply_edits
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Queues
@@ -20,6 +19,7 @@ from trainstack.settings.sections.sweeps import Sweep, Sweeps
 from trainstack.settings.sections.workloads import Workload as Run
 from trainstack.settings.sections.workloads import Workloads
 from trainstack.settings.values.paths import named_element_paths
+from trainstack.stack_objects.stack_objects import StackObjects
 
 Body = Mapping[str, Any]
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.fields import unmodeled_fields
 from trainstack.kueue.managed_jobs import default_local_queue
 from trainstack.kueue.model import AdmittedWorkload, FlavorResource, Model, PodSet, Usage, Workload
@@ -15,10 +14,11 @@ from trainstack.kueue.topology_requests import requested_levels
 from trainstack.objects.labels import MIN_PARALLELISM, PRIORITY, QUEUE
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.status.kinds import framework_of
-from trainstack.runs.status.run_pods import pod_sets
-from trainstack.runs.status.run_pods import queued_workloads as runs_of
+from trainstack.runs.status.launch_kinds import framework_of
+from trainstack.runs.status.queued_workloads import pod_sets
+from trainstack.runs.status.queued_workloads import queued_workloads as runs_of
 from trainstack.settings.sections.workloads import Workload as Run
+from trainstack.stack_objects.stack_objects import StackObjects
 
 Body = Mapping[str, Any]
 

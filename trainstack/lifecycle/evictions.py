@@ -10,7 +10,7 @@ dispatches it to another worker, while the first one still executes it (`reconci
 
 from collections.abc import Collection, Iterator, Sequence
 
-from trainstack.lifecycle.teardown.context import Body, LiveStack, is_finished
+from trainstack.lifecycle.teardown.live_stack import Body, LiveStack, is_finished
 from trainstack.lifecycle.teardown.users import admitting_queue, owner_identity
 from trainstack.objects.ownership import Identity, format_identity, identity
 from trainstack.settings.model import Settings

@@ -5,7 +5,7 @@ from typing import Any
 
 from trainstack.live.client import Answer
 from trainstack.live.paths import object_path
-from trainstack.runs.status.kinds import kind_of_launch
+from trainstack.runs.status.launch_kinds import kind_of_launch
 
 Body = Mapping[str, Any]
 

@@ -27,7 +27,7 @@ from trainstack.platform.operators.kueue import CONFIG_KEY
 from trainstack.preflight.live_context import CLUSTER_SCOPED, READ_BY_TENANTS, DryRun, LiveCluster, LiveOperator
 from trainstack.preflight.live_rules.secrets import secret_references
 from trainstack.preflight.operator_facts import OPERATORS
-from trainstack.runs.status.kinds import KINDS, launch_kind, launch_version
+from trainstack.runs.status.launch_kinds import KINDS, launch_kind, launch_version
 from trainstack.runs.status.pods import pod_problems
 from trainstack.settings.model import Settings
 

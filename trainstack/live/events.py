@@ -5,7 +5,7 @@ from typing import Any
 
 from trainstack.live.client import Answer, RightsError, read
 from trainstack.live.companions import companion_paths, companions
-from trainstack.live.progress import paths_of_launch
+from trainstack.live.run_views import paths_of_launch
 from trainstack.runs.status.events import EventView, run_events
 
 

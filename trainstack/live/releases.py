@@ -19,7 +19,7 @@ from trainstack.platform.operators.release import ChecksumMismatchError, Downloa
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Manifest, Operators
-from trainstack.settings.values.urls import redact_url
+from trainstack.settings.values.redaction import redact_url
 
 MAX_BYTES = 64 << 20
 """The limit of a download. The largest release so far, of the training operator, has 3 MB."""

@@ -25,8 +25,8 @@ from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.ledgers import Claim, Ledger, is_claim, read_claim, read_ledger, wrapper_sources
 from trainstack.runs.names import ledger_name
 from trainstack.runs.parameter_file import FileContents, read_parameter_file
-from trainstack.runs.recorded import RecordedLaunch, launch_from_ledger, merge_recorded_launches
-from trainstack.runs.status.kinds import KINDS, other_launch_kinds
+from trainstack.runs.recorded_launches import RecordedLaunch, launch_from_ledger, merge_recorded_launches
+from trainstack.runs.status.launch_kinds import KINDS, other_launch_kinds
 from trainstack.settings.model import Settings
 
 LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())

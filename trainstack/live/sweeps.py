@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx
 
 from trainstack.live.client import FORBIDDEN, Api, ClusterError, get_all, get_text, run
-from trainstack.live.progress import (
+from trainstack.live.run_views import (
     JOB_UID,
     KUEUE,
     items_or_none,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, launch_name, owners
+from trainstack.lifecycle.teardown.live_stack import Body, LiveStack, has_label_of, launch_name, owners
 from trainstack.lifecycle.teardown.plan import TeardownPlan, plan_full_teardown, plan_teardown_without_platform
 from trainstack.lifecycle.teardown.users import kinds_of_users
 from trainstack.live import paths
@@ -24,8 +24,8 @@ from trainstack.objects.labels import LAUNCH, STACK
 from trainstack.objects.ownership import Identity
 from trainstack.platform import queues
 from trainstack.runs.launches import LiveLaunch, live_launch, utc_now
-from trainstack.runs.recorded import RecordedLaunch
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.recorded_launches import RecordedLaunch
+from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.settings.model import Settings
 
 _DERIVED_KINDS = {"ControllerRevision", "EndpointSlice", "Endpoints", "Event", "Lease"}

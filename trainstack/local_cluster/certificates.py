@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import API_SERVICE_IP, Slot
 from trainstack.local_cluster.registry_access import AUTHORITY, CLIENT, SERVER
 from trainstack.local_cluster.spec import NODE_NAME
+from trainstack.local_cluster.state_folder import Layout
 
 AUTHORITY_DAYS = 3650
 """Lifetime of the cluster's authority."""

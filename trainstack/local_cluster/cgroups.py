@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.layout import CGROUP_PREFIX
 from trainstack.local_cluster.processes import wait_until
+from trainstack.local_cluster.state_folder import CGROUP_PREFIX
 
 LEAF = "supervisor"
 INIT = "init"

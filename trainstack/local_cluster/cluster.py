@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from trainstack.local_cluster import cgroups, folders, launch, processes, simulated
+from trainstack.local_cluster import cgroups, mount_points, processes, simulated_gpus, supervisor_process
 from trainstack.local_cluster.api import ApiClient, ApiError, Manifest
+from trainstack.local_cluster.component_status import ComponentStatus, read_status, write_atomically
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.lifeline import Lifeline
 from trainstack.local_cluster.network import Slot
 from trainstack.local_cluster.processes import StartRecord
 from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
-from trainstack.local_cluster.state import ComponentStatus, read_status, write_atomically
+from trainstack.local_cluster.state_folder import Layout
 from trainstack.toolchain import debian, distribution, machine
 
 Report = Callable[[str], None]
@@ -151,7 +151,7 @@ def real_node_problem(api: ApiClient, name: str, spec: ClusterSpec, since: float
         return f"node {name} is not registered yet"
     if not_ready := ready_problem(node, since):
         return not_ready
-    if any(simulated.real_node_patch(node, spec)):
+    if any(simulated_gpus.real_node_patch(node, spec)):
         return f"node {name} does not advertise its GPUs yet"
     if account is None:
         return "namespace default does not accept pods yet: its service account does not exist"
@@ -161,10 +161,10 @@ def real_node_problem(api: ApiClient, name: str, spec: ClusterSpec, since: float
 def _node_problem(layout: Layout, api: ApiClient, spec: ClusterSpec, record: StartRecord) -> str:
     """Return why a real or simulated node is not ready, or lacks its GPUs or folders; an empty string if none."""
     try:
-        missing_folders = folders.missing_folders(layout, spec.node_folders, record.init.pid)
+        missing_folders = mount_points.missing_folders(layout, spec.node_folders, record.init.pid)
         problem = real_node_problem(api, NODE_NAME, spec, record.started)
         node_list = (
-            api.request("GET", f"/api/v1/nodes?{simulated.SIMULATED_NODES_QUERY}")
+            api.request("GET", f"/api/v1/nodes?{simulated_gpus.SIMULATED_NODES_QUERY}")
             if spec.simulated_nodes
             else {"items": []}
         )
@@ -278,7 +278,7 @@ def _start(layout: Layout, spec: ClusterSpec, report: Report, started_at: float,
     # Removes the leftovers of a crash, and stops a cluster that did not recover.
     _stop(layout)
     report("starting the cluster (about 10 s)")
-    _lifelines[layout.state] = launch.start(layout, spec)
+    _lifelines[layout.state] = supervisor_process.start(layout, spec)
     try:
         current_status = _await_ready(layout, START_SECONDS, report, started_at)
     except BaseException:  # such as Ctrl-C
@@ -297,7 +297,7 @@ def _start(layout: Layout, spec: ClusterSpec, report: Report, started_at: float,
 
 
 def _stop(layout: Layout) -> None:
-    launch.stop(layout, StartRecord.read(layout.run))
+    supervisor_process.stop(layout, StartRecord.read(layout.run))
     if lifeline := _lifelines.pop(layout.state, None):
         lifeline.close()
 
@@ -362,9 +362,9 @@ def down_all(*, keep_data: bool = True, report: Report = discard_progress) -> in
 
 def down_cgroup(name: str, *, keep_data: bool = True, report: Report = discard_progress) -> None:
     """Stop the cluster with this cgroup. If its supervisor has died, remove its traces outside the state folder."""
-    state = launch.find_state_folder(cgroups.member_pids(name, cgroups.read_hierarchies()))
+    state = supervisor_process.find_state_folder(cgroups.member_pids(name, cgroups.read_hierarchies()))
     if state is None:
-        launch.remove_traces(name)
+        supervisor_process.remove_traces(name)
         report(f"removed what a killed cluster has left ({name})")
     else:
         down(state, keep_data=keep_data, report=report)

@@ -25,11 +25,11 @@ import yaml
 
 from trainstack.local_cluster import network
 from trainstack.local_cluster.api import Manifest
-from trainstack.local_cluster.layout import KUBELET_ROOT, Layout
 from trainstack.local_cluster.network import Slot
-from trainstack.local_cluster.plan import ClusterComponent, Probe
 from trainstack.local_cluster.registry_access import CLIENT, SERVER, RegistryAccess
 from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
+from trainstack.local_cluster.state_folder import KUBELET_ROOT, Layout
+from trainstack.local_cluster.supervisor_plan import ClusterComponent, Probe
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 """containerd's default path, which is free because the cluster has its own /run: `ctr` needs no option."""

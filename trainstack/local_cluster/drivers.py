@@ -13,8 +13,8 @@ from trainstack.local_cluster.cluster import ClusterStatus, LocalCluster, Report
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.kind import cluster as kind
 from trainstack.local_cluster.kind.engine import installed_engines
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
 from trainstack.toolchain import distribution
 
 Driver = Literal["native", "kind"]

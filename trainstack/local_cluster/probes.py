@@ -6,7 +6,7 @@ import urllib.request
 from functools import cache
 from pathlib import Path
 
-from trainstack.local_cluster.plan import Probe
+from trainstack.local_cluster.supervisor_plan import Probe
 
 TIMEOUT_SECONDS = 1.0
 

@@ -7,12 +7,12 @@ import sys
 import time
 from pathlib import Path
 
-from trainstack.local_cluster import config, folders, simulated
+from trainstack.local_cluster import config, mount_points, simulated_gpus
 from trainstack.local_cluster.api import ApiClient, Manifest
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import API_PORT
 from trainstack.local_cluster.spec import NODE_NAME, ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
 
 INTERVAL_SECONDS = 2.0
 """Interval at which it reads the spec again, and restores the GPUs of a node that was registered again."""
@@ -24,7 +24,7 @@ def reconcile_real_node(api: ApiClient, name: str, spec: ClusterSpec) -> bool:
     node = api.find(path)
     if node is None:
         return False
-    labels, status = simulated.real_node_patch(node, spec)
+    labels, status = simulated_gpus.real_node_patch(node, spec)
     if labels:
         api.merge(path, labels)
     if status:
@@ -34,10 +34,10 @@ def reconcile_real_node(api: ApiClient, name: str, spec: ClusterSpec) -> bool:
 
 def reconcile_simulated_nodes(api: ApiClient, spec: ClusterSpec) -> None:
     """Create missing simulated nodes, replace changed ones and delete surplus ones."""
-    node_list = api.request("GET", f"/api/v1/nodes?{simulated.SIMULATED_NODES_QUERY}")
+    node_list = api.request("GET", f"/api/v1/nodes?{simulated_gpus.SIMULATED_NODES_QUERY}")
     live_nodes: dict[str, Manifest] = {node["metadata"]["name"]: node for node in node_list["items"]}
     for number in range(spec.simulated_nodes):
-        desired_node = simulated.node(number, spec)
+        desired_node = simulated_gpus.node(number, spec)
         name = desired_node["metadata"]["name"]
         live_node = live_nodes.pop(name, None)
         if live_node is not None and _gpus(live_node) == _gpus(desired_node):
@@ -51,7 +51,7 @@ def reconcile_simulated_nodes(api: ApiClient, spec: ClusterSpec) -> None:
 
 def _gpus(node: Manifest) -> tuple[str | None, str | None]:
     labels, capacity = node["metadata"].get("labels", {}), node["status"].get("capacity", {})
-    return labels.get(simulated.GPU_PRODUCT), capacity.get(simulated.GPU)
+    return labels.get(simulated_gpus.GPU_PRODUCT), capacity.get(simulated_gpus.GPU)
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
     while True:
         try:
             spec = ClusterSpec.from_json(layout.spec.read_text())
-            folders.mount_folders(layout, spec.node_folders)
+            mount_points.mount_folders(layout, spec.node_folders)
             reconcile_real_node(api, NODE_NAME, spec)
         except (LocalClusterError, OSError) as error:
             print(error, file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.layout import COVERED_FOLDERS
+from trainstack.local_cluster.state_folder import COVERED_FOLDERS
 
 NODE_NAME = "local"
 

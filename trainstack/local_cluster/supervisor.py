@@ -11,11 +11,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainstack.local_cluster import probes, sandbox
-from trainstack.local_cluster.layout import Layout
+from trainstack.local_cluster import namespaces, probes
+from trainstack.local_cluster.component_status import ComponentStatus, write_status
 from trainstack.local_cluster.lifeline import StarterProcess
-from trainstack.local_cluster.plan import ClusterComponent, SupervisorPlan
-from trainstack.local_cluster.state import ComponentStatus, write_status
+from trainstack.local_cluster.state_folder import Layout
+from trainstack.local_cluster.supervisor_plan import ClusterComponent, SupervisorPlan
 
 TICK_SECONDS = 0.1
 SLOW_TICK_SECONDS = 1.0
@@ -195,7 +195,7 @@ def main() -> None:
     for signal_number in WAKE_SIGNALS:
         signal.signal(signal_number, lambda *_: None)
     plan = SupervisorPlan.from_json(text)
-    sandbox.set_up(plan)
+    namespaces.set_up(plan)
     supervisor = Supervisor(plan)
     supervisor.run(StarterProcess())
     supervisor.stop()

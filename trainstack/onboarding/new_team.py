@@ -6,8 +6,8 @@ from itertools import count
 from typing import Any
 
 from trainstack.errors import TrainstackError
-from trainstack.onboarding.editing import FileAddition, add_section_entries
 from trainstack.onboarding.team_request import TeamRequest, find_faults, nominal_quotas
+from trainstack.onboarding.yaml_additions import FileAddition, add_section_entries
 from trainstack.settings.loading.load import SharedNames
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import ClusterQueue

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainstack.files.project import overlay_project, project_file
 from trainstack.files.regular import read_text
 from trainstack.files.temporary import temporary_folder
-from trainstack.preflight.preflight import check
+from trainstack.preflight.file_checks import check
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import LoadedEnvironment, load_with_places
 

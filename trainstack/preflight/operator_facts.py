@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trainstack.runs.manifests.kind import OperatorController
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Install
 

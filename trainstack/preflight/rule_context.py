@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import Model
 from trainstack.kueue.model import Workload as Submission
@@ -15,7 +14,7 @@ from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.verdicts import idle_verdicts
 from trainstack.kueue.workloads import run_workloads
 from trainstack.runs.manifests.kind import RunPodSet
-from trainstack.runs.status.run_pods import pod_sets, queued_workloads
+from trainstack.runs.status.queued_workloads import pod_sets, queued_workloads
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import (
     ClusterQueue,
@@ -30,6 +29,7 @@ from trainstack.settings.sections.storage import Volume
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import Mount, Workload
 from trainstack.settings.values.paths import named_element_paths
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 class Named(Protocol):

@@ -5,8 +5,8 @@ from inspect import cleandoc
 from pathlib import Path
 from textwrap import fill
 
-from trainstack.preflight import against_cluster, preflight
-from trainstack.preflight.registry import ALL_RULES
+from trainstack.preflight import cluster_checks, file_checks
+from trainstack.preflight.all_rules import ALL_RULES
 from trainstack.preflight.rule import Rule
 
 PAGE = Path("docs/checks.md")
@@ -53,7 +53,7 @@ def render_page() -> str:
 
 def rule_scopes(rule: Rule) -> list[str]:
     """Return `files`, `cluster` or both; empty for rules about the check itself."""
-    ids_by_scope = {"files": {*preflight.RULES}, "cluster": {*against_cluster.RULES}}
+    ids_by_scope = {"files": {*file_checks.RULES}, "cluster": {*cluster_checks.RULES}}
     return [name for name, scope_ids in ids_by_scope.items() if rule.id in scope_ids]
 
 

@@ -7,7 +7,7 @@ from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.settings.errors import Place, closest_name
-from trainstack.settings.sections.silences import Silence
+from trainstack.settings.sections.checks import Silence
 from trainstack.settings.values.paths import nearest_place
 
 SILENCE_UNKNOWN = Rule(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainstack.declared.declared import StackObjects
 from trainstack.preflight.operator_facts import OPERATORS
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 @dataclass(frozen=True, order=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from trainstack.reports.overlap import format_duration, shared_times
-from trainstack.reports.runs import Definition, RunFigures
+from trainstack.reports.run_figures import Definition, RunFigures
 
 SAME_ACCURACY = 0.02
 """The largest difference of two accuracies that count as the same: one of 50 images."""

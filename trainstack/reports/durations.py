@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainstack.files.regular import read_bytes
 from trainstack.reports.record import parse_object, parse_run_record
-from trainstack.reports.runs import MAX_BYTES
+from trainstack.reports.run_figures import MAX_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from trainstack.reports.charts import Panel, shorten
 from trainstack.reports.panels import Bar, BarGroup, BarPanel
-from trainstack.reports.parallel import ParallelPanel, TrialLine
+from trainstack.reports.parallel_panel import ParallelPanel, TrialLine
 from trainstack.reports.scales import Scale
 from trainstack.reports.sweep_format import format_value
 from trainstack.reports.sweep_panels import Curve, CurvePanel, Point, PointPanel

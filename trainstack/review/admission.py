@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import get_args
 
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.format import describe_assignment, describe_usage
 from trainstack.kueue.verdict import Outcome, Verdict
 from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.review.report import MAX_TEXT, ReportedVerdict
-from trainstack.review.secret import mask
+from trainstack.review.secret_masking import mask
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.stack_objects import StackObjects
 
 _WORST_FIRST = tuple(reversed(get_args(Outcome)))
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 from trainstack.printable import clean
 from trainstack.review.diff import color_diff, shorten_diff
 from trainstack.review.facts import SENTENCES
+from trainstack.review.markdown import code_span, fence, find_cap, utf16_length
 from trainstack.review.report import MAX_REPORTS, Report, ReportedFact, ReportedVerdict, Unreviewed
-from trainstack.review.text import code_span, fence, find_cap, utf16_length
 
 T = TypeVar("T")
 

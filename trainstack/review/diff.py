@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from trainstack.review.secret import mask_secret_data
-from trainstack.review.text import find_cap
+from trainstack.review.markdown import find_cap
+from trainstack.review.secret_masking import mask_secret_data
 
 _HEADER = re.compile(r"^[ +\-~=><!]*(?P<type>[\w.:/$-]+:[\w.:/$-]+): \((?P<op>[a-z-]+)\)")
 OBJECT_PREFIX = "diff "

@@ -14,7 +14,7 @@ import yaml
 
 from trainstack.files.temporary import secret_file
 from trainstack.printable import clean
-from trainstack.review import secret
+from trainstack.review import secret_masking
 from trainstack.review.admission import reported_verdicts
 from trainstack.review.diff import tidy
 from trainstack.review.errors import EngineError
@@ -54,7 +54,7 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
     with _kubeconfig_variables() as kubeconfig:
         # CI systems pass unset secrets as empty variables, which the engine would use as an empty passphrase.
         shell_variables = {name: value for name, value in os.environ.items() if value} | kubeconfig
-        secrets = secret.environment_secrets(shell_variables)
+        secrets = secret_masking.environment_secrets(shell_variables)
         try:
             variables = _engine_variables(root, stack, shell_variables)
             secrets |= _config_secrets(root, stack, variables)
@@ -63,7 +63,7 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
                 text_output = _pulumi(root, variables, "preview", "--stack", stack, "--diff", "--suppress-progress")
                 json_output = _pulumi(root, variables, "preview", "--stack", stack, "--json")
         except EngineError as error:
-            return _failure_report(stack, pull, secret.mask(clean(str(error)), secrets))
+            return _failure_report(stack, pull, secret_masking.mask(clean(str(error)), secrets))
     try:
         run_verdicts = reported_verdicts(load(root, stack), secrets)
     except SettingsError:
@@ -73,7 +73,7 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
         return build_report(stack, pull, text_output, json_output, secrets).model_copy(
             update={"verdicts": run_verdicts}
         )
-    except secret.LeakError as error:
+    except secret_masking.LeakError as error:
         return _failure_report(stack, pull, str(error))
 
 
@@ -83,12 +83,14 @@ def build_report(
     """Return the report from the engine's text and JSON outputs, with `secrets` masked. Raises LeakError."""
     parsed_output = _parse_object(json_output.stdout)
     output = parsed_output or {}
-    secret.refuse_plaintext(output)
+    secret_masking.refuse_plaintext(output)
     diagnostics = output.get("diagnostics", ())
     if text_output.returncode or json_output.returncode:
         errors = [entry["message"].strip() for entry in diagnostics if entry["severity"] == "error"]
         message = "\n".join(errors) or json_output.stderr or text_output.stderr or text_output.stdout
-        return _failure_report(stack, pull, secret.mask(clean(message).strip(), secrets) or "the engine gave no reason")
+        return _failure_report(
+            stack, pull, secret_masking.mask(clean(message).strip(), secrets) or "the engine gave no reason"
+        )
     if parsed_output is None:
         return _failure_report(
             stack, pull, "`pulumi preview --json` printed no JSON object, so the changes are unknown"
@@ -104,8 +106,8 @@ def build_report(
         pull=pull,
         counts=_counts(summary),
         facts=tuple(ReportedFact.from_fact(fact, secrets) for fact in effects),
-        notes=tuple(secret.mask(clean(warning).strip(), secrets)[:MAX_NOTE] for warning in warnings),
-        diff=secret.mask(tidy(clean(text_output.stdout)), secrets)[:MAX_DIFF],
+        notes=tuple(secret_masking.mask(clean(warning).strip(), secrets)[:MAX_NOTE] for warning in warnings),
+        diff=secret_masking.mask(tidy(clean(text_output.stdout)), secrets)[:MAX_DIFF],
     )
 
 
@@ -198,7 +200,9 @@ def _config_secrets(root: Path, stack: str, variables: Mapping[str, str]) -> set
         raise EngineError(f"the configuration cannot be decrypted: {completed.stderr.strip()}")
     entries = json.loads(completed.stdout).items()
     return set(
-        secret.config_secrets(config, {key: entry.get("objectValue", entry.get("value")) for key, entry in entries})
+        secret_masking.config_secrets(
+            config, {key: entry.get("objectValue", entry.get("value")) for key, entry in entries}
+        )
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from trainstack.live.paths import is_cluster_scoped
 from trainstack.objects.labels import LAUNCH, RUN, SET, SWEEP, Manifest
-from trainstack.platform.tenants import TENANT_PREFIX
+from trainstack.platform.teams import TENANT_PREFIX
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.settings.values.quantities import amount, canonical_quantity
 

@@ -17,7 +17,7 @@ from trainstack.files.project import output_file
 from trainstack.files.replacement import replace_file
 from trainstack.kueue.verdict import Outcome
 from trainstack.review.facts import SENTENCES, Fact, Meaning
-from trainstack.review.secret import mask
+from trainstack.review.secret_masking import mask
 
 MAX_BYTES = 32 << 20
 """The limit of a report file's size."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trainstack.objects.labels import Manifest
 from trainstack.runs import names
-from trainstack.runs.pods import RolePods, role_pods
+from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.sections.workloads import Workload
 

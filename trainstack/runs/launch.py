@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from trainstack.runs.identity import Facts
-from trainstack.runs.manifests.trial_names import Trial
+from trainstack.runs.manifests.trials import Trial
 
 
 @dataclass(frozen=True, kw_only=True)

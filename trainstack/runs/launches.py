@@ -23,7 +23,7 @@ from trainstack.runs.manifests.kind import FAILED_CONDITIONS, SUCCEEDED_CONDITIO
 from trainstack.runs.names import ledger_name
 from trainstack.runs.parameter_file import mounted_parameter_file, read_trial_number
 from trainstack.runs.status.attempts import is_endless, last_attempt
-from trainstack.runs.status.kinds import launch_conditions
+from trainstack.runs.status.launch_kinds import launch_conditions
 
 LATE_SECONDS = 90
 """The longest time between the claim of a launch and the effect of its create request, if `up` was interrupted or got

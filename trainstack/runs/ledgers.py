@@ -9,7 +9,7 @@ from typing import Any
 
 from trainstack.objects.labels import CLAIM, KIND, LAUNCH, LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
 from trainstack.objects.launch_kinds import STANDARD_LAUNCH_KINDS
-from trainstack.objects.limits import MAX_DATA_BYTES
+from trainstack.objects.size_limits import MAX_DATA_BYTES
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import canonical
 from trainstack.runs.manifests.launched_pods import mounted_config_map

@@ -13,8 +13,8 @@ from trainstack.objects.labels import SWEEP, Manifest, metadata
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import canonical, digest
 from trainstack.runs.manifests.launched_pods import launched_pods, mounted_config_map
-from trainstack.runs.manifests.trial_names import Trial, trials
-from trainstack.runs.manifests.trial_pod import NUMBER_VARIABLE, SWEEP_VOLUME, TRIALS_FILE, file_annotations
+from trainstack.runs.manifests.sweep_pod import NUMBER_VARIABLE, SWEEP_VOLUME, TRIALS_FILE, file_annotations
+from trainstack.runs.manifests.trials import Trial, trials
 from trainstack.runs.names import RUN_DIGITS, run_id, sweep_file_name
 from trainstack.settings.search_space.hyperparams import SETS_FILE, format_sets
 from trainstack.settings.sections.sweeps import Sweep

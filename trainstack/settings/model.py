@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trainstack.settings.base import DnsLabel, ImageDigest, Section, Text, UniqueNames
+from trainstack.settings.sections.checks import Checks
 from trainstack.settings.sections.code import Commit
 from trainstack.settings.sections.environment import Environment
-from trainstack.settings.sections.forecast import Plan
 from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.plan import Plan
 from trainstack.settings.sections.queues import Queues
 from trainstack.settings.sections.secrets import Secrets
-from trainstack.settings.sections.silences import Checks
 from trainstack.settings.sections.storage import Storage
 from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.tenants import Tenants

@@ -16,20 +16,20 @@ from trainstack.components.launches import LaunchOptions
 from trainstack.components.objects import PROVIDER_VERSION
 from trainstack.components.secrets import Secrets
 from trainstack.components.teardown import TeardownGuard, attach_hooks
-from trainstack.declared.launches import LaunchGroup
 from trainstack.errors import RefusedError
-from trainstack.guards.definitions import KIND
+from trainstack.guards.definition_releases import KIND
+from trainstack.guards.other_states import owning_state
 from trainstack.guards.platform_queues import unknown_queue_errors
-from trainstack.guards.states import owning_state
 from trainstack.lifecycle.teardown.plan import protected_volumes
-from trainstack.live.names import wait_until_replaceable
+from trainstack.live.deletion_waits import wait_until_replaceable
 from trainstack.objects.labels import LAUNCH, with_state
 from trainstack.objects.ownership import format_identity, identity
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.launch_groups import LaunchGroup
 from trainstack.stacks.exit_code import report_exit_code
 from trainstack.stacks.plan_change import LoadedProgram
 from trainstack.stacks.platform import declare_platform
-from trainstack.stacks.teardown import teardown_hooks
+from trainstack.stacks.teardown_hooks import teardown_hooks
 from trainstack.stacks.training import declare_training
 
 

@@ -9,15 +9,15 @@ from google.protobuf.struct_pb2 import Struct
 from trainstack.errors import TrainstackError, expected_message
 from trainstack.live.client import shared_clients
 from trainstack.printable import clean
-from trainstack.runs.recorded import recorded_launches
+from trainstack.runs.recorded_launches import recorded_launches
 from trainstack.settings.loading.load import CONFIG_PREFIX, SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
 from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.excluded_resources import refuse_dependents
 from trainstack.stacks.exit_code import report_exit_code
 from trainstack.stacks.plan_change import LoadedProgram, check_files, plan_change
-from trainstack.stacks.teardown import declare_teardown
-from trainstack.stacks.teardown_mode import teardown_permission
+from trainstack.stacks.teardown_hooks import declare_teardown
+from trainstack.stacks.teardown_permission import teardown_permission
 
 
 def declare_stack(root: Path, response: "Future[Struct]") -> None:

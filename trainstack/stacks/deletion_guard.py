@@ -1,6 +1,6 @@
 """The check of each deletion of an object, immediately before the engine performs it.
 
-The program refuses predictable faults before the first write (stacks/guards.py). Between that and a deletion, others
+The program refuses predictable faults before the first write (stacks/live_guards.py). Between that and a deletion, others
 may change the object, and options of the engine, such as `--replace`, delete objects that the program keeps.
 """
 
@@ -21,7 +21,7 @@ from trainstack.objects.labels import LAUNCH, LEDGER, RUN, SWEEP
 from trainstack.objects.ownership import Identity, format_identity
 from trainstack.runs.launches import describe_state, live_launch, utc_now, wait_or_stop
 from trainstack.settings.model import Settings
-from trainstack.stacks.guards import user_refusals
+from trainstack.stacks.live_guards import user_refusals
 
 Body = Mapping[str, Any]
 _CLAIM, _COMPANION, _NAMESPACE = "PersistentVolumeClaim", "TrainingRuntime", "Namespace"

@@ -8,12 +8,12 @@ from typing import Any
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime import rpc
 
-from trainstack.guards.definitions import KIND, definition_identities, revisions_of_resource
-from trainstack.guards.states import IDENTITY_RESOURCE_NAME, OwnState, StateObject, owning_state
+from trainstack.guards.definition_releases import KIND, definition_identities, revisions_of_resource
+from trainstack.guards.other_states import IDENTITY_RESOURCE_NAME, OwnState, StateObject, owning_state
 from trainstack.objects.labels import LAUNCH, STACK
 from trainstack.objects.ownership import Identity
 from trainstack.platform.retained import is_retained
-from trainstack.runs.recorded import RUNS_TYPE, SWEEP_TYPE, StateResource, state_resource
+from trainstack.runs.recorded_launches import RUNS_TYPE, SWEEP_TYPE, StateResource, state_resource
 
 _METADATA = ("name", "namespace", "uid", "labels", "annotations")
 _STASH = "pulumi:index:Stash"

@@ -12,7 +12,7 @@ from pulumi.runtime import settings
 from pulumi.runtime.proto import resource_pb2
 
 from trainstack.objects.ownership import format_names
-from trainstack.runs.recorded import StateResource, state_resource
+from trainstack.runs.recorded_launches import StateResource, state_resource
 
 _HOOK = "left-out"
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import InputsError
 from trainstack.errors import RefusedError
-from trainstack.guards import cluster_identity, definitions
+from trainstack.guards import cluster_identity, definition_releases
 from trainstack.guards import field_managers as managers
-from trainstack.guards.states import OwnState
+from trainstack.guards.other_states import OwnState
 from trainstack.kueue.format import verdict_lines
 from trainstack.live import kubeconfig
 from trainstack.live.identity import read_cluster_identity
@@ -24,14 +22,16 @@ from trainstack.objects import ownership
 from trainstack.objects.labels import field_manager
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight import downgrades
+from trainstack.preflight.file_checks import examine
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.preflight import examine
 from trainstack.preflight.rules.references import queue_unknown
 from trainstack.printable import clean
-from trainstack.runs.recorded import RecordedLaunch
+from trainstack.runs.recorded_launches import RecordedLaunch
 from trainstack.settings.loading.load import LoadedEnvironment, load_with_places
 from trainstack.settings.model import Settings
-from trainstack.stacks.guards import (
+from trainstack.stack_objects.inputs import InputsError
+from trainstack.stack_objects.stack_objects import StackObjects
+from trainstack.stacks.live_guards import (
     check_data_loss,
     check_evictions,
     check_foreign_fields,
@@ -54,7 +54,7 @@ class LoadedProgram:
     state: OwnState
     """The engine's state of the stack."""
     stack_objects: StackObjects
-    definitions: Mapping[str, definitions.Release]
+    definitions: Mapping[str, definition_releases.Release]
     """The definitions by operator."""
     run_decision: RunDecision
     recorded_launches: tuple[RecordedLaunch, ...]
@@ -200,7 +200,7 @@ def plan_change(
             *refused_fields,
         )
     )
-    releases = definitions.plan_releases(stack_objects, live_metadata, state.revisions, state.identity)
+    releases = definition_releases.plan_releases(stack_objects, live_metadata, state.revisions, state.identity)
     return LoadedProgram(
         cluster=cluster,
         state=state,
@@ -216,8 +216,8 @@ def plan_change(
             *run_decision.notes,
             *volume_notes,
             *field_notes,
-            *definitions.moved_definition_notes(state),
-            *definitions.drift_notes(releases, live_metadata, state.revisions),
+            *definition_releases.moved_definition_notes(state),
+            *definition_releases.drift_notes(releases, live_metadata, state.revisions),
             *drained_queue_notes(live_metadata),
             *ownership.adoption_notes(lasting_manifests.values(), live_labels, adopted_objects, stack),
             *map(_replacement_note, replacements.values()),

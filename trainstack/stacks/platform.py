@@ -13,8 +13,8 @@ from trainstack.components.queues import Queues
 from trainstack.components.secrets import Secrets
 from trainstack.components.storage import StorageClasses
 from trainstack.components.tenants import Tenants
-from trainstack.declared.declared import StackObjects
-from trainstack.guards.definitions import Release
+from trainstack.guards.definition_releases import Release
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 @dataclass(frozen=True)

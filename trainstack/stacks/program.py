@@ -19,7 +19,7 @@ def run(root: Path) -> None:
     # The slow imports run while the engine reads its state.
     with suspend_collection():
         from trainstack.stacks.declare_stack import declare_stack  # noqa: PLC0415
-        from trainstack.stacks.registrations import omit_unused_registration_data  # noqa: PLC0415
+        from trainstack.stacks.lean_registrations import omit_unused_registration_data  # noqa: PLC0415
 
     omit_unused_registration_data()
     declare_stack(root, response)

@@ -7,7 +7,6 @@ the namespaces, and the admission policies that restrict the roles to the declar
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from trainstack.declared.declared import StackObjects
 from trainstack.live import paths
 from trainstack.live.admission import CLUSTER_WIDE, NAMESPACED, TOPOLOGY, declares_topologies
 from trainstack.live.environment import api_version_of
@@ -36,10 +35,11 @@ from trainstack.platform.rbac.rights import (
     training_rights,
 )
 from trainstack.platform.retained import list_retained_objects
-from trainstack.platform.tenants import TENANT_PREFIX
+from trainstack.platform.teams import TENANT_PREFIX
 from trainstack.preflight.live_context import CLUSTER_SCOPED
-from trainstack.runs.status.kinds import launch_resource, optional_kinds
+from trainstack.runs.status.launch_kinds import launch_resource, optional_kinds
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.stack_objects import StackObjects
 
 DEPLOYER, RESEARCHER = "deployer", "researcher"
 """The roles for `pulumi preview`, `up`, `refresh`, `trainstack destroy` and `doctor`, and for day-two commands."""

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from trainstack.declared.declared import PlannedRun, StackObjects
-from trainstack.declared.launches import LaunchGroup
 from trainstack.live.snapshot import LiveRuns
 from trainstack.objects.labels import Manifest
 from trainstack.objects.ownership import Identity
@@ -15,9 +13,11 @@ from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.ledgers import Claim, Ledger, mounted_wrapper, wrapper_config_map, wrapper_reference
 from trainstack.runs.parameter_file import parameter_config_map
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.launch_groups import LaunchGroup
+from trainstack.stack_objects.stack_objects import PlannedRun, StackObjects
 from trainstack.sweeps import decision as sweeps
 from trainstack.sweeps.decision import SweepDecision
-from trainstack.sweeps.launches import PlannedSweep
+from trainstack.sweeps.planned_sweep import PlannedSweep
 
 
 @dataclass(frozen=True, kw_only=True)

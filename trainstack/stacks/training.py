@@ -9,8 +9,8 @@ from trainstack.components.launches import LaunchOptions
 from trainstack.components.runs import Runs
 from trainstack.components.storage import Volumes
 from trainstack.components.sweeps import Sweep
-from trainstack.declared.component import Component
-from trainstack.declared.launches import LaunchGroup
+from trainstack.stack_objects.component import Component
+from trainstack.stack_objects.launch_groups import LaunchGroup
 
 
 def declare_training(

@@ -2,7 +2,7 @@
 
 Pure functions. A trial with a ledger, with a live launch or in a batch keeps its launch, whatever the sweep's form is
 now. Other trials are launched in the sweep's form. These rules apply in addition to those of runs
-(trainstack/runs/launches.py) and of batches (trainstack/sweeps/indexed.py):
+(trainstack/runs/launches.py) and of batches (trainstack/sweeps/batches.py):
 
 - a trial whose set was removed is deleted if it is queued, and keeps running unless `stop` names it;
 - a change that trains an active trial differently or removes its sweep is refused, unless `stop` names the trial or
@@ -19,8 +19,8 @@ from trainstack.runs import launches
 from trainstack.runs.launches import LaunchDecision, LiveLaunch, launch_age
 from trainstack.runs.ledgers import Claim, Ledger
 from trainstack.runs.parameter_file import FileContents, mounted_parameter_file, parameter_file_name, set_ids_by_run
-from trainstack.sweeps import indexed as batches
-from trainstack.sweeps.launches import PlannedSweep
+from trainstack.sweeps import batches
+from trainstack.sweeps.planned_sweep import PlannedSweep
 
 _MOST_NAMED_TRIALS = 3
 """The number of trials that a message names; the others are counted."""

@@ -16,10 +16,10 @@ from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.indexed_job import TARGET_MISSED_EXIT_CODE
 from trainstack.runs.parameter_file import FileContents
 from trainstack.runs.status.attempts import ended_attempt, parse_time
-from trainstack.runs.status.kinds import kind_of_launch, launch_conditions
+from trainstack.runs.status.launch_kinds import kind_of_launch, launch_conditions
 from trainstack.runs.status.pods import labels_and_annotations, pod_problems, pod_views
 from trainstack.runs.status.waiting import Queueing, conditions_by_type, why_waiting
-from trainstack.sweeps.indexed import Batch, find_batches
+from trainstack.sweeps.batches import Batch, find_batches
 
 Body = Mapping[str, Any]
 _DEADLINE = "deadline: it exceeded activeDeadlineSeconds"

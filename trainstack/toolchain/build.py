@@ -15,12 +15,12 @@ from typing import IO
 
 from rich.console import Console
 
-from trainstack.toolchain import digests, gomod, gotool, groups, lock, progress, provider_sources
+from trainstack.toolchain import digests, go_modules, go_toolchain, groups, progress, provider_sources, python_locks
 from trainstack.toolchain.errors import ToolchainError
-from trainstack.toolchain.gotool import Go
+from trainstack.toolchain.go_toolchain import Go
 from trainstack.toolchain.groups import ProgramGroup
-from trainstack.toolchain.locking import hold_lock
 from trainstack.toolchain.places import GO_MODULES, cache_root
+from trainstack.toolchain.process_lock import hold_lock
 from trainstack.toolchain.progress import print_line
 
 _PROVIDER = "github.com/pulumi/pulumi-kubernetes/provider/v4"
@@ -47,14 +47,14 @@ def find_build(group: ProgramGroup) -> Path | None:
     """
     if next((cache_root() / "tools").glob(f"{group.name}-*"), None) is None:
         return None
-    for version in gotool.candidate_versions():
+    for version in go_toolchain.candidate_versions():
         folder = Builder(Go(Path("go"), version)).folder(group)
         if folder.is_dir():
             return folder
-    builder = Builder(gotool.choose_go())
+    builder = Builder(go_toolchain.choose_go())
     if not builder.is_built(group):
         return None
-    gotool.record_version(builder.go.version)
+    go_toolchain.record_version(builder.go.version)
     return builder.folder(group)
 
 
@@ -94,7 +94,7 @@ class Builder:
                 digests.record_digests(staging / "out")
                 (staging / "out").rename(target)
                 shutil.rmtree(staging)
-                gotool.record_version(self.go.version)
+                go_toolchain.record_version(self.go.version)
                 print_line(console, f"{group.name}: built in {progress.duration(time.monotonic() - started)}")
         return target
 
@@ -114,7 +114,9 @@ class Builder:
         for name, content in groups.source_files(group, self.modules).items():
             (source / name).write_bytes(content)
         if group.name == "provider":
-            provider_sources.write(self.module_folder(group, _PROVIDER), source, lock.version("pulumi-kubernetes"))
+            provider_sources.write(
+                self.module_folder(group, _PROVIDER), source, python_locks.version("pulumi-kubernetes")
+            )
         packages = [program.package for program in group.programs]
         with progress.bar(console, group.name) as bar:
             bar.set_note("downloading modules")
@@ -124,7 +126,7 @@ class Builder:
             for line in self._run_go(["build", "-v", "-o", f"{out}{os.sep}", "-ldflags", flags, *packages], source):
                 bar.advance()
                 bar.set_note(line.rsplit("/", 1)[-1])
-        module = gomod.load(self.modules / group.module / "go.mod").path.rsplit("/", 1)[-1]
+        module = go_modules.load(self.modules / group.module / "go.mod").path.rsplit("/", 1)[-1]
         for program in group.programs:
             (out / (program.binary_name if program.package != "." else module)).rename(out / program.name)
         for name, text in group.scripts:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from trainstack.settings.values.published_passphrase import PUBLISHED_PASSPHRASE
-from trainstack.toolchain import lock
+from trainstack.toolchain import python_locks
 from trainstack.toolchain.backend import credentials_folder, embedded_variables
 from trainstack.toolchain.errors import ToolchainError
 from trainstack.toolchain.places import state_root
@@ -136,7 +136,7 @@ def _without_sidecars(url: str) -> str:
 
 def _provider_version() -> str:
     """Return the version of the provider that is built here. Raises ToolchainError if the program declares another."""
-    pinned, installed = lock.version("pulumi-kubernetes"), version("pulumi-kubernetes")
+    pinned, installed = python_locks.version("pulumi-kubernetes"), version("pulumi-kubernetes")
     if installed != pinned:
         raise ToolchainError(
             f"pulumi-kubernetes {installed} is installed, and the provider that is built here is {pinned}; install "

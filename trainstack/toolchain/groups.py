@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from trainstack.toolchain import gomod, lock
+from trainstack.toolchain import go_modules, python_locks
 from trainstack.toolchain.places import GO_MODULES
 
 GO_FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
@@ -205,14 +205,14 @@ def source_files(group: ProgramGroup, root: Path = GO_MODULES) -> dict[str, byte
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in {".go", ".mod", ".sum"}}
 
 
-def stamp_value(stamp: Stamp, module: gomod.GoModule) -> str:
-    version = module.version(stamp.pin) if stamp.source == "go.mod" else f"v{lock.version(stamp.pin)}"
+def stamp_value(stamp: Stamp, module: go_modules.GoModule) -> str:
+    version = module.version(stamp.pin) if stamp.source == "go.mod" else f"v{python_locks.version(stamp.pin)}"
     major, minor = version.removeprefix("v").split(".")[:2]
     return {"v": version, "bare": version.removeprefix("v"), "major": major, "minor": minor}[stamp.form]
 
 
 def link_flags(group: ProgramGroup, root: Path = GO_MODULES) -> str:
-    module = gomod.load(root / group.module / "go.mod")
+    module = go_modules.load(root / group.module / "go.mod")
     stamps = (f"-X {stamp.variable}={stamp_value(stamp, module)}" for stamp in group.stamps)
     return " ".join((*LINK_FLAGS, *stamps))
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from rich.console import Console
 
 from trainstack.files.temporary import temporary_folder
-from trainstack.toolchain import digests, gomod, groups
+from trainstack.toolchain import digests, go_modules, groups
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.engine import replace_link as link_file
 from trainstack.toolchain.errors import ToolchainError
-from trainstack.toolchain.locking import hold_lock
 from trainstack.toolchain.places import CHECKOUT, GO_MODULES, cache_root, state_root
+from trainstack.toolchain.process_lock import hold_lock
 from trainstack.toolchain.progress import print_line
 
 
@@ -44,7 +44,7 @@ class ReleaseManifest:
     @property
     def version(self) -> str:
         """The module's version, as in `v0.15.2`."""
-        return gomod.load(GO_MODULES / groups.GROUPS_BY_NAME[self.group].module / "go.mod").version(self.module)
+        return go_modules.load(GO_MODULES / groups.GROUPS_BY_NAME[self.group].module / "go.mod").version(self.module)
 
     @property
     def file_name(self) -> str:

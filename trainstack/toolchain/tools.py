@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from trainstack.toolchain import build, digests, gotool, manifests, official, progress
+from trainstack.toolchain import build, digests, go_toolchain, manifests, programs_on_path, progress
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.engine import Engine, prepare_engine, replace_link
 from trainstack.toolchain.errors import MissingTool, ToolchainError
@@ -54,7 +54,7 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None, 
     missing = [group for group in selected if folders[group.name] is None]
     _report_unsupported(names, {group.name for group in missing}, console)
     if missing or rendering:
-        builder = Builder(gotool.ensure(console))
+        builder = Builder(go_toolchain.ensure(console))
         if len(missing) > 1:
             total = progress.duration(sum(group.seconds for group in missing))
             print_line(
@@ -84,7 +84,7 @@ def _is_rendered(manifest: manifests.ReleaseManifest) -> bool:
 
 def _report_unsupported(names: Sequence[str], missing: Collection[str], console: Console) -> None:
     """Report the programs on PATH that cannot be used, and their replacements."""
-    for search, replaced in ((official.pulumi(), ENGINE_GROUPS), (official.kubectl(), KUBECTL_GROUPS)):
+    for search, replaced in ((programs_on_path.pulumi(), ENGINE_GROUPS), (programs_on_path.kubectl(), KUBECTL_GROUPS)):
         built_groups = [name for name in replaced if name in names]
         if built_groups and search.program is None and search.unsupported is not None:
             seconds = sum(GROUPS_BY_NAME[name].seconds for name in built_groups if name in missing)
@@ -102,13 +102,13 @@ def needed_groups(
     manifests that are built here. The local cluster needs both, and the pinned kubectl, which renders its manifests.
     `kind`: whether kind runs the local cluster, which then needs only the operators' programs and the judge.
     """
-    engine_groups = () if official.pulumi().program else ENGINE_GROUPS
+    engine_groups = () if programs_on_path.pulumi().program else ENGINE_GROUPS
     if local_cluster and kind:
         return (*engine_groups, *KUBECTL_GROUPS, OPERATORS_GROUP, JUDGE_GROUP, MANIFESTS_GROUP)
     if local_cluster:
         cluster_groups = (group.name for group in GROUPS if group.name not in ENGINE_GROUPS and not group.for_tests)
         return (*engine_groups, *cluster_groups, MANIFESTS_GROUP)
-    kubectl_groups = KUBECTL_GROUPS if kubectl and not official.kubectl().program else ()
+    kubectl_groups = KUBECTL_GROUPS if kubectl and not programs_on_path.kubectl().program else ()
     return (*engine_groups, *kubectl_groups, *((MANIFESTS_GROUP,) if releases else ()))
 
 
@@ -116,7 +116,7 @@ def replacements() -> list[str]:
     """Return the official programs on PATH that are used, with their versions and paths."""
     return [
         str(official_program)
-        for official_program in (official.pulumi().program, official.kubectl().program)
+        for official_program in (programs_on_path.pulumi().program, programs_on_path.kubectl().program)
         if official_program is not None
     ]
 
@@ -136,13 +136,15 @@ def program(name: str) -> Path:
 
 def kubectl() -> Path:
     """Return the kubectl for clusters: a supported one on PATH, else the built one. Raises MissingTool."""
-    official_kubectl = official.kubectl().program
+    official_kubectl = programs_on_path.kubectl().program
     if official_kubectl is not None:
         return official_kubectl.path
     try:
         return program("kubectl")
     except MissingTool:
-        raise _missing_tool("kubectl", official.kubectl(), official.SUPPORTED_KUBECTL, KUBECTL_GROUPS) from None
+        raise _missing_tool(
+            "kubectl", programs_on_path.kubectl(), programs_on_path.SUPPORTED_KUBECTL, KUBECTL_GROUPS
+        ) from None
 
 
 def engine(checkout: Path, *, embedded: bool) -> Engine:
@@ -152,18 +154,20 @@ def engine(checkout: Path, *, embedded: bool) -> Engine:
     one is on PATH. Raises MissingTool if no engine is on PATH and none has been built.
     """
     _link_kubectl(state_root(checkout) / "bin" / "kubectl")
-    official_pulumi = official.pulumi().program
+    official_pulumi = programs_on_path.pulumi().program
     if official_pulumi is not None:
         return prepare_engine(checkout, official_pulumi.path, built_here=False, embedded=embedded)
     try:
         built_pulumi, provider = program("pulumi"), program("pulumi-resource-kubernetes")
     except MissingTool:
-        raise _missing_tool("pulumi", official.pulumi(), official.SUPPORTED_PULUMI, ENGINE_GROUPS) from None
+        raise _missing_tool(
+            "pulumi", programs_on_path.pulumi(), programs_on_path.SUPPORTED_PULUMI, ENGINE_GROUPS
+        ) from None
     return prepare_engine(checkout, built_pulumi, built_here=True, embedded=embedded, provider=provider)
 
 
 def _link_kubectl(path: Path) -> None:
-    folder = None if official.kubectl().program else build.find_build(GROUP_OF_PROGRAM["kubectl"])
+    folder = None if programs_on_path.kubectl().program else build.find_build(GROUP_OF_PROGRAM["kubectl"])
     if folder is None:
         path.unlink(missing_ok=True)
     else:
@@ -171,7 +175,7 @@ def _link_kubectl(path: Path) -> None:
 
 
 def _missing_tool(
-    name: str, search: official.PathSearch, supported: official.VersionRange, groups: Sequence[str]
+    name: str, search: programs_on_path.PathSearch, supported: programs_on_path.VersionRange, groups: Sequence[str]
 ) -> MissingTool:
     problem = "is not on PATH, and the pinned one has not been built"
     if search.unsupported is not None:

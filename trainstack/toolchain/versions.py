@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass
 
-from trainstack.toolchain import debian, distribution, gomod, gotool, lock, official
+from trainstack.toolchain import debian, distribution, go_modules, go_toolchain, programs_on_path, python_locks
 from trainstack.toolchain.groups import GROUPS
 from trainstack.toolchain.places import GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
 
@@ -37,10 +37,10 @@ def show(*, as_json: bool) -> None:
 
 
 def _toolchains() -> Iterator[Version]:
-    go = gotool.choose_go()
+    go = go_toolchain.choose_go()
     yield Version("toolchain", "go", go.version.removeprefix("go"), "PATH" if go.executable.exists() else GO_LOCK.name)
     yield Version("toolchain", "python", ".".join(str(part) for part in sys.version_info[:3]), "PATH")
-    for search in (official.pulumi(), official.kubectl()):
+    for search in (programs_on_path.pulumi(), programs_on_path.kubectl()):
         if official_program := search.program:
             yield Version(
                 "toolchain",
@@ -54,7 +54,7 @@ def _go() -> Iterator[Version]:
     """Yield the modules of the groups' programs, without their dependencies, which only the go.mod files list."""
     listed_modules: set[tuple[str, str]] = set()
     for folder in dict.fromkeys(group.module for group in GROUPS):
-        module = gomod.load(GO_MODULES / folder / "go.mod")
+        module = go_modules.load(GO_MODULES / folder / "go.mod")
         programs = (program for group in GROUPS if group.module == folder for program in group.programs)
         packages = [*module.tool, *(program.package for program in programs), *_main_imports(folder)]
         # A package belongs to the longest required module path that is a prefix of its own.
@@ -79,8 +79,8 @@ def _main_imports(group: str) -> Iterator[str]:
 
 
 def _python() -> Iterator[Version]:
-    for path in (REQUIREMENTS_LOCK, GO_LOCK, lock.SITE_LOCK):
-        for name, version in lock.load(path).items():
+    for path in (REQUIREMENTS_LOCK, GO_LOCK, python_locks.SITE_LOCK):
+        for name, version in python_locks.load(path).items():
             yield Version("python", name, version, f"trainstack/toolchain/{path.name}")
 
 

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from trainstack.transfer.attempts import Transfer
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.frames import END_COMMAND, SHELL_FUNCTIONS, Frames, encode_names
 from trainstack.transfer.local_files import SMALL_FILE_NAME, LocalTarget, Stat, changed_error, read_stat
 from trainstack.transfer.pod_script import run_script
-from trainstack.transfer.retry import Transfer
 
 _BLOCK_BYTES = 1 << 20
 _UPLOAD_SCRIPT = f'{SHELL_FUNCTIONS}\nmkdir -p "$1" && cd "$1" && tar -xf - && {END_COMMAND}'

@@ -13,11 +13,11 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
+from trainstack.transfer.attempts import Transfer
 from trainstack.transfer.errors import BrokenConnectionError
 from trainstack.transfer.frames import END_COMMAND, SHELL_FUNCTIONS, Frames, encode_names
 from trainstack.transfer.local_files import PARTIAL, LocalTarget, Stat, changed_error, read_stat
 from trainstack.transfer.pod_script import KILLED_EXIT_CODE, PodScript, run_script
-from trainstack.transfer.retry import Transfer
 
 BIG_FILE_BYTES = 64 << 20
 """The minimum size, in bytes, of files that are sent in chunks; a smaller file is sent again as a whole."""

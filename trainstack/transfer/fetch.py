@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from trainstack.transfer import archive, chunks
+from trainstack.transfer.attempts import Transfer, TransferResult
 from trainstack.transfer.errors import DamagedRecordError, TransferError
 from trainstack.transfer.folder_lock import lock_folder
 from trainstack.transfer.loader import Loader
@@ -21,7 +22,6 @@ from trainstack.transfer.local_files import (
     path_inside,
 )
 from trainstack.transfer.record_check import SUCCESS_FILE, FinishedRecord, RecordFault, find_heads, find_records
-from trainstack.transfer.retry import Transfer, TransferResult
 from trainstack.transfer.volume_files import (
     damaged_error,
     differing_names,

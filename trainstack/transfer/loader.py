@@ -22,7 +22,7 @@ from trainstack.lifecycle.recovery.loaders import QUEUE_SECONDS, START_SECONDS, 
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
 from trainstack.live.loaders import read_loaders
 from trainstack.live.private_kubeconfig import new_copy
-from trainstack.live.progress import describe_pod
+from trainstack.live.run_views import describe_pod
 from trainstack.objects.labels import LAUNCH, QUEUE, RUN, Manifest
 from trainstack.runs.identity import Facts
 from trainstack.runs.launch import Launch

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainstack.reports.record import parse_object
+from trainstack.transfer.attempts import run_with_retries
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.frames import END_COMMAND, SHELL_FUNCTIONS, Frames, decode_base64, encode_names
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.pod_script import run_script
-from trainstack.transfer.retry import run_with_retries
 
 _MOST_ATTEMPTS = 10**6
 """A higher number of attempts in run.json is invalid."""

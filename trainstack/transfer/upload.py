@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from trainstack.transfer import archive, chunks
+from trainstack.transfer.attempts import Transfer, TransferResult
 from trainstack.transfer.errors import TransferError
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import PARTIAL, Stat, Tree, local_digests, local_tree
-from trainstack.transfer.retry import Transfer, TransferResult
 from trainstack.transfer.volume_files import (
     damaged_error,
     differing_names,

@@ -7,12 +7,12 @@ from pathlib import PurePosixPath
 
 from rich.filesize import decimal
 
+from trainstack.transfer.attempts import run_with_retries
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.frames import END_COMMAND, SHELL_FUNCTIONS, Frames, decode_base64, encode_names
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import PARTIAL, Stat, Tree, is_part
 from trainstack.transfer.pod_script import KILLED_EXIT_CODE, run_script
-from trainstack.transfer.retry import run_with_retries
 
 LOST_AND_FOUND = "lost+found"
 """The folder of fsck at the root of a file system."""

@@ -17,12 +17,12 @@ from pathlib import Path
 from rich.console import Console
 
 from trainstack.kueue.differences import PINNED
-from trainstack.toolchain import digests, gotool
+from trainstack.toolchain import digests, go_toolchain
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.errors import ToolchainError
 from trainstack.toolchain.groups import GROUPS_BY_NAME, LINK_FLAGS, ProgramGroup, source_files
-from trainstack.toolchain.locking import hold_lock
 from trainstack.toolchain.places import cache_root
+from trainstack.toolchain.process_lock import hold_lock
 
 KUEUE = "sigs.k8s.io/kueue"
 OVERLAY = Path(__file__).with_name("overlay")
@@ -147,7 +147,7 @@ def insertions(minor: str) -> Mapping[str, tuple[tuple[str, str], ...]]:
 def dumps(minor: str = PINNED.minor, console: Console | None = None) -> Mapping[str, Path]:
     """Return the files of JSON lines by package; build and run the tests of a release if no run is cached."""
     console = console or Console(stderr=True, markup=False, emoji=False)
-    builder = Builder(gotool.ensure(console))
+    builder = Builder(go_toolchain.ensure(console))
     folder = cache_root() / "tables" / _key(minor, builder.go.version)
     with hold_lock(cache_root() / "locks" / f"tables-{minor}", console):
         if not folder.is_dir():

@@ -20,10 +20,10 @@ from tests.integration.devcluster import engine_fake
 from trainstack.cli.app import app
 from trainstack.local_cluster import drivers
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.kind import cluster, engine, objects
+from trainstack.local_cluster.kind import cluster, cluster_objects, engine
 from trainstack.local_cluster.kind.engine import PROVIDER_VARIABLE, rootless_problems
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
 
 PROGRAM = f"#!{sys.executable} -IS\n".encode() + Path(engine_fake.__file__).read_bytes()
 RUN = subprocess.run
@@ -95,8 +95,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("FAKE_STATE", str(tmp_path / "state.json"))
     monkeypatch.delenv(PROVIDER_VARIABLE, raising=False)
     monkeypatch.setattr(subprocess, "run", run_in_process)
-    monkeypatch.setattr(objects, "reconcile", lambda *_: "")
-    monkeypatch.setattr(objects, "readiness_problem", lambda *_: "")
+    monkeypatch.setattr(cluster_objects, "reconcile", lambda *_: "")
+    monkeypatch.setattr(cluster_objects, "readiness_problem", lambda *_: "")
     return result
 
 

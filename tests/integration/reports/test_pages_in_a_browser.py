@@ -10,7 +10,7 @@ from tests.unit.reports import test_pictures
 from tests.unit.reports.make import make_run
 from tests.unit.reports.test_sweep_page import make_sweep, page
 from tests.unit.sweeps.search.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
-from trainstack.reports import compared
+from trainstack.reports import comparison_charts
 from trainstack.reports.comparison import compare
 from trainstack.reports.sweep_page import html
 from trainstack.sweeps.search.expand import expand
@@ -101,7 +101,7 @@ def comparison() -> str:
 def twelve_runs() -> str:
     """Return more runs than there are colours, with long names, that all end at the same values."""
     names = [f"finetune-of-a-large-model-{number}" for number in range(12)]
-    return compared.html(compare([make_run(name, world=1 + place % 3) for place, name in enumerate(names)]))
+    return comparison_charts.html(compare([make_run(name, world=1 + place % 3) for place, name in enumerate(names)]))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from tests.integration.review.work import allocate, end_process, wait
 from tests.unit.review.samples import review
-from tests.unit.review.test_static import edit, make_checkout
-from trainstack.review import static
-from trainstack.review.bounded import BoundError, run_bounded
+from tests.unit.review.test_checkout_comparison import edit, make_checkout
+from trainstack.review import checkout_comparison
+from trainstack.review.bounded_process import BoundError, run_bounded
 
 NO_NAMES = ("-x", "X", "a b", "x" * 70, "\u202ex")
 """Names that a file may have and an environment may not."""
@@ -40,8 +40,8 @@ def test_an_environment_beyond_the_limits_is_reported(tmp_path: Path, monkeypatc
     def beyond(*_: object) -> None:
         raise BoundError("took more than 1 s")
 
-    monkeypatch.setattr(static, "run_bounded", beyond)
-    report = static.review_checkouts(tmp_path, tmp_path, "dev", 7)
+    monkeypatch.setattr(checkout_comparison, "run_bounded", beyond)
+    report = checkout_comparison.review_checkouts(tmp_path, tmp_path, "dev", 7)
     message = "Pulumi.dev.yaml and the files that it refers to are not reviewed: the review took more than 1 s"
     assert report.error == message
 
@@ -76,12 +76,17 @@ def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
     base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
     (head / "one").symlink_to("two")
     (head / "two").symlink_to("one")
-    assert "the symbolic link cannot be resolved" in static.compare_checkouts(base, head, "dev", None).error
+    assert (
+        "the symbolic link cannot be resolved" in checkout_comparison.compare_checkouts(base, head, "dev", None).error
+    )
     (head / "one").unlink()
     (head / "two").unlink()
     (head / "Pulumi.dev.yaml").unlink()
     (head / "Pulumi.dev.yaml").symlink_to("/dev/zero")
-    assert "symbolic link to a target outside the repository" in static.compare_checkouts(base, head, "dev", None).error
+    assert (
+        "symbolic link to a target outside the repository"
+        in checkout_comparison.compare_checkouts(base, head, "dev", None).error
+    )
 
 
 def test_a_forks_constraint_takes_no_memory(tmp_path: Path) -> None:
@@ -99,6 +104,6 @@ def test_a_forks_constraint_takes_no_memory(tmp_path: Path) -> None:
         "config:\n",
         "config:\n  trainstack:sweeps:\n    sweeps: [{name: big, run: {from: digits, namespace: research}}]\n",
     )
-    report = static.compare_checkouts(base, head, "dev", None)
+    report = checkout_comparison.compare_checkouts(base, head, "dev", None)
     assert "sweeps/big/space.yaml:4" in report.error
     assert "'x' is a string; arithmetic requires numbers" in report.error

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.unit.toolchain.modules import Fixture, make_fixture
-from trainstack.toolchain import gotool, tools
+from trainstack.toolchain import go_toolchain, tools
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.errors import MissingTool, ToolchainError
 from trainstack.toolchain.groups import GROUPS
@@ -21,7 +21,7 @@ from trainstack.toolchain.groups import GROUPS
 @pytest.fixture
 def greeter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fixture]:
     """Provide a group to build; its caches are empty except Go's build cache: the standard library is compiled once."""
-    go = gotool.ensure(quiet())
+    go = go_toolchain.ensure(quiet())
     # With an empty cache the test would not find a Go that is not on PATH.
     monkeypatch.setenv("PATH", f"{go.executable.parent}:{os.environ['PATH']}")
     process = subprocess.run([go.executable, "env", "GOCACHE"], capture_output=True, text=True, check=True)
@@ -38,7 +38,7 @@ def greeter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fixture
 
 def make_builder(fixture: Fixture) -> Builder:
     """Return a builder of the fixture's modules."""
-    return Builder(gotool.choose_go(), fixture.modules)
+    return Builder(go_toolchain.choose_go(), fixture.modules)
 
 
 def quiet() -> Console:
@@ -128,7 +128,7 @@ def test_ensure_of_built_tools_runs_no_program(tmp_path: Path, monkeypatch: pyte
     if go is not None:
         # PATH has only the folder of `go`: an official pulumi would be called for its version.
         monkeypatch.setenv("PATH", str(Path(go).parent))
-    builder = Builder(gotool.choose_go())
+    builder = Builder(go_toolchain.choose_go())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for group in GROUPS:
         builder.folder(group).mkdir(parents=True)

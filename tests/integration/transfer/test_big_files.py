@@ -11,8 +11,8 @@ from rich.filesize import decimal
 
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
 from trainstack.cli.output import progress
+from trainstack.transfer import attempts as tries
 from trainstack.transfer import chunks as parts
-from trainstack.transfer import retry as tries
 from trainstack.transfer.fetch import fetch
 from trainstack.transfer.local_files import PARTIAL
 from trainstack.transfer.upload import upload

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
-from trainstack.transfer import retry
+from trainstack.transfer import attempts
 from trainstack.transfer.fetch import fetch
 from trainstack.transfer.trial_records import read_records
 from trainstack.transfer.upload import upload
@@ -20,7 +20,7 @@ from trainstack.transfer.volume_files import list_files
 def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeVolume:
     """Provide a volume with one file and one record; a broken connection is not retried."""
     volume = make_volume(tmp_path, monkeypatch)
-    monkeypatch.setattr(retry, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(attempts, "PAUSES_SECONDS", ())
     volume.set_stderr_timeout(0.05)
     write(volume.root / "data", {"a": "x"})
     write(volume.root / "runs" / "digits-1", {"_SUCCESS": "{}", "run.json": "{}"})

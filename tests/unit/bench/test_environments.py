@@ -11,11 +11,11 @@ from bench.cases import changes, first_log, many, operators
 from bench.environments import as_config, environment
 from bench.programs.make_runs import launch
 from tests.copies import copy_into
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import LAUNCH, QUEUE, RUN
-from trainstack.preflight.preflight import examine
+from trainstack.preflight.file_checks import examine
 from trainstack.settings.loading.load import load_with_places
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 ROOT = Path(__file__).resolve().parents[3]
 

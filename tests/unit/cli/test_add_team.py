@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from trainstack.cli.app import app
-from trainstack.preflight.preflight import check
+from trainstack.preflight.file_checks import check
 from trainstack.settings.loading.load import load_with_places
 
 ROOT = Path(__file__).resolve().parents[3]

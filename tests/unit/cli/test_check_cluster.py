@@ -9,13 +9,13 @@ from tests.unit.preflight.cluster_cases import make_live
 from trainstack.cli import check_cluster as command
 from trainstack.cli.check_cluster import add_cluster_findings, build_manifests
 from trainstack.cli.session import Session
-from trainstack.declared.declared import StackObjects
+from trainstack.preflight.file_checks import examine
 from trainstack.preflight.finding import CheckResult, Finding
-from trainstack.preflight.preflight import examine
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rules.images import pins_missing
 from trainstack.runs.errors import WorkloadError
 from trainstack.settings.loading.load import load_with_places
+from trainstack.stack_objects.stack_objects import StackObjects
 
 KUBECONFIG = {
     "apiVersion": "v1",

@@ -17,7 +17,7 @@ from trainstack.cli.same_cluster import ensure_same_cluster
 from trainstack.cli.session import Session
 from trainstack.cli.transfers import data_loader
 from trainstack.errors import RefusedError
-from trainstack.guards.states import OwnState
+from trainstack.guards.other_states import OwnState
 from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError, PermanentError, reach
 from trainstack.settings.model import Cluster

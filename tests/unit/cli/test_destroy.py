@@ -15,11 +15,11 @@ from trainstack.cli.commands import destroy
 from trainstack.cli.output import console
 from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
-from trainstack.lifecycle.teardown.context import Body, LiveStack
+from trainstack.lifecycle.teardown.live_stack import Body, LiveStack
 from trainstack.live import teardown as reads
 from trainstack.runs.launches import LiveLaunch
 from trainstack.settings.loading.load import LoadedEnvironment
-from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Permission, teardown_permission
+from trainstack.stacks.teardown_permission import PERMISSION_VARIABLE, Permission, teardown_permission
 
 LABELS = {"trainstack.dev/stack": "test"}
 QUEUE: Body = {

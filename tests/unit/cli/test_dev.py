@@ -11,7 +11,7 @@ from trainstack.cli.commands import dev
 from trainstack.local_cluster import drivers
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.kind import cluster as kind
-from trainstack.toolchain import debian, lock, machine
+from trainstack.toolchain import debian, machine, python_locks
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -59,7 +59,7 @@ def test_a_machine_whose_cluster_is_one_of_kind(tmp_path: Path, monkeypatch: pyt
 
 def test_the_exit_code_of_a_failed_lock_is_that_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code makes `make lock` fail, too."""
-    monkeypatch.setattr(lock, "write", lambda: 2)
+    monkeypatch.setattr(python_locks, "write", lambda: 2)
     assert run("lock").exit_code == 2
 
 

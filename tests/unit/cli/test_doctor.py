@@ -21,8 +21,8 @@ from trainstack.cli.app import app
 from trainstack.cli.commands import doctor as command
 from trainstack.cli.engine import StateRefusedError
 from trainstack.guards.cluster_identity import FACTS_RESOURCE_TYPE, ClusterIdentity, facts_resource_name
-from trainstack.lifecycle.recovery.locks import StateLock
-from trainstack.lifecycle.recovery.objects import LiveObject, LiveObjects
+from trainstack.lifecycle.recovery.lock_problems import StateLock
+from trainstack.lifecycle.recovery.object_problems import LiveObject, LiveObjects
 from trainstack.lifecycle.recovery.state_files import read_deployment, read_state_files, state_folder
 from trainstack.live.client import ClusterError
 from trainstack.objects.labels import QUEUE, STACK

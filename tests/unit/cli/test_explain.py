@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from trainstack.cli.app import app
-from trainstack.preflight.registry import ALL_RULES, RULES_BY_ID
+from trainstack.preflight.all_rules import ALL_RULES, RULES_BY_ID
 
 
 def explain(*words: str) -> Result:

@@ -19,7 +19,7 @@ from trainstack.cli.session import Session
 from trainstack.live.client import Answer, ClusterError
 from trainstack.reports.comparison import compare as compare_runs
 from trainstack.reports.overlap import RunPlacement
-from trainstack.reports.runs import Definition
+from trainstack.reports.run_figures import Definition
 from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.launches import utc_now as now
 from trainstack.runs.ledgers import Ledger

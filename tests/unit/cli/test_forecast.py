@@ -12,13 +12,13 @@ from tests.unit.kueue.make import make_admitted
 from trainstack.cli.app import app
 from trainstack.cli.commands import forecast as command
 from trainstack.cli.output import console
-from trainstack.declared.declared import StackObjects
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import QueueState
 from trainstack.live.client import ClusterError
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.stack_objects import StackObjects
 
 ENVIRONMENT = """\
 config:

@@ -13,7 +13,7 @@ from tests.special_files import make_socket, make_sparse_file
 from trainstack.cli.app import app
 from trainstack.reports.durations import read_measured_runs
 from trainstack.reports.errors import ReportError
-from trainstack.reports.runs import run_from_record
+from trainstack.reports.run_figures import run_from_record
 
 SECRET = "hunter2-is-the-password"
 PLATFORM = """\

@@ -20,13 +20,13 @@ from trainstack.cli.app import app
 from trainstack.cli.commands import image as command
 from trainstack.cli.output import console
 from trainstack.cli.session import Session
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import read_inputs
 from trainstack.errors import ExitCode
 from trainstack.live.registry import Registries
 from trainstack.live.registry_credentials import RegistryCredentials
 from trainstack.preflight.live_context import UnservedImage
-from trainstack.runs.images.images import workload_reference
+from trainstack.runs.images.content_tags import workload_reference
+from trainstack.stack_objects.inputs import read_inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 DIGEST = f"sha256:{'1' * 64}"
 ENVIRONMENT = """\

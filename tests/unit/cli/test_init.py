@@ -25,7 +25,7 @@ from trainstack.onboarding.new_project.origin import Origin
 from trainstack.onboarding.new_project.request import PROFILES, ProjectRequest
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.loading.load import load, read_placement
-from trainstack.settings.loading.source import read_map
+from trainstack.settings.loading.yaml_reader import read_map
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = {*OWNED_FILES, "Pulumi.dev.yaml", "workloads/hello/workload.yaml"}

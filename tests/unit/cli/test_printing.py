@@ -13,8 +13,8 @@ from trainstack.cli.output import console
 from trainstack.cli.output.console import err, fail, out, show, step
 from trainstack.errors import expected_message
 from trainstack.files.regular import FileError
+from trainstack.preflight.file_checks import SETTINGS
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.preflight import SETTINGS
 from trainstack.preflight.rule import Violation
 from trainstack.runs.errors import WorkloadError
 from trainstack.settings.errors import Place

@@ -15,7 +15,7 @@ from trainstack.cli import engine
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.settings.values.published_passphrase import PUBLISHED_PASSPHRASE
-from trainstack.toolchain import backend, official, tools
+from trainstack.toolchain import backend, programs_on_path, tools
 from trainstack.toolchain.engine import Engine, prepare_engine
 from trainstack.toolchain.errors import ToolchainError
 
@@ -52,7 +52,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PULUMI_CREDENTIALS_PATH", str(tmp_path / "logins"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(official, "pulumi", official.PathSearch)
+    monkeypatch.setattr(programs_on_path, "pulumi", programs_on_path.PathSearch)
 
     def make_engine(checkout: Path, *, embedded: bool) -> Engine:
         return prepare_engine(checkout, program, built_here=True, embedded=embedded, caller=os.environ)

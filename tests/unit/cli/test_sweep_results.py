@@ -30,7 +30,7 @@ from trainstack.live.client import ClusterError
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.waiting import Queueing
 from trainstack.settings.model import Settings
-from trainstack.sweeps.launches import PlannedSweep
+from trainstack.sweeps.planned_sweep import PlannedSweep
 from trainstack.sweeps.search.results import from_json
 from trainstack.sweeps.status import LiveTrial, SweepObjects
 from trainstack.transfer.trial_records import TrialRecord

@@ -11,7 +11,7 @@ from trainstack.components.cluster import mark_with_state, prove_cluster, rememb
 from trainstack.components.objects import Object
 from trainstack.guards.cluster_identity import CA, ClusterIdentity
 from trainstack.objects.labels import FIELD_MANAGER, STATE
-from trainstack.runs.recorded import StateResource
+from trainstack.runs.recorded_launches import StateResource
 from trainstack.stacks.engine_state import own_state
 
 

@@ -17,7 +17,7 @@ from tests.unit.live_objects import make_condition, write_kubeconfig
 from trainstack.components import definitions
 from trainstack.components.definitions import Definitions, PreparationSteps
 from trainstack.components.teardown import attach_hooks
-from trainstack.guards.definitions import RESOURCE_TYPE, Release
+from trainstack.guards.definition_releases import RESOURCE_TYPE, Release
 from trainstack.live.client import ClusterError
 from trainstack.objects.labels import REVISION, field_manager
 

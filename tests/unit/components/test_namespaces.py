@@ -6,11 +6,11 @@ from tests.unit.components.declare import declare
 from tests.unit.make import make_volume
 from trainstack.components.namespaces import Namespaces
 from trainstack.components.tenants import Tenants
-from trainstack.declared.declared import StackObjects
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.storage import Storage
 from trainstack.settings.sections.tenants import Team
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def test_a_namespace_with_a_retained_volume_is_retained() -> None:

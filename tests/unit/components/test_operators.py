@@ -13,13 +13,13 @@ from tests.unit.make import make_kueue, make_manifest, make_training_operator
 from trainstack.components import operators
 from trainstack.components.definitions import Definitions
 from trainstack.components.operators import Operator, Operators, install_operators
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.operators import operator_component as component_of
 from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError
 from trainstack.platform.operators.install import OperatorManifests
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators as OperatorsSettings
+from trainstack.stack_objects.operators import operator_component as component_of
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def make_object(kind: str, name: str, api_version: str = "v1", **metadata: str) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.environments import COMMITTED, decide
 from tests.unit.recorded import CRD, DEFINITION, environment, recorded
 from trainstack.components.objects import type_and_name
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def rendered(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:

@@ -13,12 +13,12 @@ from trainstack.components.launches import LaunchOptions
 from trainstack.components.runs import Runs
 from trainstack.components.secrets import Secrets
 from trainstack.components.sweeps import Sweep
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.launches import LaunchGroup
 from trainstack.objects.labels import LAUNCH
 from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.secrets import Secrets as SecretsSettings
+from trainstack.stack_objects.launch_groups import LaunchGroup
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def make_object(kind: str, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tests.unit.kueue.make import make_model, make_pods, make_queue
 from trainstack.forecast.costs import display_amount, flavor_usages, gpu_hours, run_cost, run_gpus
 from trainstack.kueue.model import Flavor, Model, Preemption
 from trainstack.preflight.gpu_resources import GPU_PRODUCT_LABEL
-from trainstack.settings.sections.forecast import Plan, Prices
+from trainstack.settings.sections.plan import Plan, Prices
 
 GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-2g.10gb"
 PLAN = Plan(

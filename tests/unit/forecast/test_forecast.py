@@ -7,7 +7,6 @@ import pytest
 
 from tests.unit.kueue.make import make_admitted
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
-from trainstack.declared.declared import StackObjects
 from trainstack.errors import TrainstackError
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.live_workloads import LiveWorkloads
@@ -16,8 +15,9 @@ from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import QueueState
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
-from trainstack.settings.sections.forecast import Plan, Prices
+from trainstack.settings.sections.plan import Plan, Prices
 from trainstack.settings.sections.workloads import Resources
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def notes(found: Forecast) -> dict[str, str]:

@@ -9,13 +9,13 @@ import pytest
 from tests.unit.forecast.make import make_plan, make_task, times
 from tests.unit.kueue.make import make_admitted, make_model, make_queue, make_workload
 from tests.unit.make import make_run, make_settings
-from trainstack.declared.declared import StackObjects
 from trainstack.forecast.forecast import forecast
 from trainstack.forecast.live_workloads import LiveWorkloads, add_live_workloads
 from trainstack.forecast.report import build_report
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.from_objects import read_model, stack_model
 from trainstack.kueue.model import Cohort, Flavor, Model, QueueState
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def test_a_run_in_backoff_is_submitted_when_it_ends() -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.unit.make import make_run, make_settings
-from trainstack.declared.declared import StackObjects
 from trainstack.forecast.tasks import Duration, build_task, run_duration
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.workloads import run_workloads
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 @pytest.mark.parametrize(

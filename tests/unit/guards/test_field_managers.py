@@ -18,7 +18,7 @@ from trainstack.objects.labels import field_manager
 from trainstack.objects.ownership import identity
 from trainstack.platform.secrets import secret
 from trainstack.settings.sections.secrets import Encrypted, Secret, Secrets
-from trainstack.stacks import guards
+from trainstack.stacks import live_guards
 
 DECLARED = {
     "kind": "ClusterQueue",
@@ -139,12 +139,12 @@ def test_a_secret_of_the_environment_is_a_warning_since_its_value_is_unknown(mon
     def read(paths: Sequence[str], _: str | None) -> dict[str, Answer]:
         return {path: Answer(200, bodies[path.rpartition("/")[2]]) for path in paths}
 
-    monkeypatch.setattr(guards, "read", read)
-    (refusal,), (note,) = guards.check_foreign_fields(settings, [sealed, manifest], live, ())
+    monkeypatch.setattr(live_guards, "read", read)
+    (refusal,), (note,) = live_guards.check_foreign_fields(settings, [sealed, manifest], live, ())
     assert refusal.startswith('ClusterQueue research: spec.stopPolicy is "Hold"')
     assert note.startswith("Secret research/key: data.key is a secret value, set by 'kubectl-edit'")
     assert note.endswith("which wins if they differ (only the engine can decrypt it)")
-    refusals, notes = guards.check_foreign_fields(settings, [manifest], live, {identity(manifest)})
+    refusals, notes = live_guards.check_foreign_fields(settings, [manifest], live, {identity(manifest)})
     assert refusals == ()
     assert notes[0].endswith('and "None" is declared, which wins (adopt: true)')
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.verdict import Change, Verdict
@@ -14,6 +13,7 @@ from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.loading.load import load, load_with_places
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.stack_objects import StackObjects
 
 Config = dict[str, Any]
 """The sections of an environment's file, as YAML has them."""

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_kueue, make_queues, make_run, make_settings
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.from_live_objects import merge_declared_objects, queue_state_after_up
 from trainstack.objects.labels import RUN
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import AdmissionCheck
+from trainstack.stack_objects.stack_objects import StackObjects
 
 Body = dict[str, Any]
 

@@ -13,7 +13,6 @@ from tests.unit.make import (
     make_run,
     make_settings,
 )
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.from_objects import read_model, read_queue_state, stack_model
 from trainstack.kueue.model import (
@@ -33,6 +32,7 @@ from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.queues import ResourceFlavor
 from trainstack.settings.sections.workloads import ReplicatedJob, Role
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def body(kind: str, name: str, spec: Any = None, **changes: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from tests.unit.forecast.make import make_task
 from tests.unit.kueue.make import make_admitted, make_model, make_pods, make_queue, make_workload
 from tests.unit.kueue.test_from_objects import body
 from tests.unit.make import make_queues, make_run, make_settings
-from trainstack.declared.declared import StackObjects
 from trainstack.forecast.forecast import forecast
 from trainstack.forecast.notes import note_on_run
 from trainstack.forecast.simulation import simulate as simulate_plan
@@ -23,6 +22,7 @@ from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.sections.queues import LocalQueue
 from trainstack.settings.sections.workloads import ReplicatedJob, Resources
+from trainstack.stack_objects.stack_objects import StackObjects
 
 QUEUE = make_model(make_queue())
 

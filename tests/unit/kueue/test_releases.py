@@ -7,7 +7,6 @@ import pytest
 
 from tests.unit.kueue.make import make_model, make_pods, make_queue, make_workload
 from tests.unit.make import make_kueue, make_manifest, make_run, make_settings
-from trainstack.declared.declared import StackObjects
 from trainstack.forecast.forecast import forecast
 from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.differences import release_of
@@ -17,6 +16,7 @@ from trainstack.kueue.releases import is_modeled
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.settings.sections.operators import Operators
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 @pytest.mark.parametrize(

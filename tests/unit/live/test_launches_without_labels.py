@@ -13,7 +13,7 @@ import pytest
 from tests.unit.live_objects import make_launch_body, write_kubeconfig
 from trainstack.live.client import ClusterError, RightsError, shared_clients
 from trainstack.live.snapshot import read_unlabeled_launches
-from trainstack.runs.recorded import RecordedLaunch
+from trainstack.runs.recorded_launches import RecordedLaunch
 
 JOBS = "/apis/batch/v1/namespaces/research/jobs"
 PAGE = 500

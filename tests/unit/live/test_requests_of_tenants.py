@@ -23,11 +23,11 @@ from tests.unit.live_objects import (
 )
 from tests.unit.make import make_distributed, make_queues, make_settings, make_storage
 from tests.unit.runs.launches import make_launch
+from trainstack.live.adoption import read_namespace_objects
 from trainstack.live.client import RightsError
 from trainstack.live.environment import read_environment
 from trainstack.live.events import read_events
-from trainstack.live.existing import read_namespace_objects
-from trainstack.live.progress import read_launch_views
+from trainstack.live.run_views import read_launch_views
 from trainstack.live.snapshot import read_launches, run_namespaces
 from trainstack.objects.labels import LAUNCH as LABEL
 from trainstack.runs.manifests.build import companions, manifest

@@ -7,12 +7,12 @@ import pytest
 
 from tests.unit.make import make_settings
 from trainstack.live import rights, snapshot
+from trainstack.live.adoption import read_namespace_objects
 from trainstack.live.client import Answer, ClusterError
-from trainstack.live.existing import read_namespace_objects
 from trainstack.live.rights import missing_right_errors, uncreatable_namespace_errors
 from trainstack.live.snapshot import read_launches
 from trainstack.runs.ledgers import Ledger, ledger_config_map
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.launch_kinds import KINDS
 
 TEAM = "system:serviceaccount:vision:vision"
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "vision"}}
@@ -108,7 +108,7 @@ def make_answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
         return {path: answers.get(key, answers.get(key.rpartition("/")[2], empty)) for path, key in plain.items()}
 
     monkeypatch.setattr(snapshot, "read_lists", read)
-    monkeypatch.setattr("trainstack.live.existing.read", read)
+    monkeypatch.setattr("trainstack.live.adoption.read", read)
 
 
 def make_ledger(kind: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import yaml
 
 from tests.unit.live_objects import make_condition, make_endpoint, make_launch_body, make_workload
 from tests.unit.preflight.environment_cases import check_of, dispatching
-from trainstack.live import api, kubeconfig, progress, worker_clusters
+from trainstack.live import api, kubeconfig, run_views, worker_clusters
 from trainstack.live.client import Answer, Api, ClusterError
 from trainstack.live.worker_clusters import WorkerClients
 from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER
@@ -55,12 +55,12 @@ def connections(listening: socket.socket) -> int:
 
 def problems_of(*clusters: str) -> list[str]:
     """Return the problems of the launches in these clusters; fail after a timeout."""
-    paths = progress.paths_of_launch(make_launch_body(), ())
+    paths = run_views.paths_of_launch(make_launch_body(), ())
     problems: list[str] = []
 
     async def read_progress() -> None:
         workloads = [make_workload(clusterName=cluster) for cluster in clusters]
-        remote = await progress._read_worker_objects(WorkerClients(SENT), [paths] * len(clusters), workloads)
+        remote = await run_views._read_worker_objects(WorkerClients(SENT), [paths] * len(clusters), workloads)
         problems.extend(remote[index].problem for index in sorted(remote))
 
     # A blocked event loop would not process its own timeout.
@@ -116,8 +116,8 @@ def test_only_clusters_that_a_launch_may_use_are_named(monkeypatch: pytest.Monke
     async def get_all(_: object, paths: list[str]) -> dict[str, Answer]:
         return {path: Answer(200, {"items": clusters}) for path in paths}
 
-    monkeypatch.setattr(progress, "get_all", get_all)
-    unconnected = asyncio.run(progress._read_unconnected_reasons(cast("Api", None)))
+    monkeypatch.setattr(run_views, "get_all", get_all)
+    unconnected = asyncio.run(run_views._read_unconnected_reasons(cast("Api", None)))
     assert unconnected == reasons
     local, other = make_launch_body(), make_launch_body(queue="other")
     dispatched, other = (
@@ -130,6 +130,6 @@ def test_only_clusters_that_a_launch_may_use_are_named(monkeypatch: pytest.Monke
         (dispatched, make_workload(clusterName="north"), ()),
         (other, make_workload(nominatedClusterNames=["east", "north"]), ("east",)),
     ):
-        assert progress._unconnected_reasons_of_launch(unconnected, body, workload, SENT) == {
+        assert run_views._unconnected_reasons_of_launch(unconnected, body, workload, SENT) == {
             name: reasons[name] for name in expected
         }

@@ -10,8 +10,6 @@ from tests.unit.make import make_distributed, make_mount, make_run, make_setting
 from tests.unit.preflight.environment_cases import check_of, dispatching
 from tests.unit.runs.launches import make_launch
 from trainstack.cli.check_cluster import _worker_needs
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
 from trainstack.live import worker_needs
 from trainstack.live.client import Answer, ClusterError
 from trainstack.live.worker_needs import read_worker_clusters
@@ -19,6 +17,8 @@ from trainstack.preflight.worker_needs import launch_needs
 from trainstack.runs.manifests.build import manifest
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.secrets import SecretValue
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def test_a_launch_needs_the_objects_that_its_pods_refer_to() -> None:

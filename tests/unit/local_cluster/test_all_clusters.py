@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from trainstack.cli.commands.cluster import app
 from trainstack.errors import ExitCode
-from trainstack.local_cluster import cgroups, cluster, launch
+from trainstack.local_cluster import cgroups, cluster, supervisor_process
 
 
 def test_every_cluster_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -18,10 +18,12 @@ def test_every_cluster_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setattr(cgroups, "cluster_names", lambda _: {*states})
     monkeypatch.setattr(cgroups, "member_pids", lambda name, _: pids[name])
     monkeypatch.setattr(
-        launch, "find_state_folder", lambda members: next(states[name] for name in states if pids[name] == members)
+        supervisor_process,
+        "find_state_folder",
+        lambda members: next(states[name] for name in states if pids[name] == members),
     )
     monkeypatch.setattr(cluster, "down", lambda state, *, keep_data, report: stopped.append((state, keep_data)))
-    monkeypatch.setattr(launch, "remove_traces", lambda name: stopped.append((name, True)))
+    monkeypatch.setattr(supervisor_process, "remove_traces", lambda name: stopped.append((name, True)))
     result = CliRunner().invoke(app, ["down", "--all"])
     assert result.exit_code == 0
     assert stopped == [(tmp_path / "one", True), ("trainstack-2", True), (tmp_path / "three", True)]

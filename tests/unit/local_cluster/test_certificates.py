@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from trainstack.local_cluster import certificates
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import Slot
+from trainstack.local_cluster.state_folder import Layout
 
 
 @pytest.fixture

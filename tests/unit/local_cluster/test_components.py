@@ -4,11 +4,11 @@ from pathlib import Path
 
 import trainstack
 from trainstack.local_cluster.config import components
-from trainstack.local_cluster.launch import environment
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import Slot
-from trainstack.local_cluster.plan import ClusterComponent, SupervisorPlan
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
+from trainstack.local_cluster.supervisor_plan import ClusterComponent, SupervisorPlan
+from trainstack.local_cluster.supervisor_process import environment
 
 
 def make_components(spec: ClusterSpec) -> dict[str, ClusterComponent]:

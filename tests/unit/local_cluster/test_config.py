@@ -6,9 +6,9 @@ from pathlib import Path
 import yaml
 
 from trainstack.local_cluster import config
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import Slot
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
 
 LAYOUT = Layout(Path("/state"))
 

@@ -12,9 +12,9 @@ import pytest
 from trainstack.local_cluster import certificates
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images.registry import Registry
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.network import Slot
 from trainstack.local_cluster.registry_access import RegistryAccess
+from trainstack.local_cluster.state_folder import Layout
 from trainstack.runs.images.references import mirror_reference
 
 

@@ -8,10 +8,8 @@ import yaml
 
 from tests.unit.make import make_queues, make_settings, make_storage, make_volume
 from tests.unit.preflight.cluster_cases import check, make_live
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.immutable import objects_with_immutable_fields
 from trainstack.guards.immutable_edits import may_be_refused
-from trainstack.guards.states import OwnState, StateObject
+from trainstack.guards.other_states import OwnState, StateObject
 from trainstack.live.client import Answer
 from trainstack.live.paths import object_path
 from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS, Difference, differences
@@ -22,7 +20,9 @@ from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import AdmissionCheck, LocalQueue, ResourceFlavor, Topology
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass
-from trainstack.stacks import guards
+from trainstack.stack_objects.immutable_objects import objects_with_immutable_fields
+from trainstack.stack_objects.stack_objects import StackObjects
+from trainstack.stacks import live_guards
 
 Body = dict[str, Any]
 OWN = {STACK: "test"}
@@ -164,11 +164,11 @@ def test_a_claim_that_may_be_discarded_is_no_finding() -> None:
 def refused(monkeypatch: pytest.MonkeyPatch, *live: Body, state: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the refusals of a change that may edit these objects; `state`: the kinds in the engine's state."""
     locations = {object_path(body): Answer(200, body) for body in live}
-    monkeypatch.setattr(guards, "read", lambda asked, _: {path: locations[path] for path in asked})
+    monkeypatch.setattr(live_guards, "read", lambda asked, _: {path: locations[path] for path in asked})
     recorded = {identity(body): StateObject(api_version="v1", urn="") for body in live if body["kind"] in state}
     places = {"queues.topologies[racks].levels": Place("Pulumi.test.yaml", 7)}
     own = OwnState("a", objects=recorded)
-    return guards.immutable_edit_refusals(StackObjects(SETTINGS), own, {identity(body) for body in live}, places)
+    return live_guards.immutable_edit_refusals(StackObjects(SETTINGS), own, {identity(body) for body in live}, places)
 
 
 def test_a_preview_refuses_what_the_api_server_would_refuse(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,8 @@ from tests.unit.live_objects import Body, make_queue
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
 from tests.unit.runs.manifests.test_mpijob import make_mpijob
 from tests.unit.runs.manifests.test_object import make_object
-from trainstack.declared.declared import StackObjects
 from trainstack.objects.labels import STACK
-from trainstack.preflight.against_cluster import examine
+from trainstack.preflight.cluster_checks import examine
 from trainstack.preflight.downgrades import DOWNGRADE_RISK
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.live_context import DryRun, LiveCluster, LiveContext, LiveOperator, UnreadImage, UnservedImage
@@ -25,6 +24,7 @@ from trainstack.settings.sections.queues import Topology
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.storage import StorageClass
 from trainstack.settings.sections.workloads import Resources
+from trainstack.stack_objects.stack_objects import StackObjects
 
 KUEUE = LiveOperator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2", ready=True)
 TRAINING = LiveOperator("kubeflow", "training-operator", "ghcr.io/kubeflow/training-operator:v1-d6eb98e", ready=True)

@@ -28,6 +28,7 @@ from tests.unit.runs.manifests.test_rayjob import make_rayjob
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
 from trainstack.settings.model import Cluster, Loader, Settings
 from trainstack.settings.search_space.constraints import Value
+from trainstack.settings.sections.checks import Checks, Silence
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.jobsets import DependsOn
@@ -51,7 +52,6 @@ from trainstack.settings.sections.queues import (
     Topology,
 )
 from trainstack.settings.sections.secrets import Secrets
-from trainstack.settings.sections.silences import Checks, Silence
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Data, ReplicatedJob, Resources, Workloads

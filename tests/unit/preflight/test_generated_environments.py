@@ -10,10 +10,10 @@ from tests.faults.configurations import COUNT, ENVIRONMENTS, KINDS, OF_JOBS, Con
 from tests.faults.files import write_sweeps
 from tests.faults.stack_configs import stack_config
 from tests.seeds import chosen_seed
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import read_inputs
-from trainstack.preflight.preflight import examine
+from trainstack.preflight.file_checks import examine
 from trainstack.settings.loading.load import load_with_places
+from trainstack.stack_objects.inputs import read_inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 

@@ -7,13 +7,13 @@ from tests.unit.live_objects import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from tests.unit.preflight.cluster_cases import IMAGES, KUEUE, check, make_live, make_node, operators
 from tests.unit.preflight.cluster_cases import make_cluster_queue as make_queue_of_cluster
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.verdict import Change, Remedy, Verdict
 from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.preflight.live_context import LiveCluster, LiveContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Preemption, ResourceFlavor
 from trainstack.settings.sections.workloads import Resources
+from trainstack.stack_objects.stack_objects import StackObjects
 
 Body = dict[str, Any]
 

@@ -12,10 +12,10 @@ import pytest
 from tests.unit.kueue import test_node_capacity
 from tests.unit.objects import test_immutable_fields
 from tests.unit.preflight import (
-    test_against_cluster,
+    test_cluster_checks,
     test_failing_rules,
+    test_file_checks,
     test_live_verdicts,
-    test_preflight,
     test_silences,
 )
 from tests.unit.preflight.environment_cases import every_case
@@ -26,13 +26,13 @@ from tests.unit.preflight.rules import test_loaders as test_loader_rules
 from tests.unit.preflight.rules import test_sweeps as test_sweep_rules
 from tests.unit.preflight.rules.test_published_passphrase import OTHER, PUBLISHED
 from trainstack.kueue import node_capacity
-from trainstack.preflight import against_cluster, preflight, silences, versions
+from trainstack.preflight import cluster_checks, file_checks, silences, versions
 from trainstack.preflight.live_rules import (
+    image_registries,
     limit_ranges,
     nodes,
     platform,
     queueing,
-    registry,
     runtime_classes,
     secrets,
     storage,
@@ -89,11 +89,11 @@ MODULES = (
         credentials,
         likely_mistakes,
     ),
-    *(platform, storage, queueing, limit_ranges, runtime_classes, nodes, registry, secrets, workers),
+    *(platform, storage, queueing, limit_ranges, runtime_classes, nodes, image_registries, secrets, workers),
     *(silences, versions, node_capacity),
 )
 TESTS = (
-    *(test_preflight, test_against_cluster, test_live_verdicts),
+    *(test_file_checks, test_cluster_checks, test_live_verdicts),
     *(test_silences, test_likely_mistakes, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
     test_immutable_fields,
     test_published_passphrase,
@@ -104,7 +104,7 @@ TESTS = (
 RECENT: dict[str, list[Judge]] = {}
 """The judges that noticed a mutant of a module, the last one first."""
 MOST_RECENT = 4
-RULES: dict[str, Check[Any]] = {**preflight.RULES, **against_cluster.RULES}
+RULES: dict[str, Check[Any]] = {**file_checks.RULES, **cluster_checks.RULES}
 FOUND_BY = {check.find for check in RULES.values()}
 
 
@@ -112,10 +112,11 @@ FOUND_BY = {check.find for check in RULES.values()}
 def all_cases() -> tuple[list[tuple[str, Judge]], list[tuple[str, Judge]]]:
     """Return the rules' cases with their rules: those of files, and those of clusters."""
     files: list[tuple[str, Judge]] = [
-        (id_, partial(test_preflight.test_a_fault_is_found_by_its_rule_alone, id_, case)) for id_, case in every_case()
+        (id_, partial(test_file_checks.test_a_fault_is_found_by_its_rule_alone, id_, case))
+        for id_, case in every_case()
     ]
     live: list[tuple[str, Judge]] = [
-        (id_, partial(test_against_cluster.test_a_fault_is_found_by_its_rule_alone, id_, case))
+        (id_, partial(test_cluster_checks.test_a_fault_is_found_by_its_rule_alone, id_, case))
         for id_, case in every_live_case()
     ]
     return files, live

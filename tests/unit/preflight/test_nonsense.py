@@ -14,11 +14,11 @@ import yaml
 
 from tests.copies import copy_into
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import StackObjects
+from trainstack.preflight.file_checks import examine, load_error_result
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.preflight import examine, load_error_result
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
+from trainstack.stack_objects.stack_objects import StackObjects
 
 TABLE = Path(__file__).with_name("nonsense.yaml")
 Edit = tuple[str, str, Any, str, str]

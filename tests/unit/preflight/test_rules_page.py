@@ -4,7 +4,7 @@ import re
 from inspect import cleandoc
 
 from tests.unit.preflight.cases import ROOT
-from trainstack.preflight.registry import ALL_RULES, RULES_BY_ID
+from trainstack.preflight.all_rules import ALL_RULES, RULES_BY_ID
 from trainstack.preflight.rules_page import PAGE, render_page, rule_properties
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 from tests.unit.make import make_distributed, make_run, make_settings, make_storage, make_volume
 from tests.unit.preflight.cluster_cases import IMAGES, make_live
 from tests.unit.preflight.cluster_cases import check as check_cluster
-from trainstack.declared.declared import StackObjects
-from trainstack.preflight import against_cluster, preflight
+from trainstack.preflight import cluster_checks, file_checks
+from trainstack.preflight.all_rules import ALL_RULES
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.live_context import LiveCluster, LiveContext
-from trainstack.preflight.registry import ALL_RULES
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.checks import Checks, Silence
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
-from trainstack.settings.sections.silences import Checks, Silence
+from trainstack.stack_objects.stack_objects import StackObjects
 
 EMPTY = Path("/nonexistent")
 ONE_POD = make_storage(volumes=(make_volume(access_modes=("ReadWriteOncePod",)),))
@@ -26,7 +26,7 @@ def make_silenced(*entries: tuple[str, str]) -> Settings:
 
 def check(*entries: tuple[str, str]) -> list[Finding]:
     """Return the findings about that environment."""
-    return preflight.check(make_silenced(*entries), EMPTY)
+    return file_checks.check(make_silenced(*entries), EMPTY)
 
 
 def test_a_silenced_error_stops_nothing_and_keeps_its_reason() -> None:
@@ -64,7 +64,7 @@ def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
         storage=make_storage(classes=(), volumes=(make_volume(storage_class="shared"),)),
         checks=Checks(silenced=(entry,)),
     )
-    assert "silence-unused" not in {finding.id for finding in preflight.check(settings, EMPTY)}
+    assert "silence-unused" not in {finding.id for finding in file_checks.check(settings, EMPTY)}
     (found,) = check_cluster(settings, make_live({"StorageClass": ()}), IMAGES)
     assert (found.id, found.silence_reason) == ("storage-class-unknown", "comes tomorrow")
     (unused,) = check_cluster(settings, make_live(), IMAGES)
@@ -73,8 +73,8 @@ def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
 
 def on_cluster(settings: Settings, live: LiveCluster) -> list[Finding]:
     """Return the findings of `check --cluster` in addition to those of the files."""
-    in_files = preflight.check(settings, EMPTY)
-    return against_cluster.examine(LiveContext(StackObjects(settings), live, IMAGES), file_findings=in_files).findings
+    in_files = file_checks.check(settings, EMPTY)
+    return cluster_checks.examine(LiveContext(StackObjects(settings), live, IMAGES), file_findings=in_files).findings
 
 
 def test_a_finding_on_the_cluster_is_silenced() -> None:
@@ -92,7 +92,7 @@ def test_a_finding_on_the_cluster_is_silenced() -> None:
         "comes tomorrow",
         False,
     )
-    assert preflight.check(settings, EMPTY) == []
+    assert file_checks.check(settings, EMPTY) == []
 
 
 def test_a_silence_of_files_and_cluster_is_unused_where_neither_has_the_finding() -> None:
@@ -101,18 +101,18 @@ def test_a_silence_of_files_and_cluster_is_unused_where_neither_has_the_finding(
     used, unused = (
         make_settings(make_run(queue=queue), checks=Checks(silenced=(entry,))) for queue in ("x", "research")
     )
-    assert [(finding.id, finding.silence_reason) for finding in preflight.check(used, EMPTY)] == [
+    assert [(finding.id, finding.silence_reason) for finding in file_checks.check(used, EMPTY)] == [
         ("queue-unknown", "comes tomorrow")
     ]
     assert [finding.id for finding in on_cluster(used, make_live())] == ["queue-unknown"]
-    assert preflight.check(unused, EMPTY) == []
+    assert file_checks.check(unused, EMPTY) == []
     assert [finding.id for finding in on_cluster(unused, make_live())] == ["silence-unused"]
 
 
 def test_a_finding_of_the_files_is_not_repeated_on_the_cluster() -> None:
     """One fault has one finding; without the files the cluster shows it."""
     settings = make_settings(make_run(queue="reserch"))
-    assert [finding.id for finding in preflight.check(settings, EMPTY)] == ["queue-unknown"]
+    assert [finding.id for finding in file_checks.check(settings, EMPTY)] == ["queue-unknown"]
     assert on_cluster(settings, make_live()) == []
     assert [finding.id for finding in check_cluster(settings, make_live(), IMAGES)] == ["queue-unknown"]
 
@@ -122,7 +122,7 @@ def test_a_namespace_that_the_cluster_lacks_cannot_be_silenced() -> None:
     entry = Silence(rule="namespace-unknown", path="storage.volumes[training]", reason="made by hand")
     volumes = (make_volume(namespace="elsewhere"),)
     settings = make_settings(storage=make_storage(volumes=volumes), checks=Checks(silenced=(entry,)))
-    assert [(finding.id, finding.silence_reason) for finding in preflight.check(settings, EMPTY)] == [
+    assert [(finding.id, finding.silence_reason) for finding in file_checks.check(settings, EMPTY)] == [
         ("namespace-unknown", "made by hand")
     ]
     missing = make_live(namespaces={"research": True, "elsewhere": False})
@@ -150,7 +150,7 @@ OF_CHECKS = {"settings", "rule-failed", "cluster-unreachable"}
 
 def test_faults_that_other_programs_refuse_cannot_be_silenced() -> None:
     """All other rules can be."""
-    assert {check.rule.id for check in preflight.RULES.values() if not check.rule.silenceable} < REFUSED
-    on_cluster = {check.rule.id for check in against_cluster.RULES.values() if not check.rule.silenceable}
+    assert {check.rule.id for check in file_checks.RULES.values() if not check.rule.silenceable} < REFUSED
+    on_cluster = {check.rule.id for check in cluster_checks.RULES.values() if not check.rule.silenceable}
     assert on_cluster == {"kind-missing", "launch-refused", "namespace-unknown", "webhook-silent"}
     assert {rule.id for rule in ALL_RULES if not rule.silenceable} - OF_CHECKS == REFUSED

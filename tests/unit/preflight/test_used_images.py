@@ -3,8 +3,6 @@
 from typing import Any
 
 from tests.unit.make import make_kueue, make_run, make_settings, make_training_operator
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import Manifest
 from trainstack.preflight.used_images import UsedImage, used_images
 from trainstack.settings.model import Cluster, Settings
@@ -12,6 +10,8 @@ from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.workloads import Image
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 DIGEST = f"sha256:{'1' * 64}"
 BUILT = "registry.local/trainstack/mine:0123"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainstack.reports.runs import Definition, RunFigures
+from trainstack.reports.run_figures import Definition, RunFigures
 from trainstack.runs.logs.training_log import Epoch, TrainingLog
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.reports.make import make_run
 from trainstack.reports.comparison import compare
-from trainstack.reports.runs import Definition, RunFigures
-from trainstack.reports.table import as_json, table_rows
+from trainstack.reports.comparison_table import as_json, table_rows
+from trainstack.reports.run_figures import Definition, RunFigures
 from trainstack.runs.logs.training_log import Epoch, TrainingLog
 
 ALONE = make_run("alone", steps=24, seconds=0.6)

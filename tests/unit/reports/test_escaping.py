@@ -9,7 +9,7 @@ from tests.unit.reports.make import make_run
 from tests.unit.reports.test_gantt import HOUR, make_gantt, make_piece
 from tests.unit.reports.test_sweep_page import make_sweep
 from tests.unit.sweeps.search.make import fail, make_digits_space, make_results
-from trainstack.reports import compared
+from trainstack.reports import comparison_charts
 from trainstack.reports.comparison import compare
 from trainstack.reports.gantt import Lane, Level
 from trainstack.reports.gantt_page import html as plan_html
@@ -43,7 +43,7 @@ class Reader(HTMLParser):
 
 def comparison(name: str) -> str:
     """Return two runs with the name in their names, ids and notes."""
-    return compared.html(compare([make_run("alone"), make_run(name, world=3, notes=(name,))]))
+    return comparison_charts.html(compare([make_run("alone"), make_run(name, world=3, notes=(name,))]))
 
 
 def sweep(name: str) -> str:

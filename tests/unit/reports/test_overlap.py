@@ -8,7 +8,7 @@ import pytest
 from tests.unit.reports.make import make_record, make_run
 from trainstack.reports.comparison import compare
 from trainstack.reports.overlap import RunPlacement, format_duration, shared_times
-from trainstack.reports.runs import run_from_record
+from trainstack.reports.run_figures import run_from_record
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.unit.reports.make import make_run
-from trainstack.reports import charts, compared
+from trainstack.reports import charts, comparison_charts
 from trainstack.reports.comparison import compare
 from trainstack.reports.errors import ReportError
 from trainstack.reports.panels import Bar, BarGroup, BarPanel, Line, LinePanel
@@ -28,7 +28,7 @@ LINES = LinePanel(
 @cache
 def page() -> str:
     """Draw the page of these runs, which takes half a second."""
-    return compared.html(compare(RUNS))
+    return comparison_charts.html(compare(RUNS))
 
 
 def words(svg: str) -> dict[str, tuple[float, float]]:
@@ -88,7 +88,7 @@ def test_each_figure_of_the_comparison_is_on_the_page() -> None:
     assert all(
         figure in text for figure in ("alone-0123456789", "48", "16", "2.40", "0.9900", "0.6 s", "0.25 s (2.40\u00d7)")
     )
-    assert [panel.title for panel in compared.comparison_panels(compare(RUNS))] == [
+    assert [panel.title for panel in comparison_charts.comparison_panels(compare(RUNS))] == [
         "Steps taken by each replica",
         "Time per epoch",
         "Accuracy after each epoch",
@@ -99,17 +99,17 @@ def test_each_figure_of_the_comparison_is_on_the_page() -> None:
 def test_a_panel_without_data_is_left_out() -> None:
     """A run whose logs are in an unknown format has a page nevertheless."""
     empty = make_run("foreign", epochs={}, logs={0: TrainingLog(epochs={})}, test_loss=None, test_accuracy=None)
-    assert compared.comparison_panels(compare([empty, empty])) == []
-    assert "Unknown" in compared.html(compare([empty, empty]))
+    assert comparison_charts.comparison_panels(compare([empty, empty])) == []
+    assert "Unknown" in comparison_charts.html(compare([empty, empty]))
     with pytest.raises(ReportError, match="none of the runs"):
-        compared.png(compare([empty, empty]))
+        comparison_charts.png(compare([empty, empty]))
 
 
 def test_many_replicas_share_a_bar_where_their_steps_are_equal() -> None:
     """Up to eight replicas have a bar each."""
     logs = {rank: TrainingLog(epochs={1: Epoch(steps=8 if rank < 60 else 7)}) for rank in range(64)}
     many, few = make_run("many", world=64, logs=logs), make_run("few", world=8)
-    (steps, *_) = compared.comparison_panels(compare([many, few]))
+    (steps, *_) = comparison_charts.comparison_panels(compare([many, few]))
     assert isinstance(steps, BarPanel)
     assert [bar.label for bar in steps.groups[0].bars] == ["0 to 59", "60 to 63"]
     assert [bar.label for bar in steps.groups[1].bars] == [f"rank {rank}" for rank in range(8)]
@@ -139,9 +139,9 @@ def test_a_bar_has_its_value(value: float) -> None:
 def test_there_is_room_for_all_panels_of_a_picture(count: int) -> None:
     """matplotlib warns if text leaves no room for a plot."""
     runs = [make_run(f"finetune-of-a-large-model-{number}", world=1 + number) for number in range(count)]
-    assert compared.png(compare(runs)).startswith(b"\x89PNG")
+    assert comparison_charts.png(compare(runs)).startswith(b"\x89PNG")
 
 
 def test_the_same_figures_give_the_same_page() -> None:
     """It depends on neither time nor chance, so a stored page changes with its figures only."""
-    assert compared.html(compare(RUNS)) == page()
+    assert comparison_charts.html(compare(RUNS)) == page()

@@ -14,7 +14,7 @@ from tests.unit.reports.test_pictures import Page, words
 from tests.unit.sweeps.search.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
 from trainstack.reports import charts
 from trainstack.reports.panels import BarPanel
-from trainstack.reports.parallel import ParallelPanel, TrialLine
+from trainstack.reports.parallel_panel import ParallelPanel, TrialLine
 from trainstack.reports.scales import Scale, readable_range
 from trainstack.reports.sweep_figures import NAMED_CURVES, sweep_pictures
 from trainstack.reports.sweep_page import SweepResults, html, pngs

@@ -9,6 +9,7 @@ from trainstack.review import engine
 from trainstack.review.comment import LIMIT, MARKER, format_comment
 from trainstack.review.diff import shorten_diff
 from trainstack.review.facts import SENTENCES
+from trainstack.review.markdown import utf16_length
 from trainstack.review.report import (
     Counts,
     InvalidReportError,
@@ -18,7 +19,6 @@ from trainstack.review.report import (
     read_report,
     write_report,
 )
-from trainstack.review.text import utf16_length
 
 EVIL = "`@everyone` <script>alert(1)</script> </details>\n```\n# Heading\n@octocat ![](https://x.example/)\n````\n-->"
 

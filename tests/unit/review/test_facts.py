@@ -8,7 +8,7 @@ from tests.unit.make import make_distributed, make_run
 from tests.unit.review.samples import make_claim, make_job, make_quota
 from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import Manifest
-from trainstack.platform.tenants import team_manifests
+from trainstack.platform.teams import team_manifests
 from trainstack.review.facts import SENTENCES, ChangeStep, Fact, RunContext, find_facts
 from trainstack.runs.manifests.build import companions, manifest
 from trainstack.settings.sections.tenants import Team

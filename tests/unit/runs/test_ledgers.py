@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.make import make_distributed, make_run
 from tests.unit.runs.launches import make_launch
-from trainstack.guards.states import OwnState, objects_of_other_states
+from trainstack.guards.other_states import OwnState, objects_of_other_states
 from trainstack.objects.labels import LAUNCH, with_state
 from trainstack.objects.ownership import identity
 from trainstack.runs.errors import WorkloadError

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainstack.errors import TrainstackError
-from trainstack.onboarding.editing import FileAddition, add_section_entries
+from trainstack.onboarding.yaml_additions import FileAddition, add_section_entries
 
 FILE = """\
 # Whose file this is.

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from tests.special_files import make_socket, make_sparse_file
 from trainstack.files.regular import MAX_BYTES, FileError, read_bytes
 from trainstack.settings.errors import SettingsError, SettingsFinding
-from trainstack.settings.loading import source
+from trainstack.settings.loading import yaml_reader
 from trainstack.settings.loading.load import load
 from trainstack.settings.loading.merge import to_plain
-from trainstack.settings.loading.source import read_map
+from trainstack.settings.loading.yaml_reader import read_map
 from trainstack.settings.sections.workloads import Image
 
 STRANGE: dict[str, Callable[[Path], object]] = {
@@ -88,7 +88,7 @@ def test_long_values_take_little_time(tmp_path: Path, text: str, fault: str | No
 
 def test_the_number_of_values_of_a_file_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file with one more value is refused while it is read."""
-    monkeypatch.setattr(source, "_MAX_VALUES", 1000)
+    monkeypatch.setattr(yaml_reader, "_MAX_VALUES", 1000)
     for values, refused in ((996, False), (997, True)):
         (tmp_path / "f.yaml").write_text(f"a: [{'1,' * values}1]", encoding="utf-8")
         findings: list[SettingsFinding] = []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trainstack.settings.errors import Place
 from trainstack.settings.loading.merge import merge, overlay, prune, to_plain, walk
-from trainstack.settings.loading.source import Node
+from trainstack.settings.loading.yaml_reader import Node
 
 BASE, OVER, ENGINE = Place("base.yaml", 1), Place("over.yaml", 1), Place("engine")
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.make import make_group, make_queues, make_settings
 from trainstack.errors import TrainstackError
-from trainstack.onboarding.editing import add_section_entries
 from trainstack.onboarding.new_team import plan_new_team
 from trainstack.onboarding.team_request import TeamRequest
+from trainstack.onboarding.yaml_additions import add_section_entries
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace

@@ -7,7 +7,7 @@ import pytest
 
 from trainstack.settings.errors import Place, SettingsFinding
 from trainstack.settings.loading.merge import to_plain, walk
-from trainstack.settings.loading.source import read_map
+from trainstack.settings.loading.yaml_reader import read_map
 
 
 def read_text(tmp_path: Path, text: str, file: str = "f.yaml") -> tuple[object, list[str]]:

@@ -11,10 +11,10 @@ from tests.registrations.recorder import Echo, record
 from tests.unit.environments import ROOT, decrypted, make_program, whole
 from tests.unit.make import make_run, make_settings
 from trainstack.components import operators
-from trainstack.declared import declared as module
-from trainstack.declared.declared import StackObjects
 from trainstack.platform import namespaces, queues, secrets, storage
-from trainstack.preflight.preflight import examine
+from trainstack.preflight.file_checks import examine
+from trainstack.stack_objects import stack_objects as module
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.stacks.assemble import assemble
 
 BUILDERS = {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.registrations.recorder import READ_STATE, Echo, record
 from trainstack.objects.labels import STACK, STATE
-from trainstack.runs.recorded import StateResource
+from trainstack.runs.recorded_launches import StateResource
 from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.engine_state_request import request_engine_state
 

@@ -19,21 +19,21 @@ from tests.unit.make import (
 )
 from trainstack.cli.commands.rights import FOLDER, rights_text
 from trainstack.cli.session import Session
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import PATCH_FORCE, Manifest
 from trainstack.objects.launch_kinds import STANDARD_LAUNCH_KINDS
 from trainstack.platform import probes
 from trainstack.platform.rbac.escalations import find_escalations
 from trainstack.platform.rbac.policies import admission_policies, restricted_objects
 from trainstack.platform.rbac.rights import DECLARE_VERBS, WATCH_VERBS, Grant, grants, rights_of_role, team_rights
-from trainstack.runs.status.kinds import optional_kinds
+from trainstack.runs.status.launch_kinds import optional_kinds
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.workloads import ReplicatedJob, Role
 from trainstack.settings.values.stack_name import list_stacks
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.stacks.rights import deployer_rights, researcher_rights, rights_of
 
 ROOT = Path(__file__).resolve().parents[3]

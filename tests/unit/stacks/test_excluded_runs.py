@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_run, make_settings
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
 from trainstack.live.snapshot import LiveRuns
 from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.workloads import Workloads
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.stacks.run_decision import RunDecision, decide_runs_and_sweeps
 
 INPUTS = Inputs(releases={}, wrapper="print()", commit="c" * 40)

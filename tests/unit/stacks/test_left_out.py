@@ -10,7 +10,7 @@ from pulumi.runtime import mocks, settings
 
 from tests.registrations.recorder import Echo
 from trainstack.components.objects import declare_objects
-from trainstack.runs.recorded import StateResource
+from trainstack.runs.recorded_launches import StateResource
 from trainstack.stacks.excluded_resources import refuse_dependents
 
 

@@ -8,11 +8,11 @@ import pytest
 from tests.registrations.recorder import Echo, record
 from tests.unit.environments import make_program
 from tests.unit.make import make_run, make_settings
-from trainstack.declared.inputs import Inputs
 from trainstack.errors import ExitCode
 from trainstack.guards.cluster_identity import facts_resource_name
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.operators import Operators
+from trainstack.stack_objects.inputs import Inputs
 from trainstack.stacks.assemble import assemble
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, read_exit_code
 

@@ -10,7 +10,7 @@ from pulumi.runtime import mocks
 
 from tests.registrations.recorder import Echo
 from trainstack.components.objects import Object
-from trainstack.stacks.registrations import omit_unused_registration_data
+from trainstack.stacks.lean_registrations import omit_unused_registration_data
 
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "lab"}, "data": {"a": "b"}}
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.make import make_settings, make_sweeps
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
-from trainstack.sweeps.launches import PlannedSweep
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
+from trainstack.sweeps.planned_sweep import PlannedSweep
 
 
 def make_planned(*, dispatches: bool = False, **changes: Any) -> PlannedSweep:

@@ -8,7 +8,7 @@ from trainstack.runs.launches import LiveLaunch, Phase, SweepOfLaunch
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.parameter_file import FileContents, mounted_parameter_file, parameter_file_name, read_trial_number
 from trainstack.sweeps.decision import SweepDecision, decide
-from trainstack.sweeps.launches import PlannedSweep
+from trainstack.sweeps.planned_sweep import PlannedSweep
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

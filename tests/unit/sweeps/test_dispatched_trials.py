@@ -16,7 +16,7 @@ from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from tests.unit.sweeps.sweep_cases import Cluster, ids, name_of_file
 from tests.unit.sweeps.test_status import alive, make_pod
 from trainstack.cli import sweep_read
-from trainstack.live import progress, sweeps
+from trainstack.live import run_views, sweeps
 from trainstack.live.client import Answer, ClusterError
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.settings.sections.queues import MultiKueueConfig
@@ -208,9 +208,9 @@ def test_copies_of_a_waiting_workload_are_read_from_its_clusters() -> None:
     }
     workers: Any = SimpleNamespace(api=api)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(progress, "get_all", get_all)
-        found = asyncio.run(progress._read_workload_copies(workers, workload))
-        dispatched = asyncio.run(progress._read_workload_copies(workers, {"status": {"clusterName": "west"}}))
+        patch.setattr(run_views, "get_all", get_all)
+        found = asyncio.run(run_views._read_workload_copies(workers, workload))
+        dispatched = asyncio.run(run_views._read_workload_copies(workers, {"status": {"clusterName": "west"}}))
     assert found == {
         "east": {"kind": "Workload"},
         "north": {},

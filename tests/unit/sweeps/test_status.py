@@ -12,7 +12,7 @@ from tests.unit.sweeps.sweep_cases import ids, name_of_file
 from trainstack.objects.labels import LAUNCH
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.waiting import Queueing
-from trainstack.sweeps.launches import PlannedSweep
+from trainstack.sweeps.planned_sweep import PlannedSweep
 from trainstack.sweeps.status import LiveTrial, SweepObjects, live_trials, trial_clusters, trial_pods
 
 AT = datetime.fromisoformat(NOW)

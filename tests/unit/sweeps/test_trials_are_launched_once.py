@@ -13,7 +13,7 @@ from tests.unit.sweeps.sweep_cases import Cluster
 from trainstack.runs.launches import LiveLaunch, Phase
 from trainstack.runs.ledgers import Ledger
 from trainstack.settings.search_space.constraints import Value
-from trainstack.sweeps.launches import PlannedSweep
+from trainstack.sweeps.planned_sweep import PlannedSweep
 
 SETS: tuple[dict[str, Value], ...] = tuple({"batch_size": size} for size in (8, 16, 32, 64, 128))
 Event = Literal["admit", "end well", "fail", "remove"]

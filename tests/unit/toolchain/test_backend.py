@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainstack.settings.values import urls
+from trainstack.settings.values import redaction
 from trainstack.toolchain import backend
 from trainstack.toolchain.errors import ToolchainError
 
@@ -169,4 +169,4 @@ def test_a_url_that_is_not_valid_is_left_to_pulumi(project: Path, home: Path) ->
     ],
 )
 def test_urls_in_messages_have_no_password(url: str, displayed: str) -> None:
-    assert urls.redact_url(url) == displayed
+    assert redaction.redact_url(url) == displayed

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from trainstack.settings.values.published_passphrase import PUBLISHED_PASSPHRASE
-from trainstack.toolchain import engine, lock, official
+from trainstack.toolchain import engine, programs_on_path, python_locks
 from trainstack.toolchain.errors import ToolchainError
 
-BUILT = lock.version("pulumi-kubernetes")
+BUILT = python_locks.version("pulumi-kubernetes")
 
 
 def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Path:
@@ -40,21 +40,21 @@ def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Pat
 )
 def test_supported_versions(version: str, supported: bool) -> None:
     """Versions from the SDK's release up to the next major one are supported."""
-    assert (version in official.SUPPORTED_PULUMI) is supported
+    assert (version in programs_on_path.SUPPORTED_PULUMI) is supported
 
 
 def test_official_pulumi_is_used_as_it_is(tmp_path: Path) -> None:
     """The first supported one on PATH is used, after one that is too old."""
     old = make_pulumi(tmp_path / "old", "v3.100.0")
     good = make_pulumi(tmp_path / "good", "v3.260.0")
-    found = official.pulumi(os.pathsep.join(str(path.parent) for path in (old, good)))
-    assert found.program == official.OfficialProgram(good, "v3.260.0")
-    assert found.unsupported == official.OfficialProgram(old, "v3.100.0")
+    found = programs_on_path.pulumi(os.pathsep.join(str(path.parent) for path in (old, good)))
+    assert found.program == programs_on_path.OfficialProgram(good, "v3.260.0")
+    assert found.unsupported == programs_on_path.OfficialProgram(old, "v3.100.0")
 
 
 def test_pulumi_without_language_host_is_not_used(tmp_path: Path) -> None:
     """It could not run the program."""
-    found = official.pulumi(str(make_pulumi(tmp_path / "bare", "v3.260.0", host=None).parent))
+    found = programs_on_path.pulumi(str(make_pulumi(tmp_path / "bare", "v3.260.0", host=None).parent))
     assert found.program is None
     assert found.reason == "its folder has no pulumi-language-python"
 
@@ -64,7 +64,7 @@ def test_our_own_engine_on_path_does_not_pass_for_an_official_one(tmp_path: Path
     own = make_pulumi(
         tmp_path / "own", "v3.250.0", host="#!/bin/sh\nexec python -m trainstack.toolchain.language_host\n"
     )
-    assert official.pulumi(str(own.parent)) == official.PathSearch()
+    assert programs_on_path.pulumi(str(own.parent)) == programs_on_path.PathSearch()
 
 
 def test_another_provider_than_the_built_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.toolchain.modules import Fixture, make_fixture
-from trainstack.toolchain import gomod, groups, lock
+from trainstack.toolchain import go_modules, groups, python_locks
 from trainstack.toolchain.places import GO_MODULES
 
 
@@ -54,7 +54,7 @@ def test_key_ignores_what_people_read(greeter: Fixture) -> None:
 
 def test_kubernetes_programs_are_stamped_with_the_pinned_version() -> None:
     """kubectl refuses the server's version without the stamps."""
-    version = gomod.load(GO_MODULES / "cluster" / "go.mod").version("k8s.io/kubernetes")
+    version = go_modules.load(GO_MODULES / "cluster" / "go.mod").version("k8s.io/kubernetes")
     major, minor = version.removeprefix("v").split(".")[:2]
     for name in ("cluster", "kubectl"):
         flags = groups.link_flags(groups.GROUPS_BY_NAME[name])
@@ -65,19 +65,19 @@ def test_kubernetes_programs_are_stamped_with_the_pinned_version() -> None:
 
 def test_engine_and_sdk_are_the_same_release() -> None:
     """Their protocol changes with every release."""
-    engine = gomod.load(GO_MODULES / "engine" / "go.mod").version("github.com/pulumi/pulumi/pkg/v3")
-    assert engine == f"v{lock.version('pulumi')}"
+    engine = go_modules.load(GO_MODULES / "engine" / "go.mod").version("github.com/pulumi/pulumi/pkg/v3")
+    assert engine == f"v{python_locks.version('pulumi')}"
 
 
 def test_provider_is_stamped_with_the_release_of_its_sdk() -> None:
     """The engine searches for the plugin of exactly the version of the installed SDK."""
-    stamp = f"provider/v4/pkg/version.Version={lock.version('pulumi-kubernetes')}"
+    stamp = f"provider/v4/pkg/version.Version={python_locks.version('pulumi-kubernetes')}"
     assert groups.link_flags(groups.GROUPS_BY_NAME["provider"]).endswith(stamp)
 
 
 def test_every_staging_module_is_replaced_by_the_one_of_the_same_kubernetes() -> None:
     """k8s.io/kubernetes requires its staging modules at v0.0.0: each must be of the same release."""
-    module = gomod.load(GO_MODULES / "cluster" / "go.mod")
+    module = go_modules.load(GO_MODULES / "cluster" / "go.mod")
     released = module.version("k8s.io/kubernetes").replace("v1.", "v0.", 1)
     assert {target.split()[1] for target in module.replace.values()} == {released}
     unreplaced = {path for path, version in module.require.items() if version == "v0.0.0"} - set(module.replace)
@@ -87,7 +87,7 @@ def test_every_staging_module_is_replaced_by_the_one_of_the_same_kubernetes() ->
 def test_every_module_has_hashes_for_its_requirements() -> None:
     """go.sum has a hash for each requirement of go.mod: no build fetches a module without one."""
     for folder in sorted({group.module for group in groups.GROUPS}):
-        module = gomod.load(GO_MODULES / folder / "go.mod")
+        module = go_modules.load(GO_MODULES / folder / "go.mod")
         text = (GO_MODULES / folder / "go.sum").read_text() if module.require else ""
         known = {tuple(line.split()[:2]) for line in text.splitlines()}
         required = {
@@ -101,7 +101,7 @@ def test_every_module_has_hashes_for_its_requirements() -> None:
 def test_modules_outside_the_checksum_database_are_vouched_for() -> None:
     """The provider's own module is in no public database: only its hash in go.sum verifies it."""
     text = (GO_MODULES / "provider" / "go.sum").read_text()
-    module = gomod.load(GO_MODULES / "provider" / "go.mod")
+    module = go_modules.load(GO_MODULES / "provider" / "go.mod")
     for path in ("github.com/pulumi/pulumi-kubernetes/provider/v4", "github.com/pulumi/cloud-ready-checks"):
         assert f"{path} {module.version(path)} h1:" in text
 

@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 
 from tests.unit.toolchain.test_engine import make_pulumi
-from trainstack.toolchain import build, digests, gotool, manifests, official, tools
+from trainstack.toolchain import build, digests, go_toolchain, manifests, programs_on_path, tools
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.errors import MissingTool
-from trainstack.toolchain.gotool import Go
+from trainstack.toolchain.go_toolchain import Go
 from trainstack.toolchain.groups import GROUPS, GROUPS_BY_NAME
-from trainstack.toolchain.locking import hold_lock
 from trainstack.toolchain.places import state_root
+from trainstack.toolchain.process_lock import hold_lock
 
 GKE = """\
 {
@@ -116,22 +116,22 @@ def ensure(groups: tuple[str, ...], checkout: Path) -> str:
 def test_supported_versions_of_kubectl(tmp_path: Path, git_version: str, supported: bool) -> None:
     """Supported are one minor release below the oldest supported cluster, and every later one."""
     kubectl = make_kubectl(tmp_path / "bin", version(git_version))
-    found = official.kubectl(path_of(kubectl))
-    program = official.OfficialProgram(kubectl, git_version)
+    found = programs_on_path.kubectl(path_of(kubectl))
+    program = programs_on_path.OfficialProgram(kubectl, git_version)
     assert (found.program, found.unsupported) == ((program, None) if supported else (None, program))
 
 
 def test_a_vendors_version_is_read_too(tmp_path: Path) -> None:
     """Its minor release is not a number."""
     kubectl = make_kubectl(tmp_path / "bin", GKE)
-    assert str(official.kubectl(path_of(kubectl)).program) == f"kubectl v1.32.4-dispatcher ({kubectl})"
+    assert str(programs_on_path.kubectl(path_of(kubectl)).program) == f"kubectl v1.32.4-dispatcher ({kubectl})"
 
 
 @pytest.mark.parametrize("printed", ["", "Client Version: v1.34.4", "[]", '{"clientVersion": null}'])
 def test_a_kubectl_without_a_version_is_not_used(tmp_path: Path, printed: str) -> None:
     """The message names it nevertheless."""
     kubectl = make_kubectl(tmp_path / "bin", printed)
-    found = official.kubectl(path_of(kubectl))
+    found = programs_on_path.kubectl(path_of(kubectl))
     assert found.program is None
     assert str(found.unsupported) == f"kubectl of an unknown version ({kubectl})"
     assert found.reason == "needed is v1.29 or later, below v2"
@@ -142,15 +142,15 @@ def test_the_first_supported_kubectl_is_used(tmp_path: Path) -> None:
     old, good = make_kubectl(tmp_path / "old", version("v1.20.5")), make_kubectl(tmp_path / "new", version("v1.33.1"))
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "kubectl").write_text("notes")
-    found = official.kubectl(path_of(tmp_path / "none" / "kubectl", old, good))
-    assert found.program == official.OfficialProgram(good, "v1.33.1")
+    found = programs_on_path.kubectl(path_of(tmp_path / "none" / "kubectl", old, good))
+    assert found.program == programs_on_path.OfficialProgram(good, "v1.33.1")
 
 
 def test_our_own_links_do_not_pass_for_the_users(cache: Path, tmp_path: Path) -> None:
     """Both the links of a checkout and the folder of a build, which `trainstack env` adds to PATH, are skipped."""
     linked = make_kubectl(tmp_path / "checkout" / ".trainstack" / "bin", version("v1.34.4"))
     built = make_kubectl(cache / "tools" / "kubectl-0" / "bin", version("v1.34.4"))
-    assert official.kubectl(path_of(linked, built)) == official.PathSearch()
+    assert programs_on_path.kubectl(path_of(linked, built)) == programs_on_path.PathSearch()
 
 
 def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_unsupported_programs_are_named_once_with_the_builds(
     """The message has the version found, the version needed, and the duration of the build."""
     built: list[str] = []
     monkeypatch.setattr(Builder, "build", lambda _, group, __: built.append(group.name))
-    monkeypatch.setattr(gotool, "ensure", lambda _: Go(Path("go"), "go1.99.3"))
+    monkeypatch.setattr(go_toolchain, "ensure", lambda _: Go(Path("go"), "go1.99.3"))
     printed = ensure(("engine", "provider", "kubectl"), tmp_path).splitlines()
     assert built == ["engine", "provider", "kubectl"]
     ranges = ("v3.250 or later, below v4", "v1.29 or later, below v2")
@@ -208,7 +208,7 @@ def test_unsupported_programs_are_named_once_with_the_builds(
 
 def test_unsupported_programs_are_named_beside_built_ones(old_programs: Mapping[str, Path], tmp_path: Path) -> None:
     """Nothing is built, and `go` does not run."""
-    make_builds(gotool._pinned_go().version)
+    make_builds(go_toolchain._pinned_go().version)
     printed = ensure(("engine", "kubectl"), tmp_path).splitlines()
     assert [line.rpartition("; ")[2] for line in printed] == ["the pinned one is used instead"] * 2
     assert tools.kubectl() != old_programs["kubectl"]
@@ -230,11 +230,11 @@ def test_a_command_without_the_tool_names_what_was_found(
     assert str(caught.value).endswith(f": trainstack dev tools {groups}")
 
 
-@pytest.mark.parametrize("version_of_go", ["go1.99.3", gotool._pinned_go().version])
+@pytest.mark.parametrize("version_of_go", ["go1.99.3", go_toolchain._pinned_go().version])
 def test_nothing_to_build_runs_no_go(cache: Path, tmp_path: Path, version_of_go: str) -> None:
     """The `go` on PATH may be a script without a VERSION file, whose version only a call returns."""
     make_builds(version_of_go)
-    gotool.record_version(version_of_go)
+    go_toolchain.record_version(version_of_go)
     ensure(tools.needed_groups(), tmp_path / "checkout")
     assert (state_root(tmp_path / "checkout") / "manifests" / "kueue-v0.15.2.yaml").is_file()
     assert tools.program("kubelet").is_file()
@@ -260,8 +260,8 @@ def test_builds_from_before_versions_were_recorded_are_found(cache: Path, tmp_pa
 def test_a_build_outlives_an_upgrade_of_go(cache: Path, tmp_path: Path) -> None:
     """Sources and flags are the same, and the older compiler was sufficient."""
     make_builds("go1.98.0")
-    gotool.record_version("go1.98.0")
-    gotool.record_version("go1.98.0")
+    go_toolchain.record_version("go1.98.0")
+    go_toolchain.record_version("go1.98.0")
     assert build.find_build(GROUPS_BY_NAME["dns"]) is not None
     assert (cache / "tools" / "go-versions").read_text() == "go1.98.0\n"
 
@@ -269,15 +269,15 @@ def test_a_build_outlives_an_upgrade_of_go(cache: Path, tmp_path: Path) -> None:
 def test_two_processes_record_both_their_versions(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A version that another process records between the read and the write is kept."""
     (cache / "tools").mkdir(parents=True)
-    read, recorded = threading.Event(), gotool._read_recorded_versions
+    read, recorded = threading.Event(), go_toolchain._read_recorded_versions
 
     def reading() -> list[str]:
         found = recorded()
         read.set()
         return found
 
-    monkeypatch.setattr(gotool, "_read_recorded_versions", reading)
-    recording = threading.Thread(target=gotool.record_version, args=("go1.98.0",))
+    monkeypatch.setattr(go_toolchain, "_read_recorded_versions", reading)
+    recording = threading.Thread(target=go_toolchain.record_version, args=("go1.98.0",))
     with hold_lock(cache / "locks" / "go-versions", Console(file=io.StringIO())):
         recording.start()
         assert read.wait(60)
@@ -288,7 +288,7 @@ def test_two_processes_record_both_their_versions(cache: Path, monkeypatch: pyte
 
 def test_a_built_kubectl_is_linked_for_shells(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`trainstack env` adds the folder to PATH."""
-    make_builds(gotool._pinned_go().version)
+    make_builds(go_toolchain._pinned_go().version)
     monkeypatch.setenv("PATH", path_of(make_pulumi(tmp_path / "a", "v3.260.0")))
     tools.engine(tmp_path / "checkout", embedded=False)
     assert (state_root(tmp_path / "checkout") / "bin" / "kubectl").readlink() == tools.program("kubectl")
@@ -297,8 +297,8 @@ def test_a_built_kubectl_is_linked_for_shells(cache: Path, tmp_path: Path, monke
 def test_folders_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
     """Shells ignore them too."""
     good = make_kubectl(tmp_path / "bin", version("v1.33.1"))
-    found = official.kubectl(os.pathsep.join(["/" + "x" * 300, "a\nb", str(good), str(good.parent)]))
-    assert found.program == official.OfficialProgram(good, "v1.33.1")
+    found = programs_on_path.kubectl(os.pathsep.join(["/" + "x" * 300, "a\nb", str(good), str(good.parent)]))
+    assert found.program == programs_on_path.OfficialProgram(good, "v1.33.1")
 
 
 def test_a_program_in_a_relative_folder_can_be_started_elsewhere(
@@ -307,4 +307,4 @@ def test_a_program_in_a_relative_folder_can_be_started_elsewhere(
     """The engine runs in the project's folder."""
     good = make_kubectl(tmp_path / "bin", version("v1.33.1"))
     monkeypatch.chdir(tmp_path)
-    assert official.kubectl("bin").program == official.OfficialProgram(good, "v1.33.1")
+    assert programs_on_path.kubectl("bin").program == programs_on_path.OfficialProgram(good, "v1.33.1")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from trainstack.toolchain import gomod
+from trainstack.toolchain import go_modules
 from trainstack.toolchain.places import GO_MODULES
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text())
-MODULES = {file.parent.name: gomod.load(file) for file in sorted(GO_MODULES.glob("*/go.mod"))}
+MODULES = {file.parent.name: go_modules.load(file) for file in sorted(GO_MODULES.glob("*/go.mod"))}
 
 
 def files(pattern: str) -> list[str]:

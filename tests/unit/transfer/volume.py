@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from trainstack.cli.transfers import TerminalProgress
+from trainstack.transfer import attempts, pod_script
 from trainstack.transfer import loader as loader_module
-from trainstack.transfer import pod_script, retry
 from trainstack.transfer.errors import TransferError
 from trainstack.transfer.loader import Loader
 
@@ -82,7 +82,7 @@ def make_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str = "b
     volume.root.mkdir()
     volume.kubectl_does('pod "$@"')
     volume.set_stderr_timeout(0.5)
-    monkeypatch.setattr(retry, "PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr(attempts, "PAUSES_SECONDS", (0, 0))
     monkeypatch.setattr(loader_module, "MOUNT", str(volume.root))
     monkeypatch.setattr(loader_module, "kubectl_command", lambda *words, context: [str(volume.kubectl), *words])
     return volume

@@ -9,9 +9,9 @@ from trainstack.cli.stack_selection import creation_steps
 from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
 from trainstack.onboarding import project_files as staging
-from trainstack.onboarding.editing import add_section_entries
 from trainstack.onboarding.new_team import NewTeamPlan, plan_new_team
 from trainstack.onboarding.team_request import TeamRequest
+from trainstack.onboarding.yaml_additions import add_section_entries
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load, read_shared_names
 from trainstack.settings.loading.project import project_name

@@ -9,12 +9,12 @@ from trainstack.cli.session import DryRunOption, JsonOption, Session, StackOptio
 from trainstack.cli.stack_selection import creation_steps
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.files.project import ProjectEdit, edit_project
-from trainstack.live.existing import read_namespace_objects
+from trainstack.live.adoption import read_namespace_objects
 from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.adopt.entries import PRIORITY_CLASS
 from trainstack.onboarding.adopt.namespace_objects import NamespaceObjects
 from trainstack.onboarding.adopt.plan import Adoption, describe_operators, plan_adoption
-from trainstack.onboarding.editing import FileAddition, add_section_entries
+from trainstack.onboarding.yaml_additions import FileAddition, add_section_entries
 from trainstack.settings.loading.load import DEFAULTS, LoadedEnvironment
 
 _NAMESPACE = re.compile("(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")

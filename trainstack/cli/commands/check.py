@@ -6,14 +6,14 @@ import typer
 from trainstack.cli.output.console import err, out, show_json
 from trainstack.cli.releases import as_finding, try_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
-from trainstack.declared.declared import StackObjects
 from trainstack.errors import ExitCode
 from trainstack.kueue.format import as_data, verdict_lines
-from trainstack.preflight.against_cluster import CLUSTER_UNREACHABLE
+from trainstack.preflight.cluster_checks import CLUSTER_UNREACHABLE
+from trainstack.preflight.file_checks import examine, load_error_result
 from trainstack.preflight.finding import CheckResult
-from trainstack.preflight.preflight import examine, load_error_result
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
+from trainstack.stack_objects.stack_objects import StackObjects
 
 _STYLES = {"error": "red", "warning": "yellow", "unknown": "dim"}
 

@@ -11,15 +11,15 @@ from rich.table import Table
 from trainstack.cli.output.console import fail, out, report, show_json, write
 from trainstack.cli.session import JsonOption, checkout
 from trainstack.errors import ExitCode
-from trainstack.local_cluster import access, drivers
 from trainstack.local_cluster import cluster as native
+from trainstack.local_cluster import drivers, tenant_kubeconfigs
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.drivers import Driver
 from trainstack.local_cluster.images import base, ensure_images, git, helpers, operators, workload
 from trainstack.local_cluster.kind import cluster as kind
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.sites import install
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
 
 app = typer.Typer(
     no_args_is_help=True, help="Manage the local cluster: Kubernetes on this machine, natively or in kind."
@@ -236,7 +236,7 @@ def kubeconfig(
         out.print(str(cluster.kubeconfig))
         return
     try:
-        out.print(str(access.write_kubeconfig(cluster, account, output)))
+        out.print(str(tenant_kubeconfigs.write_kubeconfig(cluster, account, output)))
     except OSError as error:
         fail(f"cannot write the kubeconfig: {error}")
 

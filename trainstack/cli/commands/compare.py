@@ -9,7 +9,7 @@ from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.errors import ExitCode
 from trainstack.reports.comparison import Comparison
 from trainstack.reports.comparison import compare as compare_runs
-from trainstack.reports.table import HEAD, as_json, table_rows
+from trainstack.reports.comparison_table import HEAD, as_json, table_rows
 
 
 def compare(
@@ -51,12 +51,12 @@ def compare(
 def _draw(comparison: Comparison, png: Path | None, html: Path | None) -> dict[Path, bytes]:
     if png is None and html is None:
         return {}
-    from trainstack.reports import compared  # noqa: PLC0415 (matplotlib takes a second to load)
+    from trainstack.reports import comparison_charts  # noqa: PLC0415 (matplotlib takes a second to load)
 
     with step("drawing", "2 s"):
         return {
-            **({png: compared.png(comparison)} if png else {}),
-            **({html: compared.html(comparison).encode()} if html else {}),
+            **({png: comparison_charts.png(comparison)} if png else {}),
+            **({html: comparison_charts.html(comparison).encode()} if html else {}),
         }
 
 

@@ -10,16 +10,16 @@ from trainstack.cli.output.console import confirm, ensure_confirmable, err, fail
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
 from trainstack.errors import ExitCode
-from trainstack.guards.definitions import definition_identities, revisions_of_resource
-from trainstack.lifecycle.teardown.context import Body
+from trainstack.guards.definition_releases import definition_identities, revisions_of_resource
 from trainstack.lifecycle.teardown.leftovers import explain_leftover, find_leftovers
+from trainstack.lifecycle.teardown.live_stack import Body
 from trainstack.lifecycle.teardown.plan import TeardownPlan
 from trainstack.live.client import reach
 from trainstack.live.teardown import plan_teardown, read_stack_objects
 from trainstack.objects.ownership import Identity, format_identity
 from trainstack.runs.launches import utc_now
-from trainstack.runs.recorded import recorded_launches, state_resource
-from trainstack.stacks.teardown_mode import Permission, permit
+from trainstack.runs.recorded_launches import recorded_launches, state_resource
+from trainstack.stacks.teardown_permission import Permission, permit
 
 _DEADLINE_SECONDS = 60
 """For Kubernetes to delete what is left when the engine has ended."""

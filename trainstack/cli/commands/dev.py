@@ -15,8 +15,8 @@ from trainstack.files.project import edit_project
 from trainstack.local_cluster import drivers
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.toolchain import debian, tools
-from trainstack.toolchain import lock as locks
 from trainstack.toolchain import machine as host
+from trainstack.toolchain import python_locks as locks
 from trainstack.toolchain import versions as pins
 from trainstack.toolchain.places import CHECKOUT
 

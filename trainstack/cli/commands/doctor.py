@@ -11,27 +11,27 @@ from trainstack.cli.output.console import err, fail, out, show_json
 from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.same_cluster import cluster_refusal
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.declared.inputs import BUILD_ERRORS
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files, diagnose_refused
 from trainstack.lifecycle.recovery.integrity import StateFault, find_state_faults, parse_engine_fault
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, find_waiting_loaders
 from trainstack.lifecycle.recovery.local_files import local_file_problems
-from trainstack.lifecycle.recovery.locks import StateFiles
-from trainstack.lifecycle.recovery.objects import LiveObjects
+from trainstack.lifecycle.recovery.lock_problems import StateFiles
+from trainstack.lifecycle.recovery.object_problems import LiveObjects
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
-from trainstack.lifecycle.recovery.restore import Backup
+from trainstack.lifecycle.recovery.restore_advice import Backup
 from trainstack.lifecycle.recovery.state import EngineState, read_state
 from trainstack.lifecycle.recovery.state_files import has_usable_backup, read_state_files, state_file, state_folder
 from trainstack.live.client import ClusterError
+from trainstack.live.labeled_objects import read_labeled_objects
 from trainstack.live.loaders import read_loaders
-from trainstack.live.marked import read_labeled_objects
 from trainstack.live.snapshot import run_namespaces
 from trainstack.objects.ownership import Identity, identity
 from trainstack.platform.retained import list_retained_objects
 from trainstack.runs.launches import utc_now
-from trainstack.runs.status.kinds import other_launch_kinds
+from trainstack.runs.status.launch_kinds import other_launch_kinds
 from trainstack.settings.loading.project import project_name
+from trainstack.stack_objects.inputs import BUILD_ERRORS
 
 _LOCKS_ELSEWHERE = "locks: the state is not in a folder; the engine's next command reports whether the stack is locked"
 

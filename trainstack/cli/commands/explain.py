@@ -11,7 +11,7 @@ from rich.text import Text
 from trainstack.cli.output.console import fail, out, show, show_json
 from trainstack.cli.session import JsonOption
 from trainstack.errors import ExitCode
-from trainstack.preflight.registry import ALL_RULES, RULES_BY_ID
+from trainstack.preflight.all_rules import ALL_RULES, RULES_BY_ID
 from trainstack.preflight.rule import Rule
 from trainstack.preflight.rules_page import PAGE, rule_properties, rule_scopes
 from trainstack.settings.errors import closest_name

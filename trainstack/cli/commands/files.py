@@ -14,8 +14,8 @@ from trainstack.cli.transfers import data_loader
 from trainstack.errors import ExitCode
 from trainstack.printable import printable
 from trainstack.settings.sections.storage import Volume
+from trainstack.transfer.attempts import TransferResult
 from trainstack.transfer.fetch import fetch as fetch_files
-from trainstack.transfer.retry import TransferResult
 from trainstack.transfer.upload import upload as upload_files
 from trainstack.transfer.volume_files import list_files
 

@@ -33,7 +33,7 @@ from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.forecast.forecast import forecast as simulate
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import ForecastReport, build_report
-from trainstack.preflight.preflight import find_name_errors
+from trainstack.preflight.file_checks import find_name_errors
 from trainstack.settings.loading.load import LoadedEnvironment, load_with_places
 from trainstack.settings.model import Settings
 

@@ -12,7 +12,6 @@ import typer
 from trainstack.cli.output.console import err, fail, out, show_steps
 from trainstack.cli.session import DryRunOption
 from trainstack.cli.stack_selection import creation_steps
-from trainstack.declared.declared import StackObjects
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.files.project import edit_project
 from trainstack.files.temporary import temporary_folder
@@ -26,13 +25,14 @@ from trainstack.onboarding.new_project.files import (
 )
 from trainstack.onboarding.new_project.origin import WHEELS, Origin, read_origin
 from trainstack.onboarding.new_project.request import ProjectRequest
-from trainstack.preflight.preflight import examine, load_error_result
+from trainstack.preflight.file_checks import examine, load_error_result
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading import schema
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.loading.project import PROJECT_FILE, has_virtualenv, project_name
 from trainstack.settings.values.stack_name import stack_name_fault
-from trainstack.toolchain.lock import runtime_requirements
+from trainstack.stack_objects.stack_objects import StackObjects
+from trainstack.toolchain.python_locks import runtime_requirements
 
 _SCHEMAS = Path(".trainstack/schema")
 """Where the files' comments for editors refer to; git ignores it."""

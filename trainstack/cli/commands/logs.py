@@ -25,7 +25,7 @@ from trainstack.errors import ExitCode
 from trainstack.live.client import ClusterError, get_all
 from trainstack.live.logs import LogSource, follow_log, read_logs
 from trainstack.live.paths import object_path
-from trainstack.live.progress import read_launch_views_async
+from trainstack.live.run_views import read_launch_views_async
 from trainstack.live.snapshot import read_runs
 from trainstack.live.worker_clusters import WorkerClients
 from trainstack.runs.launches import live_launch, utc_now

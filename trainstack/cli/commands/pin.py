@@ -11,19 +11,19 @@ from trainstack.cli.local_registry import local_registry, registry_client
 from trainstack.cli.output.console import err, fail, out, show_json, step
 from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.declared.declared import StackObjects
 from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
 from trainstack.live.code_commits import GitError, resolve_commits, revisions
 from trainstack.live.registry import Registries
 from trainstack.live.registry_credentials import read_credentials
 from trainstack.live.registry_errors import RegistryError
-from trainstack.preflight.preflight import check as preflight
+from trainstack.preflight.file_checks import check as preflight
 from trainstack.preflight.rules.images import image_unpinned
 from trainstack.preflight.used_images import UsedImage, used_images
 from trainstack.settings.loading.code_pins import is_code_key
 from trainstack.settings.loading.load import LoadedEnvironment, load_with_places, pins_file
 from trainstack.settings.model import Settings
+from trainstack.stack_objects.stack_objects import StackObjects
 
 _WORKERS = 8
 _HEAD = """\

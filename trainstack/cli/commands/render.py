@@ -6,14 +6,14 @@ import typer
 from trainstack.cli.output.console import fail, out, show_json, write
 from trainstack.cli.releases import try_downloads
 from trainstack.cli.session import JsonOption, StackOption, checkout
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import ReleasesError
 from trainstack.objects.labels import Manifest
-from trainstack.review.declared import as_yaml
+from trainstack.review.checkout_manifests import as_yaml
 from trainstack.settings.loading.load import list_scalars as explain_settings
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
+from trainstack.stack_objects.inputs import ReleasesError
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.stacks.plan_change import commit
 
 

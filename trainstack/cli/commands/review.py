@@ -10,8 +10,8 @@ import typer
 
 from trainstack.cli.output.console import err, fail, write, write_json
 from trainstack.errors import ExitCode
+from trainstack.review import checkout_comparison as files
 from trainstack.review import engine, report
-from trainstack.review import static as files
 from trainstack.review.comment import format_comment as comment_of
 from trainstack.review.github import GitHub
 from trainstack.review.post import post as post_reviews

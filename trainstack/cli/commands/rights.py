@@ -6,8 +6,8 @@ import yaml
 from trainstack.cli.output.console import out, show_json
 from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
-from trainstack.declared.declared import StackObjects
 from trainstack.files.project import edit_project
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.stacks.rights import Rights, rights_of
 
 FOLDER = Path("rights")

@@ -25,8 +25,8 @@ from trainstack.reports.sweep_format import (
 )
 from trainstack.runs.launches import utc_now
 from trainstack.settings.sections.sweeps import Sweep
-from trainstack.sweeps.search.progress import seconds_left
 from trainstack.sweeps.search.ranking import rank
+from trainstack.sweeps.search.remaining_time import seconds_left
 from trainstack.sweeps.search.results import State, TrialResult, objective_value
 
 _MARKS = {"succeeded": "●", "running": "◐", "queued": "○", "waiting": "·", "failed": "✗", "stopped": "–"}  # noqa: RUF001 (a dash is meant)

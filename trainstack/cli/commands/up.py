@@ -40,9 +40,9 @@ from trainstack.live.sweeps import read_sweep
 from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.local_cluster import drivers
 from trainstack.local_cluster.images import ensure_images, git, helpers, operators, workload
-from trainstack.preflight.preflight import check
+from trainstack.preflight.file_checks import check
 from trainstack.reports.errors import ReportError
-from trainstack.reports.runs import read_metrics
+from trainstack.reports.run_figures import read_metrics
 from trainstack.runs.launches import live_launch
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.names import workload_name

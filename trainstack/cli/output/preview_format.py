@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainstack.guards.definitions import API_VERSION, KIND, RESOURCE_TYPE, revisions_of_resource
+from trainstack.guards.definition_releases import API_VERSION, KIND, RESOURCE_TYPE, revisions_of_resource
 from trainstack.live.paths import is_cluster_scoped
 from trainstack.objects.ownership import format_names
-from trainstack.runs.recorded import state_resource, type_token
+from trainstack.runs.recorded_launches import state_resource, type_token
 
 _LISTED_OPERATIONS = ("create", "import", "import-replacement", "delete")
 _CHANGING_OPERATIONS = ("update", "replace")

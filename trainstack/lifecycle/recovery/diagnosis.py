@@ -6,8 +6,8 @@ from datetime import datetime
 
 from trainstack.lifecycle.recovery.integrity import StateFault, refused_state_problem
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_problems
-from trainstack.lifecycle.recovery.locks import StateFiles, lock_problems, state_file_problems
-from trainstack.lifecycle.recovery.objects import (
+from trainstack.lifecycle.recovery.lock_problems import StateFiles, lock_problems, state_file_problems
+from trainstack.lifecycle.recovery.object_problems import (
     LiveObjects,
     find_unrecorded_objects,
     pending_problems,
@@ -16,7 +16,7 @@ from trainstack.lifecycle.recovery.objects import (
     unrecorded_problems,
 )
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
-from trainstack.lifecycle.recovery.restore import Backup
+from trainstack.lifecycle.recovery.restore_advice import Backup
 from trainstack.lifecycle.recovery.state import EngineState
 from trainstack.objects.ownership import Identity
 

@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Any, Literal
 
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
-from trainstack.lifecycle.recovery.restore import Backup, restore_advice
-from trainstack.runs.recorded import state_resource
+from trainstack.lifecycle.recovery.restore_advice import Backup, restore_advice
+from trainstack.runs.recorded_launches import state_resource
 
 _NEWER_RELEASE_PHRASES = ("unsupported checkpoint version", "needs support for the following features")
 """Parts of the engine's messages about a state of a newer release."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainstack.guards.definitions import API_VERSION, KIND, revisions_of_resource
-from trainstack.guards.states import IDENTITY_RESOURCE_NAME, OwnState, StateObject
+from trainstack.guards.definition_releases import API_VERSION, KIND, revisions_of_resource
+from trainstack.guards.other_states import IDENTITY_RESOURCE_NAME, OwnState, StateObject
 from trainstack.objects.labels import RUN
 from trainstack.objects.ownership import Identity
-from trainstack.runs.recorded import state_resource
+from trainstack.runs.recorded_launches import state_resource
 
 _KUBERNETES_PREFIX = "kubernetes:"
 _BUILTIN_PREFIX = "pulumi:"

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from trainstack.lifecycle.recovery.integrity import find_state_faults
-from trainstack.lifecycle.recovery.locks import StateFiles, StateLock
+from trainstack.lifecycle.recovery.lock_problems import StateFiles, StateLock
 
 _ENGINE = "pulumi"
 """The engine's process name."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from trainstack.lifecycle.teardown.context import Body
+from trainstack.lifecycle.teardown.live_stack import Body
 from trainstack.objects.ownership import Identity, format_identity, identity
 
 _REASON_BY_FINALIZER = {

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainstack.lifecycle.teardown.context import Body, LiveStack, describe_owner, has_label_of, owners
+from trainstack.lifecycle.teardown.live_stack import Body, LiveStack, describe_owner, has_label_of, owners
 from trainstack.lifecycle.teardown.users import foreign_users
 from trainstack.objects.labels import RUN
 from trainstack.objects.launch_kinds import ALL_LAUNCH_KINDS

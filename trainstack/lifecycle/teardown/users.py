@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from trainstack.lifecycle.teardown.context import (
+from trainstack.lifecycle.teardown.live_stack import (
     Body,
     LiveStack,
     dependent_uids,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images.recipe import Recipe
-from trainstack.runs.images.images import BASE_RECIPE, base_reference
+from trainstack.runs.images.content_tags import BASE_RECIPE, base_reference
 from trainstack.toolchain import tools
 from trainstack.toolchain.manifests import MANIFESTS, ReleaseManifest
 

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from trainstack.local_cluster.images import debian, layout
+from trainstack.local_cluster.images import base_image, oci_layout
 from trainstack.local_cluster.images.recipe import Recipe, build_recipe
 from trainstack.local_cluster.images.registry import Registry
 from trainstack.local_cluster.images.storage import ImageStorage, Report
 from trainstack.local_cluster.registry_access import RegistryAccess
-from trainstack.runs.images.images import base_reference
+from trainstack.runs.images.content_tags import base_reference
 
 COMPRESSION_SECONDS = 10
 """Duration for an image with PyTorch, on 2 cores."""
@@ -55,7 +55,7 @@ def ensure_built(recipes: Sequence[Recipe], report: Report, storage: ImageStorag
 
 def _ensure_all_built(storage: ImageStorage, images: Sequence[tuple[Recipe, str]], report: Report) -> bool:
     """Build the missing ones of the images, with their recipes; return whether any was missing."""
-    missing = [(recipe, image) for recipe, image in images if not layout.find_image(storage.layout, image)]
+    missing = [(recipe, image) for recipe, image in images if not oci_layout.find_image(storage.layout, image)]
     if missing:
         with storage.lock(report):
             storage.remove_leftovers()
@@ -66,17 +66,20 @@ def _ensure_all_built(storage: ImageStorage, images: Sequence[tuple[Recipe, str]
 
 def _ensure_built(storage: ImageStorage, recipe: Recipe, image: str, report: Report) -> None:
     """Build an image and its base if they are missing. The caller has locked the storage."""
-    if layout.find_image(storage.layout, image):
+    if oci_layout.find_image(storage.layout, image):
         return
-    base_image = base_reference()
-    if base_image in (image, recipe.build_args.get("BASE")) and not storage.has_image(base_image):
+    base = base_reference()
+    if base in (image, recipe.build_args.get("BASE")) and not storage.has_image(base):
         _run_timed(
-            report, "base image", debian.EXPECTED_SECONDS, lambda: debian.build_base(storage, base_image, report)
+            report,
+            "base image",
+            base_image.EXPECTED_SECONDS,
+            lambda: base_image.build_base(storage, base, report),
         )
-    if image != base_image:
+    if image != base:
         _run_timed(report, image, None, lambda: build_recipe(storage, recipe, image))
-    expected = COMPRESSION_SECONDS if base_image in (image, recipe.build_args.get("BASE")) else None
-    _run_timed(report, f"compressing {image}", expected, lambda: layout.add_image(storage, image))
+    expected = COMPRESSION_SECONDS if base in (image, recipe.build_args.get("BASE")) else None
+    _run_timed(report, f"compressing {image}", expected, lambda: oci_layout.add_image(storage, image))
 
 
 def _run_timed(report: Report, task: str, expected_seconds: int | None, step: Callable[[], object]) -> None:

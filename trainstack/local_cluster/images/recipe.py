@@ -8,10 +8,10 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainstack.local_cluster.component_status import write_atomically
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images.storage import CONTEXT_PREFIX, UNSHARE_COMMAND, ImageStorage, execute
-from trainstack.local_cluster.state import write_atomically
-from trainstack.runs.images.images import content_tag, context_files, image_reference
+from trainstack.runs.images.content_tags import content_tag, context_files, image_reference
 from trainstack.toolchain import digests
 from trainstack.toolchain.places import cache_root
 

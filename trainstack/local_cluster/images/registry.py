@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.images import layout
-from trainstack.local_cluster.images.layout import Blob
+from trainstack.local_cluster.images import oci_layout
+from trainstack.local_cluster.images.oci_layout import Blob
 from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.runs.images.references import MirrorReference, mirror_reference
 
@@ -41,11 +41,11 @@ class Registry:
 
     def has_image(self, folder: Path, image: str, name: str) -> bool:
         """Return whether the registry has exactly this image of the layout under a name."""
-        return self.digest(mirror_reference(name)) == layout.require_image(folder, image).manifest.digest
+        return self.digest(mirror_reference(name)) == oci_layout.require_image(folder, image).manifest.digest
 
     def push(self, folder: Path, image: str, name: str) -> bool:
         """Push an image of the layout under a name; return False if the registry had it. Safe to repeat."""
-        stored, destination = layout.require_image(folder, image), mirror_reference(name)
+        stored, destination = oci_layout.require_image(folder, image), mirror_reference(name)
         if self.has_image(folder, image, name):
             return False
         source_repository = mirror_reference(image).repository
@@ -55,7 +55,7 @@ class Registry:
             "PUT",
             f"/v2/{destination.repository}/manifests/{destination.tag}",
             {"Content-Type": stored.manifest.media_type},
-            body=layout.blob_path(folder, stored.manifest),
+            body=oci_layout.blob_path(folder, stored.manifest),
             expected_statuses=(201,),
         )
         return True
@@ -72,7 +72,11 @@ class Registry:
         query = "&".join(part for part in (location.query, urllib.parse.urlencode({"digest": blob.digest})) if part)
         headers = {"Content-Type": "application/octet-stream"}
         self._request(
-            "PUT", f"{location.path}?{query}", headers, body=layout.blob_path(folder, blob), expected_statuses=(201,)
+            "PUT",
+            f"{location.path}?{query}",
+            headers,
+            body=oci_layout.blob_path(folder, blob),
+            expected_statuses=(201,),
         )
 
     def _request(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.images.sources import acquire_settings
+from trainstack.local_cluster.images.apt_sources import acquire_settings
 from trainstack.toolchain.places import cache_root
 
 Report = Callable[[str], None]

@@ -15,15 +15,15 @@ from trainstack.local_cluster.cluster import (
     lock_cluster,
     saved_spec,
 )
+from trainstack.local_cluster.component_status import ComponentStatus, write_atomically
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.local_cluster.kind import engine, files, objects, program
+from trainstack.local_cluster.kind import cluster_objects, engine, files, kind_command
 from trainstack.local_cluster.kind.engine import Container
-from trainstack.local_cluster.kind.program import KindProgram
+from trainstack.local_cluster.kind.kind_command import KindProgram
 from trainstack.local_cluster.kind.record import KindRecord
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.processes import wait_until
 from trainstack.local_cluster.spec import ClusterSpec
-from trainstack.local_cluster.state import ComponentStatus, write_atomically
+from trainstack.local_cluster.state_folder import Layout
 
 REGISTRY_IMAGE = "docker.io/library/registry:2.8.3"
 START_SECONDS = 300.0
@@ -37,7 +37,7 @@ _NATIVE_ONLY = ("simulated_nodes", "node_folders", "sites", "audit", "registry",
 
 def check_machine(state: Path) -> None:
     """Raise LocalClusterError with what this machine lacks for kind."""
-    program.check_version()
+    kind_command.check_version()
     record = KindRecord.read(Layout.of(state).driver)
     engine.find_engine(record.engine if record else "")
 
@@ -64,7 +64,7 @@ def status(state: Path) -> ClusterStatus:
     problem = (
         f"not ready: {', '.join(unready_components)}"
         if unready_components
-        else objects.readiness_problem(layout, record, spec or _DEFAULT_SPEC)
+        else cluster_objects.readiness_problem(layout, record, spec or _DEFAULT_SPEC)
     )
     return ClusterStatus(
         running=True, ready=not problem, node_ready=not problem, cluster=_cluster(layout, record, node), spec=spec,
@@ -109,7 +109,7 @@ def up(
     with lock_cluster(layout, report):
         chosen_spec = spec or saved_spec(layout) or _DEFAULT_SPEC
         _ensure_supported(chosen_spec)
-        program.check_version()
+        kind_command.check_version()
         record = KindRecord.read(layout.driver)
         kind = KindProgram(engine.find_engine(record.engine if record else ""))
         since, node = time.time(), _find_created_node(layout, kind, record, report)
@@ -275,7 +275,9 @@ def _await_ready(layout: Layout, record: KindRecord, spec: ClusterSpec, report: 
     def reconcile_and_check() -> bool:
         nonlocal problem
         _reject_stray_requests(record)
-        problem = objects.reconcile(layout, record, spec) or objects.readiness_problem(layout, record, spec, since)
+        problem = cluster_objects.reconcile(layout, record, spec) or cluster_objects.readiness_problem(
+            layout, record, spec, since
+        )
         return not problem
 
     wait_until(reconcile_and_check, START_SECONDS, 0.5)
@@ -334,7 +336,7 @@ def down(state: Path, *, keep_data: bool = True, report: Report = discard_progre
 
 
 def _delete(layout: Layout, kind: KindProgram, record: KindRecord) -> None:
-    program.check_version()
+    kind_command.check_version()
     _remove_registry(record)
     kind.delete(record.name, _kubeconfig(layout))
 

@@ -17,9 +17,9 @@ from trainstack.local_cluster.certificates import issue_registry_certificates, k
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.kind.engine import ContainerEngine
 from trainstack.local_cluster.kind.record import KindRecord
-from trainstack.local_cluster.layout import Layout
 from trainstack.local_cluster.registry_access import AUTHORITY, CLIENT, SERVER, RegistryAccess
 from trainstack.local_cluster.spec import ClusterSpec
+from trainstack.local_cluster.state_folder import Layout
 
 LOOPBACK = "127.0.0.1"
 SERVICE_RANGE, POD_RANGE = "10.96.0.0/16", "10.244.0.0/16"

@@ -4,9 +4,9 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from trainstack.local_cluster.component_status import write_atomically
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.kind.engine import ENGINE_NAMES, ContainerEngine
-from trainstack.local_cluster.state import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)

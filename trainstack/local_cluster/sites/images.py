@@ -8,7 +8,7 @@ from pathlib import Path
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images import Recipe, base
 from trainstack.local_cluster.sites.definition import BASE, SITES, Site, SiteImage
-from trainstack.runs.images.images import base_reference
+from trainstack.runs.images.content_tags import base_reference
 from trainstack.toolchain.places import CHECKOUT, cache_root
 
 PROGRAM = CHECKOUT / "workloads" / "digits"

@@ -15,7 +15,7 @@ from trainstack.onboarding.adopt.entries import (
     spec_of,
 )
 from trainstack.onboarding.adopt.namespace_objects import Body, NamespaceObjects
-from trainstack.onboarding.editing import FileAddition
+from trainstack.onboarding.yaml_additions import FileAddition
 from trainstack.preflight.rules.references import ALWAYS_PRESENT
 from trainstack.settings.model import Settings
 from trainstack.settings.values.quantities import amount

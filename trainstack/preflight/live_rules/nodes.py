@@ -10,7 +10,7 @@ from trainstack.kueue.verdict import PodSetAdmission, Reason, Verdict
 from trainstack.kueue.workloads import run_workloads
 from trainstack.preflight.live_context import LiveContext, unknown_violation
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.runs.status.run_pods import pod_sets
+from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.queues import Cohort as DeclaredCohort
 
 _REMEDIES = {

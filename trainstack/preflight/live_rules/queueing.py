@@ -18,7 +18,7 @@ from trainstack.preflight.rules.admission import (
 from trainstack.preflight.rules.operators import framework_unlisted
 from trainstack.preflight.rules.queues import queue_closed
 from trainstack.preflight.rules.references import priority_unknown, queue_unknown
-from trainstack.runs.status.kinds import display_kind, framework_of
+from trainstack.runs.status.launch_kinds import display_kind, framework_of
 from trainstack.runs.status.waiting import INACTIVE_REASONS, conditions_by_type
 
 _NEVER_FITS: tuple[Cause, ...] = (

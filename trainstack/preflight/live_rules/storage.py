@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from trainstack.declared.immutable import objects_with_immutable_fields
 from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS, Difference, differences
 from trainstack.objects.labels import STACK, Manifest
 from trainstack.objects.ownership import format_identity, identity
@@ -13,6 +12,7 @@ from trainstack.preflight.rule import Rule, Severity, Violation
 from trainstack.preflight.rules.namespaces import find_forbidden_pods, pods_forbidden
 from trainstack.preflight.rules.references import namespace_unknown, storage_class_unknown
 from trainstack.preflight.rules.volumes import find_block_device_violations, volume_access_mode
+from trainstack.stack_objects.immutable_objects import objects_with_immutable_fields
 
 _REPLACEMENT_REMEDY = "`up` replaces the object; undo the edit if it must stay"
 LOCAL_PATH_PROVISIONER = "rancher.io/local-path"

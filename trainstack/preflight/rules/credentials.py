@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.settings.credentials import find_credentials
-from trainstack.settings.values.credentials import CredentialMatch
+from trainstack.settings.credential_search import find_credentials
+from trainstack.settings.values.credential_text import CredentialMatch
 
 
 @Rule(

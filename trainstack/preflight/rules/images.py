@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import InputsError
 from trainstack.platform.operators.install import OperatorError
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight.examples import yaml_at
@@ -14,6 +12,8 @@ from trainstack.settings.loading.load import pins_file
 from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.workloads import Workload
+from trainstack.stack_objects.inputs import InputsError
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 @Rule(

@@ -13,7 +13,7 @@ from trainstack.preflight.operator_facts import installs_with_paths
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.preflight.rules.references import ALWAYS_PRESENT
-from trainstack.runs.status.kinds import framework_of
+from trainstack.runs.status.launch_kinds import framework_of
 from trainstack.settings.sections.operators import KueueConfiguration
 from trainstack.settings.values.paths import child_path
 

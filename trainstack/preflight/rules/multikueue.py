@@ -13,7 +13,7 @@ from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.parameter_file import TooManySetsError, check_annotation_size
-from trainstack.runs.status.kinds import display_kind
+from trainstack.runs.status.launch_kinds import display_kind
 from trainstack.settings.sections.queues import PROVISIONING_CONTROLLER
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import with_article

@@ -13,8 +13,8 @@ from trainstack.runs.errors import ReservedVariableError, WorkloadError
 from trainstack.runs.identity import PLACEHOLDER_FACTS
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.build import check_names, manifest
-from trainstack.runs.manifests.trial_pod import NUMBER_VARIABLE
-from trainstack.runs.status.kinds import launch_kind
+from trainstack.runs.manifests.sweep_pod import NUMBER_VARIABLE
+from trainstack.runs.status.launch_kinds import launch_kind
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 

@@ -10,7 +10,7 @@ from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.status.kinds import kind_of_launch, launch_kind
+from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind
 from trainstack.settings.sections.workloads import Workload
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from hashlib import sha256
 
-from trainstack.declared.inputs import is_built
 from trainstack.files.regular import read_bytes
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.feature_gates import GROUPS_OF_GATES
@@ -15,11 +14,12 @@ from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.versions import find_clashes
 from trainstack.runs.manifests.trainjob import unsupported_settings
-from trainstack.runs.status.kinds import display_kind, framework_of, kind_of_launch, launch_kind
+from trainstack.runs.status.launch_kinds import display_kind, framework_of, kind_of_launch, launch_kind
 from trainstack.settings.errors import suggest_name
 from trainstack.settings.sections.operators import KueueConfiguration
 from trainstack.settings.values.kubernetes import STANDARD_RESOURCES, is_container_resource
 from trainstack.settings.values.paths import child_path
+from trainstack.stack_objects.inputs import is_built
 from trainstack.versions import parse_release
 
 _FRAMEWORKS = (

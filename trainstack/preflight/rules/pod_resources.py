@@ -19,7 +19,7 @@ from trainstack.preflight.rules.resources import resource_faults
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.status.run_pods import pod_sets
+from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child_path
 from trainstack.settings.values.quantities import amount, format_amount

@@ -11,14 +11,14 @@ from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_template import WRAPPER_SETTINGS
-from trainstack.runs.manifests.trial_names import parameter_overrides
-from trainstack.runs.manifests.trial_pod import NUMBER_VARIABLE
+from trainstack.runs.manifests.sweep_pod import NUMBER_VARIABLE
+from trainstack.runs.manifests.trials import parameter_overrides
 from trainstack.runs.manifests.variable_expansion import container_program, container_variables
 from trainstack.runs.names import is_indexed
 from trainstack.runs.wrapper.run import WrapperError, WrapperSettings, parse_command, unknown_variables
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import PodOverrides, Workload
-from trainstack.settings.values.credentials import conceal_credentials
+from trainstack.settings.values.credential_text import conceal_credentials
 from trainstack.settings.values.paths import child_path, named_element_paths
 
 _TRAINSTACK_PREFIX = "TRAINSTACK_"

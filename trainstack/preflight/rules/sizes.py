@@ -5,8 +5,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainstack.declared.component import Component
-from trainstack.objects.limits import (
+from trainstack.objects.size_limits import (
     MAX_ANNOTATION_BYTES,
     MAX_DATA_BYTES,
     MAX_REQUEST_BYTES,
@@ -21,14 +20,15 @@ from trainstack.runs.identity import PLACEHOLDER_FACTS
 from trainstack.runs.ledgers import Ledger, ledger_bytes
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_template import MAX_VARIABLE_BYTES
-from trainstack.runs.manifests.trial_names import build_trial, parameter_overrides
+from trainstack.runs.manifests.trials import build_trial, parameter_overrides
 from trainstack.runs.manifests.variable_expansion import container_program, container_variables
 from trainstack.runs.names import RUN_DIGITS, run_id
 from trainstack.runs.parameter_file import TooManySetsError, check_annotation_size, check_size
 from trainstack.runs.wrapper.run import VARIABLE_REFERENCE
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import Workload
-from trainstack.sweeps.launches import PlannedSweep
+from trainstack.stack_objects.component import Component
+from trainstack.sweeps.planned_sweep import PlannedSweep
 
 _MAX_PROGRAM_BYTES = 2 << 20
 """Limit of arguments and variables together: a quarter of the usual limit of the stack (8 MiB)."""

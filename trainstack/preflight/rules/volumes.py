@@ -7,7 +7,7 @@ from trainstack.preflight.examples import digits, training, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
-from trainstack.runs.status.run_pods import pod_sets
+from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.storage import NO_PROVISIONER, PersistentVolume, Volume
 from trainstack.settings.values.quantities import amount
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainstack.files.project import project_file
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.images.images import REGISTRY, workload_reference
+from trainstack.runs.images.content_tags import REGISTRY, workload_reference
 from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload

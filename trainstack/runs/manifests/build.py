@@ -13,7 +13,7 @@ from trainstack.runs.identity import Facts, digest, run_id
 from trainstack.runs.launch import Launch, SweepInputs
 from trainstack.runs.manifests.kind import Body
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
-from trainstack.runs.manifests.trial_pod import mount_files_from_annotations
+from trainstack.runs.manifests.sweep_pod import mount_files_from_annotations
 from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER
 from trainstack.settings.sections.workloads import Workload
 

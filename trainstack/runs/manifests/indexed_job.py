@@ -8,10 +8,10 @@ from trainstack.objects.labels import SKIP_AWAIT, Manifest
 from trainstack.runs import names
 from trainstack.runs.identity import digest
 from trainstack.runs.launch import Launch
+from trainstack.runs.launch_object import launch_object
 from trainstack.runs.manifests.kind import explicit_fields
 from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
-from trainstack.runs.metadata import launch_object
-from trainstack.runs.pods import role_pods
+from trainstack.runs.role_pods import role_pods
 from trainstack.settings.sections.sweeps import Sweep
 
 TARGET_MISSED_EXIT_CODE = 79

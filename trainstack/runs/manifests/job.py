@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainstack.objects.labels import MIN_PARALLELISM, SKIP_AWAIT, Manifest
 from trainstack.runs.launch import Launch
+from trainstack.runs.launch_object import launch_object
 from trainstack.runs.manifests.kind import (
     COMPLETION_INDEX_LABEL,
     DEFAULT_POD_SET,
@@ -18,9 +19,8 @@ from trainstack.runs.manifests.kind import (
     single_pod_set,
 )
 from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
-from trainstack.runs.metadata import launch_object
 from trainstack.runs.names import GENERATED_SUFFIX, is_indexed
-from trainstack.runs.pods import role_pods
+from trainstack.runs.role_pods import role_pods
 from trainstack.settings.sections.workloads import Workload
 
 

@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
+from trainstack.runs.launch_object import launch_object
 from trainstack.runs.manifests.job import job_pods
 from trainstack.runs.manifests.kind import (
     COMPLETION_INDEX_LABEL,
@@ -20,10 +21,9 @@ from trainstack.runs.manifests.kind import (
     role_pod_set,
 )
 from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
-from trainstack.runs.metadata import launch_object
 from trainstack.runs.names import GENERATED_SUFFIX, object_name
-from trainstack.runs.pods import RolePods, role_pods
-from trainstack.runs.ranks import rank_variables
+from trainstack.runs.rank_variables import rank_variables
+from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.sections.workloads import ReplicatedJob, Workload
 from trainstack.settings.values.paths import named_element_paths
 

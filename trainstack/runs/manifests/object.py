@@ -11,6 +11,7 @@ from trainstack.objects import labels
 from trainstack.objects.labels import Manifest
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.launch import Launch
+from trainstack.runs.launch_object import launch_object
 from trainstack.runs.manifests.kind import (
     FAILED_CONDITIONS,
     SUCCEEDED_CONDITIONS,
@@ -24,10 +25,9 @@ from trainstack.runs.manifests.kind import (
     status_conditions,
 )
 from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
-from trainstack.runs.metadata import launch_object
-from trainstack.runs.pods import RolePods, role_pods
+from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.base import Section
-from trainstack.settings.sections.objects import KueueObject, ObjectPods, StatusValues
+from trainstack.settings.sections.kueue_object import KueueObject, ObjectPods, StatusValues
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.field_paths import put_at, value_at
 

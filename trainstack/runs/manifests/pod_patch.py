@@ -12,7 +12,7 @@ from trainstack.objects.labels import Manifest
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.git_init_container import CHECKOUT_CONTAINER as CHECKOUT
 from trainstack.runs.manifests.strategic_merge import merge_patch
-from trainstack.runs.pods import NODE
+from trainstack.runs.role_pods import NODE
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child_path
 

@@ -9,8 +9,8 @@ from trainstack.runs.identity import canonical
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.git_init_container import checkout_container, checkout_mount, checkout_volumes
 from trainstack.runs.manifests.pod_patch import apply_pod_patch
-from trainstack.runs.manifests.trial_pod import sweep_definition, sweep_env, sweep_labels, sweep_mounts, sweep_volumes
-from trainstack.runs.pods import RolePods, role_pods
+from trainstack.runs.manifests.sweep_pod import sweep_definition, sweep_env, sweep_labels, sweep_mounts, sweep_volumes
+from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.workloads import Mount, Workload
 

@@ -5,6 +5,7 @@ Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/p
 
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
+from trainstack.runs.launch_object import launch_object
 from trainstack.runs.manifests.kind import (
     TIME_LIMITS,
     WorkloadKind,
@@ -14,8 +15,7 @@ from trainstack.runs.manifests.kind import (
     role_pod_sets,
 )
 from trainstack.runs.manifests.pod_template import pod_template
-from trainstack.runs.metadata import launch_object
-from trainstack.runs.pods import role_pods
+from trainstack.runs.role_pods import role_pods
 from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "kubeflow.org/v1"

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from trainstack.objects.labels import ROLE, Manifest
 from trainstack.runs.launch import Launch
+from trainstack.runs.launch_object import launch_object
 from trainstack.runs.manifests.kind import (
     Body,
     LaunchedPods,
@@ -20,9 +21,8 @@ from trainstack.runs.manifests.kind import (
     role_pod_sets,
 )
 from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
-from trainstack.runs.metadata import launch_object
 from trainstack.runs.names import GENERATED_SUFFIX
-from trainstack.runs.pods import RolePods, role_pods
+from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "ray.io/v1"

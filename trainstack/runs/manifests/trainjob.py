@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 from trainstack.objects.labels import Manifest, metadata
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.launch import Launch
+from trainstack.runs.launch_object import launch_object
 from trainstack.runs.manifests.jobset import jobset_pods
 from trainstack.runs.manifests.kind import (
     COMPLETION_INDEX_LABEL,
@@ -28,10 +29,9 @@ from trainstack.runs.manifests.kind import (
     role_pod_set,
 )
 from trainstack.runs.manifests.pod_template import launch_labels, pod_template
-from trainstack.runs.metadata import launch_object
 from trainstack.runs.names import GENERATED_SUFFIX, object_name
-from trainstack.runs.pods import NODE, role_pods
-from trainstack.runs.ranks import rank_variables
+from trainstack.runs.rank_variables import rank_variables
+from trainstack.runs.role_pods import NODE, role_pods
 from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"

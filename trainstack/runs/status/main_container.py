@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from trainstack.runs.manifests import data_loader, pod_template, pytorchjob
 from trainstack.runs.manifests.git_init_container import CHECKOUT_CONTAINER as CHECKOUT
-from trainstack.runs.pods import NODE
+from trainstack.runs.role_pods import NODE
 
 _MAIN_CONTAINERS = (pod_template.TRAINING_CONTAINER, pytorchjob.PYTORCH_CONTAINER, NODE, data_loader.LOADER_CONTAINER)
 """The names of training containers, unless the workload sets one."""

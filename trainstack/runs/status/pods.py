@@ -9,7 +9,7 @@ from typing import Any
 from trainstack.runs.manifests.git_init_container import CHECKOUT_CONTAINER as CHECKOUT
 from trainstack.runs.manifests.kind import DEFAULT_REPLICA_ROLE
 from trainstack.runs.status.attempts import PodAttempt, last_attempt
-from trainstack.runs.status.kinds import kind_of_launch
+from trainstack.runs.status.launch_kinds import kind_of_launch
 
 _NORMAL_WAITING_REASONS = (None, "PodInitializing", "ContainerCreating")
 """Waiting reasons of a container that is starting normally."""

@@ -11,7 +11,7 @@ from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.training_progress import TrainingProgress, estimate_progress
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.status.attempts import parse_time
-from trainstack.runs.status.kinds import kind_of_launch, launch_conditions, mounted_claims
+from trainstack.runs.status.launch_kinds import kind_of_launch, launch_conditions, mounted_claims
 from trainstack.runs.status.pods import PodView, pod_views
 from trainstack.runs.status.usage import ResourceUse, Usage
 from trainstack.runs.status.waiting import Queueing, conditions_by_type, why_waiting, worker_cluster

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainstack.settings.errors import SettingsFinding, suggest_name
 from trainstack.settings.loading.merge import element_paths, merge
-from trainstack.settings.loading.source import Node, read_map
+from trainstack.settings.loading.yaml_reader import Node, read_map
 
 Steps = tuple[str | int, ...]
 """The keys and list indices that lead to a value, as in pydantic's `loc`."""

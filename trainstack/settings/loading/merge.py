@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainstack.settings.errors import Place
-from trainstack.settings.loading.source import Node, Scalar
+from trainstack.settings.loading.yaml_reader import Node, Scalar
 from trainstack.settings.values.paths import child_path, named_element_paths
 
 Plain = Scalar | tuple["Plain", ...] | dict[str, "Plain"]

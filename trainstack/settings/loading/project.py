@@ -4,7 +4,7 @@ from pathlib import Path
 
 from trainstack.errors import TrainstackError
 from trainstack.settings.errors import SettingsFinding
-from trainstack.settings.loading.source import read_map
+from trainstack.settings.loading.yaml_reader import read_map
 
 PROJECT_FILE = "Pulumi.yaml"
 

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from trainstack.settings.errors import SettingsFinding, suggest_name
 from trainstack.settings.loading.bases import Steps
 from trainstack.settings.loading.merge import locate
-from trainstack.settings.loading.source import Node
+from trainstack.settings.loading.yaml_reader import Node
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.secrets import PLAIN_TEXT_ERROR
 from trainstack.settings.sections.sweeps import FROM_FILES, Sweep

@@ -7,11 +7,11 @@ from graphlib import CycleError, TopologicalSorter
 from math import prod
 
 from trainstack.settings.errors import suggest_name
-from trainstack.settings.loading import templates
-from trainstack.settings.loading.templates import format_value
+from trainstack.settings.search_space import templates
 from trainstack.settings.search_space.constraints import ConstraintError, Value, is_satisfied, parameter_names
 from trainstack.settings.search_space.space import Parameter, Space, is_test_metric
 from trainstack.settings.search_space.space_values import contains, count_values, is_parameter_active
+from trainstack.settings.search_space.templates import format_value
 from trainstack.settings.values import metrics_format
 
 MAX_SETS = 10_000

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from trainstack.settings.base import DnsName, Section
-from trainstack.settings.values.credentials import address_has_credential
+from trainstack.settings.values.credential_text import address_has_credential
 from trainstack.settings.values.kubernetes import MountPath, quote
 
 _HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)"

@@ -13,7 +13,7 @@ from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.elastic import Elastic
 from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy
-from trainstack.settings.sections.objects import KueueObject
+from trainstack.settings.sections.kueue_object import KueueObject
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.topology import FIELDS_BY_ANNOTATION, TopologyRequest, faults_of_pod_sets

@@ -4,7 +4,7 @@ import base64
 import hashlib
 from functools import cache
 
-PUBLISHED_PASSPHRASE = "trainstack-dev"
+PUBLISHED_PASSPHRASE = "trainstack-dev"  # noqa: S105 (public, see above)
 _ITERATIONS = 1_000_000
 _KEY_BYTES = 32
 

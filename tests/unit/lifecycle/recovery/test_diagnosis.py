@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 import pytest
 
-from trainstack.guards.states import NO_STATE_IDENTITY
+from trainstack.guards.other_states import NO_STATE_IDENTITY
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
-from trainstack.lifecycle.recovery.locks import StateFiles, StateLock
-from trainstack.lifecycle.recovery.objects import LiveObject, LiveObjects
+from trainstack.lifecycle.recovery.lock_problems import StateFiles, StateLock
+from trainstack.lifecycle.recovery.object_problems import LiveObject, LiveObjects
 from trainstack.lifecycle.recovery.problem import ProblemId, RecoveryCommands
 from trainstack.lifecycle.recovery.state import EngineState, read_state
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, WORKLOAD

@@ -8,9 +8,9 @@ import pytest
 
 from trainstack.lifecycle.recovery.diagnosis import diagnose_refused
 from trainstack.lifecycle.recovery.integrity import find_state_faults, parse_engine_fault
-from trainstack.lifecycle.recovery.locks import StateFiles, StateLock
+from trainstack.lifecycle.recovery.lock_problems import StateFiles, StateLock
 from trainstack.lifecycle.recovery.problem import RecoveryCommands
-from trainstack.lifecycle.recovery.restore import Backup
+from trainstack.lifecycle.recovery.restore_advice import Backup
 
 URN = "urn:pulumi:lab::trainstack::"
 STACK, RUNS = f"{URN}pulumi:pulumi:Stack::trainstack-lab", f"{URN}trainstack:training:Runs::runs"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trainstack.lifecycle.teardown.context import LiveStack
+from trainstack.lifecycle.teardown.live_stack import LiveStack
 from trainstack.objects.ownership import Identity
 
 Body = dict[str, Any]

@@ -20,8 +20,8 @@ from tests.unit.lifecycle.teardown.teardown_cases import (
 )
 from tests.unit.live_objects import NOW, RUN, make_condition, make_launch_body
 from tests.unit.make import make_settings, make_storage, make_volume
-from trainstack.lifecycle.teardown.context import LiveStack
 from trainstack.lifecycle.teardown.leftovers import explain_leftover, find_leftovers
+from trainstack.lifecycle.teardown.live_stack import LiveStack
 from trainstack.lifecycle.teardown.plan import (
     STAGES,
     TeardownPlan,

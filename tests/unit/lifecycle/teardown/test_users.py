@@ -14,7 +14,7 @@ from tests.unit.lifecycle.teardown.teardown_cases import (
     owned_by,
 )
 from tests.unit.live_objects import make_launch_body
-from trainstack.lifecycle.teardown.context import LiveStack
+from trainstack.lifecycle.teardown.live_stack import LiveStack
 from trainstack.lifecycle.teardown.users import foreign_users, kinds_of_users, may_be_used
 from trainstack.objects.ownership import Identity, identity
 

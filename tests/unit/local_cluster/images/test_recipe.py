@@ -8,11 +8,11 @@ import pytest
 from tests.cluster.image_runs import run_command
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images import recipe
+from trainstack.local_cluster.images.base_image import rootfs_command
 from trainstack.local_cluster.images.catalog import CONTAINERFILES, helpers, workload
-from trainstack.local_cluster.images.debian import rootfs_command
 from trainstack.local_cluster.images.recipe import Recipe, build_command, stage_context
 from trainstack.local_cluster.images.storage import ImageStorage
-from trainstack.runs.images.images import base_reference, workload_reference
+from trainstack.runs.images.content_tags import base_reference, workload_reference
 
 STORAGE = ImageStorage(Path("/cache/images"))
 BUILDAH = ["buildah", "--root=/cache/images/storage", "--runroot=/cache/images/run", "--storage-driver=overlay"]

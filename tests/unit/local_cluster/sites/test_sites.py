@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainstack.local_cluster import access, folders
+from trainstack.local_cluster import mount_points, tenant_kubeconfigs
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.registry_access import RegistryAccess
@@ -205,32 +205,32 @@ def test_an_account_is_named_with_its_namespace(account: str, tmp_path: Path) ->
         tmp_path, tmp_path, "https://198.18.254.2:6443", RegistryAccess("", tmp_path), "local", "", "", 1
     )
     with pytest.raises(LocalClusterError, match="is not of the form <namespace>/<service account>"):
-        access.write_kubeconfig(running, account)
+        tenant_kubeconfigs.write_kubeconfig(running, account)
 
 
 def test_folders_that_were_made_go_with_the_last_cluster_that_covers_them(tmp_path: Path) -> None:
     """Folders of running clusters are kept, and so are earlier ones and those with new content."""
     kept, created = tmp_path / "kept", tmp_path / "kept" / "a" / "b"
     kept.mkdir()
-    folders.make_mount_point(created, "trainstack-1")
-    folders.make_mount_point(created, "trainstack-2")
-    folders.remove_mount_points([str(created)], {"trainstack-2", "trainstack-3"})
+    mount_points.make_mount_point(created, "trainstack-1")
+    mount_points.make_mount_point(created, "trainstack-2")
+    mount_points.remove_mount_points([str(created)], {"trainstack-2", "trainstack-3"})
     assert created.is_dir()
     (created.parent / "file").touch()
-    folders.remove_mount_points([str(created)], {"trainstack-3"})
+    mount_points.remove_mount_points([str(created)], {"trainstack-3"})
     assert [path.name for path in created.parent.iterdir()] == ["file"]
     (created.parent / "file").unlink()
-    folders.remove_mount_points([str(created)], set())
+    mount_points.remove_mount_points([str(created)], set())
     assert list(kept.iterdir()) == []
     assert kept.is_dir()
 
 
 def test_a_folder_that_existed_before_is_never_removed(tmp_path: Path) -> None:
     """The same holds if a cluster covered it."""
-    folders.make_mount_point(tmp_path / "own", "")
+    mount_points.make_mount_point(tmp_path / "own", "")
     (tmp_path / "theirs").mkdir()
-    folders.make_mount_point(tmp_path / "theirs", "trainstack-1")
-    folders.remove_mount_points([str(tmp_path / "own"), str(tmp_path / "theirs")], set())
+    mount_points.make_mount_point(tmp_path / "theirs", "trainstack-1")
+    mount_points.remove_mount_points([str(tmp_path / "own"), str(tmp_path / "theirs")], set())
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 

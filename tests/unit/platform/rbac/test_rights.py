@@ -10,7 +10,7 @@ from trainstack.platform.rbac.rights import (
     team_rights,
     training_rights,
 )
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.launch_kinds import KINDS
 
 
 def test_the_shortest_form_of_rules_means_the_same() -> None:

@@ -5,20 +5,20 @@ import random
 from tests.seeds import chosen_seed
 from tests.unit.make import make_cluster_queue, make_distributed, make_group, make_queues, make_run, make_settings
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import StackObjects
-from trainstack.preflight import preflight
+from trainstack.preflight import file_checks
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import ResourceFlavor
 from trainstack.settings.sections.workloads import Resources, Role
+from trainstack.stack_objects.stack_objects import StackObjects
 
 SEED = chosen_seed("TRAINSTACK_SEARCH_SEED")
 
 
 def found(rule: str, settings: Settings) -> list[Finding]:
     """Return the findings of one rule alone."""
-    check = preflight.RULES[rule]
+    check = file_checks.RULES[rule]
     return [
         Finding.from_violation(check.rule, violation)
         for violation in check.find(RuleContext(StackObjects(settings), ROOT))

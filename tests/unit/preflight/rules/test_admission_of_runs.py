@@ -17,13 +17,13 @@ from tests.unit.make import (
     make_settings,
 )
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.booking import overflowing_requests
 from trainstack.kueue.format import as_data, summary
-from trainstack.preflight.preflight import check, examine
+from trainstack.preflight.file_checks import check, examine
 from trainstack.settings.sections.queues import ClusterQueue, FlavorQuotas, ResourceFlavor, ResourceGroup
 from trainstack.settings.sections.workloads import Resources, Workload
 from trainstack.settings.values.quantities import MAX_AMOUNT
+from trainstack.stack_objects.stack_objects import StackObjects
 
 SEED = chosen_seed("TRAINSTACK_SEARCH_SEED")
 

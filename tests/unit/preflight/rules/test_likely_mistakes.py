@@ -3,7 +3,7 @@
 from tests.unit.make import make_secret, make_settings
 from tests.unit.preflight.cases import ROOT
 from tests.unit.preflight.slip_cases import GPU, data_of, discarding, requesting, stopping, unqueued
-from trainstack.preflight.preflight import check
+from trainstack.preflight.file_checks import check
 from trainstack.settings.sections.secrets import Secrets
 
 

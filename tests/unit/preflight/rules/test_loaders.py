@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.make import make_cluster_queue, make_queues, make_run, make_settings, make_sweep, make_sweeps
-from trainstack.preflight.preflight import check
+from trainstack.preflight.file_checks import check
 from trainstack.settings.model import Cluster, Loader, Settings
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.workloads import Data, Resources, Workload

@@ -7,10 +7,10 @@ from typing import Any
 from tests.seeds import chosen_seed
 from tests.unit.make import make_run, make_settings
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import StackObjects
-from trainstack.preflight import preflight
+from trainstack.preflight import file_checks
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.sections.workloads import Resources
+from trainstack.stack_objects.stack_objects import StackObjects
 
 SEED = chosen_seed("TRAINSTACK_SEARCH_SEED")
 
@@ -46,7 +46,7 @@ def test_a_pod_that_requests_less_than_its_containers_at_any_moment_is_found_and
         patch = {"spec": {"resources": {key: {"cpu": f"{pod}00m"}}, "initContainers": init}}
         run = make_run(resources=Resources(requests={"cpu": f"{training}00m"}), pod_patch=patch)
         context = RuleContext(StackObjects(make_settings(run)), ROOT)
-        found = [violation.path for violation in preflight.RULES["pod-resources-refused"].find(context)]
+        found = [violation.path for violation in file_checks.RULES["pod-resources-refused"].find(context)]
         refused = Fraction(pod, 10) < most_at_once(Fraction(training, 10), init)
         seen.add((key, refused))
         expected = [f"workloads.runs[train].podPatch.spec.resources.{key}.cpu"] if refused else []

@@ -15,15 +15,15 @@ from tests.unit.make import (
 )
 from tests.unit.preflight.cases import ROOT
 from tests.unit.runs.manifests.test_job import environment
-from trainstack.declared.declared import StackObjects
-from trainstack.preflight import preflight
+from trainstack.preflight import file_checks
+from trainstack.preflight.file_checks import check
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.preflight import check
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.wrapper.run import WrapperError, parse_command
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
+from trainstack.stack_objects.stack_objects import StackObjects
 
 RULES = ("program-refused", "variable-unexpanded")
 SPELLINGS = ("${}", "${{{}}}", "$({})")
@@ -32,7 +32,7 @@ KNOWN = ("TRAINSTACK_OUTPUT", "TRAINSTACK_CHECKPOINT", "TRAINSTACK_RESUME", "TRA
 
 def found(settings: Settings) -> list[Finding]:
     """Return the findings of these rules alone."""
-    checks = [preflight.RULES[rule] for rule in RULES]
+    checks = [file_checks.RULES[rule] for rule in RULES]
     context = RuleContext(StackObjects(settings), ROOT)
     return [Finding.from_violation(each.rule, violation) for each in checks for violation in each.find(context)]
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.unit.make import make_settings
-from trainstack.preflight.preflight import check
+from trainstack.preflight.file_checks import check
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.values.published_passphrase import uses_published_passphrase
 

@@ -18,11 +18,9 @@ from tests.unit.make import (
     make_sweeps,
 )
 from tests.unit.preflight.cases import ROOT
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import Manifest
-from trainstack.objects.limits import stored_bytes
-from trainstack.preflight import preflight
+from trainstack.objects.size_limits import stored_bytes
+from trainstack.preflight import file_checks
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.manifests.launched_pods import launched_pods
@@ -41,6 +39,8 @@ from trainstack.settings.sections.queues import (
 )
 from trainstack.settings.sections.secrets import Encrypted, Secrets
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 RULES = ("argument-too-long", "object-too-large")
 LONGEST = 131_071
@@ -49,7 +49,7 @@ MEBIBYTE = 1 << 20
 
 def found(settings: Settings) -> list[Finding]:
     """Return the findings of these rules alone."""
-    checks = [preflight.RULES[rule] for rule in RULES]
+    checks = [file_checks.RULES[rule] for rule in RULES]
     context = RuleContext(StackObjects(settings), ROOT)
     return [Finding.from_violation(each.rule, violation) for each in checks for violation in each.find(context)]
 

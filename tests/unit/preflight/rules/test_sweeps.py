@@ -14,7 +14,7 @@ from tests.unit.make import (
     make_sweep,
     make_sweeps,
 )
-from trainstack.preflight.preflight import check
+from trainstack.preflight.file_checks import check
 from trainstack.preflight.rules.sweeps import gpu_hours, gpus_per_trial
 from trainstack.settings.search_space.hyperparams import Expansion
 from trainstack.settings.sections.workloads import Resources, Role

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.images.images import content_tag, workload_reference
+from trainstack.runs.images.content_tags import content_tag, workload_reference
 from trainstack.runs.images.run_images import RunImage, base_argument, run_images
 from trainstack.settings.loading.load import load_with_places
 

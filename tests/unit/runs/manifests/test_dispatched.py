@@ -9,15 +9,13 @@ import yaml
 from tests.unit.make import make_distributed, make_run, make_settings, make_space, make_sweeps
 from tests.unit.preflight.environment_cases import check_of, dispatching
 from tests.unit.runs.launches import make_launch
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import read_inputs
 from trainstack.live.client import PermanentError
 from trainstack.live.worker_clusters import settings_of_worker, worker_context
 from trainstack.objects.labels import SETS, TRIALS
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import dispatched_launch, is_dispatched, manifest
 from trainstack.runs.manifests.data_loader import temporary_loader
-from trainstack.runs.manifests.trial_pod import SWEEP_VOLUME
+from trainstack.runs.manifests.sweep_pod import SWEEP_VOLUME
 from trainstack.runs.parameter_file import (
     MAX_ANNOTATION_BYTES,
     MAX_CONFIG_MAP_BYTES,
@@ -30,6 +28,8 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER
 from trainstack.settings.sections.workloads import Workload, Workloads
+from trainstack.stack_objects.inputs import read_inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 SENT = dispatching(check_of("west"), queue={})
 ROOT = Path(__file__).parents[4]

@@ -7,7 +7,7 @@ from tests.unit.runs.launches import make_launch
 from trainstack.runs.manifests.build import companions, manifest
 from trainstack.runs.manifests.kind import LaunchedPods
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.pods import NODE
+from trainstack.runs.role_pods import NODE
 from trainstack.settings.sections.workloads import ReplicatedJob, Workload
 
 JOBS = (ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=2, completions=4))

@@ -18,12 +18,18 @@ from trainstack.runs.ledgers import Ledger, ledger_config_map
 from trainstack.runs.manifests.build import check_names, is_dispatched, manifest
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.recorded import RUNS_TYPE, recorded_launches, state_resource
-from trainstack.runs.status.kinds import framework_of, kind_of_launch, launch_resource, mounted_claims, optional_kinds
+from trainstack.runs.recorded_launches import RUNS_TYPE, recorded_launches, state_resource
+from trainstack.runs.status.launch_kinds import (
+    framework_of,
+    kind_of_launch,
+    launch_resource,
+    mounted_claims,
+    optional_kinds,
+)
 from trainstack.runs.status.pods import pod_views
-from trainstack.runs.status.run_pods import pod_sets
+from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.runs.status.run_view import bare_view
-from trainstack.settings.sections.objects import KueueObject, ObjectPods, StatusValues
+from trainstack.settings.sections.kueue_object import KueueObject, ObjectPods, StatusValues
 from trainstack.settings.sections.workloads import Role, Workload
 
 WORKERS = ObjectPods(

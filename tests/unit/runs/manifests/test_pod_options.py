@@ -11,18 +11,18 @@ from tests.unit.make import make_distributed, make_run
 from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import make_launch
 from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
-from trainstack.declared.launches import first_launches
 from trainstack.runs.identity import PLACEHOLDER_FACTS, identity
 from trainstack.runs.manifests.build import companions, manifest, plan_launch
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_patch import MAIN_CONTAINERS, PodPatchError
-from trainstack.runs.pods import NODE
+from trainstack.runs.role_pods import NODE
 from trainstack.runs.status import main_container
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
-from trainstack.sweeps.launches import PlannedSweep
+from trainstack.stack_objects.launch_groups import first_launches
+from trainstack.sweeps.planned_sweep import PlannedSweep
 
 KINDS = ("Job", "Pod", "DataLoader", "PyTorchJob", "TrainJob", "JobSet")
 AFFINITY = {

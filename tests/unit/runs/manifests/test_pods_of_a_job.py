@@ -22,17 +22,17 @@ from tests.unit.make import (
 from tests.unit.preflight.cases import ROOT
 from tests.unit.runs.launches import make_launch
 from tests.unit.runs.test_identity import make_facts
-from trainstack.declared.declared import StackObjects
 from trainstack.kueue.verdicts import stack_verdicts
-from trainstack.preflight.preflight import check
+from trainstack.preflight.file_checks import check
 from trainstack.runs.identity import run_id
 from trainstack.runs.manifests.build import longest_derived_name, manifest
 from trainstack.runs.manifests.kind import DEFAULT_REPLICA_ROLE, Replicas
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
-from trainstack.runs.status.run_pods import pod_sets, queued_workloads
+from trainstack.runs.status.queued_workloads import pod_sets, queued_workloads
 from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Workload
+from trainstack.stack_objects.stack_objects import StackObjects
 
 
 def make_queue_of_work(parallelism: int = 4, **changes: Any) -> Workload:

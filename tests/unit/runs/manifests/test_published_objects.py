@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from tests.copies import copy_into
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs, read_inputs
 from trainstack.objects.labels import LAUNCH, MANAGED_BY, RUN, SET, SKIP_AWAIT, STACK, SWEEP, WORKLOAD, Manifest
 from trainstack.settings.loading.load import load
+from trainstack.stack_objects.inputs import Inputs, read_inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 ROOT = Path(__file__).resolve().parents[4]
 PRODUCT_LABELS = {LAUNCH, MANAGED_BY, RUN, SET, STACK, SWEEP, WORKLOAD}

@@ -15,8 +15,8 @@ from trainstack.runs.launches import live_launch
 from trainstack.runs.manifests.build import check_names, manifest
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.manifests.trial_names import TrialOverrides, with_overrides
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.manifests.trials import TrialOverrides, with_overrides
+from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.runs.status.pods import pod_views
 from trainstack.runs.status.run_view import bare_view
 from trainstack.settings.sections.workloads import Resources, Role, Workload

@@ -1,15 +1,15 @@
 """The trials of a sweep are ordinary workloads; their run ids depend on their sets and not on their numbers."""
 
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweep
-from trainstack.declared.declared import StackObjects
-from trainstack.declared.inputs import Inputs
 from trainstack.runs.identity import identity
-from trainstack.runs.manifests.trial_names import TrialOverrides, trials
+from trainstack.runs.manifests.trials import TrialOverrides, trials
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.space import Parameter
 from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.workloads import Role
+from trainstack.stack_objects.inputs import Inputs
+from trainstack.stack_objects.stack_objects import StackObjects
 
 TWO = make_space(
     parameters={

@@ -15,7 +15,7 @@ from trainstack.settings.search_space.hyperparams import format_sets
 from trainstack.settings.search_space.space import Space
 from trainstack.settings.search_space.space_rules import faults_of_space
 from trainstack.settings.search_space.space_values import contains, count_values, is_parameter_active
-from trainstack.settings.search_space.spaces import list_sweeps, load_space
+from trainstack.settings.search_space.sweep_files import list_sweeps, load_space
 from trainstack.sweeps.search.expand import SpaceError, expand
 
 ROOT = Path(__file__).resolve().parents[4]
