@@ -104,7 +104,8 @@ def _wait_for_lock(descriptor: int, root: Path) -> bool:
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
                 raise EditError(
-                    f"nothing was changed: {describe_holder(descriptor)} has been using {root} for more than {LOCK_SECONDS} s",
+                    f"nothing was changed: {describe_holder(descriptor)} has been using {root} for more than "
+                    f"{LOCK_SECONDS} s",
                     "wait until it has ended, or end it, and run the command again",
                 )
             time.sleep(_PAUSE_SECONDS)

@@ -56,7 +56,8 @@ def unexpected_cluster_refusal(
         or "its identity is not readable"
     )
     return (
-        f"{prefix}cluster.identity: stack {stack!r} is for cluster {expected}, and {_format_context(live)} leads to another one "
+        f"{prefix}cluster.identity: stack {stack!r} is for cluster {expected}, and {_format_context(live)} leads to "
+        "another one "
         f"({readable_facts}). Nothing was changed; {_REMEDY}, or correct the entry"
     )
 
@@ -73,8 +74,10 @@ def other_cluster_refusal(stored_facts: Mapping[str, str], live: ClusterIdentity
         old, new = stored_facts[key], live.facts[key]
         if old != new:
             return (
-                f"stack {stack!r} was created on another cluster ({_format_fact(key, old)}) than the one that {_format_context(live)} "
-                f"leads to ({_format_fact(key, new)}). Nothing was changed; {_REMEDY}. If the stack's own cluster no longer "
+                f"stack {stack!r} was created on another cluster ({_format_fact(key, old)}) than the one that "
+                f"{_format_context(live)} "
+                f"leads to ({_format_fact(key, new)}). Nothing was changed; {_REMEDY}. If the stack's own cluster no "
+                "longer "
                 f"exists, move the stack to this one: set `trainstack:cluster: {{identity: {new}}}` in "
                 f"Pulumi.{stack}.yaml, and run `trainstack up -s {stack}` (or `pulumi up --refresh`)"
             )
@@ -90,8 +93,10 @@ def provider_cluster_refusal(live: ClusterIdentity, provider_fact: str) -> str:
     if name is None or live.facts[name] == provider_fact:
         return ""
     return (
-        f"the Kubernetes provider reached another cluster ({_format_fact(name, provider_fact)}) than the one that was checked "
-        f"({_format_fact(name, live.facts[name])}, {_format_context(live)}): the kubeconfig changed in between. Nothing was changed; "
+        f"the Kubernetes provider reached another cluster ({_format_fact(name, provider_fact)}) than the one that was "
+        "checked "
+        f"({_format_fact(name, live.facts[name])}, {_format_context(live)}): the kubeconfig changed in between. "
+        "Nothing was changed; "
         "run the command again with the kubeconfig and the context of the stack's own cluster"
     )
 

@@ -120,7 +120,8 @@ def drift_notes(
         if key in live_metadata and declared_revisions[key] != _revision_in(live_metadata[key])
     )
     return tuple(
-        f"{KIND} {format_names(names)} {'was' if len(names) == 1 else 'were'} {change} outside of this stack; `up` applies "
+        f"{KIND} {format_names(names)} {'was' if len(names) == 1 else 'were'} {change} outside of this stack; `up` "
+        "applies "
         f"{'it' if len(names) == 1 else 'them'} again"
         for names, change in ((deleted_names, "deleted"), (changed_names, "changed"))
         if names
@@ -133,7 +134,8 @@ def moved_definition_notes(state: OwnState) -> tuple[str, ...]:
     if not names:
         return ()
     note = (
-        f"{KIND} {format_names(names)}: the engine's state has one resource for each release now, so this change removes "
+        f"{KIND} {format_names(names)}: the engine's state has one resource for each release now, so this change "
+        "removes "
         f"{'this one' if len(names) == 1 else 'these'} from the state; nothing is deleted in the cluster"
     )
     return (note,)

@@ -38,6 +38,7 @@ def refusals(
         place = nearest_place(places, setting_path)
         location = f"{place}: {setting_path}" if place else setting_path
         yield (
-            f"{location}: {format_identity(identity(manifest))} has {difference.field.name} {difference.live}, and {difference.declared} is declared: "
+            f"{location}: {format_identity(identity(manifest))} has {difference.field.name} {difference.live}, and "
+            f"{difference.declared} is declared: "
             "the field is immutable; undo the edit, or declare the object under another name"
         )

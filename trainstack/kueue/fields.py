@@ -179,17 +179,17 @@ def unmodeled_fields(kind: str, body: Body, fields: Mapping[str, Mapping[str, st
     table = {**fields[kind], **(V1BETA1_FIELDS if kind == "Configuration" else {})}
     for key, value in body.items():
         if kind == "Configuration" or key in ("spec", "status"):
-            yield from _unmodelled_paths(table, key, value)
+            yield from _unmodeled_paths(table, key, value)
 
 
-def _unmodelled_paths(table: Mapping[str, str], path: str, value: object) -> Iterator[str]:
+def _unmodeled_paths(table: Mapping[str, str], path: str, value: object) -> Iterator[str]:
     if table.get(path, UNKNOWN) != UNKNOWN:
         return
     if isinstance(value, Mapping) and any(field.startswith(f"{path}.") for field in table):
         for key, inner_value in value.items():
-            yield from _unmodelled_paths(table, f"{path}.{key}", inner_value)
+            yield from _unmodeled_paths(table, f"{path}.{key}", inner_value)
     elif isinstance(value, (list, tuple)) and any(field.startswith(f"{path}[]") for field in table):
         for inner_value in value:
-            yield from _unmodelled_paths(table, f"{path}[]", inner_value)
+            yield from _unmodeled_paths(table, f"{path}[]", inner_value)
     elif value not in (None, "", False, {}, []):
         yield f"{path}: the verdict does not know this field"

@@ -148,7 +148,7 @@ def read_model(
         managed_namespaces=managed_namespace_selector(kueue_configuration, gates),
         blocks_admission=blocks_admission(kueue_configuration),
         default_priority=min((body["value"] for body in priority_classes if body.get("globalDefault")), default=0),
-        unmodeled_fields=_unmodelled_fields(objects_by_kind, kueue_configuration, kueue_release),
+        unmodeled_fields=_unmodeled_fields(objects_by_kind, kueue_configuration, kueue_release),
         nodes=None if nodes is None else tuple(nodes.values()),
         is_declared=is_declared,
     )
@@ -218,7 +218,7 @@ def _name(body: Body) -> str:
     return str(body["metadata"]["name"])
 
 
-def _unmodelled_fields(
+def _unmodeled_fields(
     objects_by_kind: Mapping[str, Mapping[str, Body]], kueue: Body | None, release: KueueRelease
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     objects = {

@@ -82,7 +82,10 @@ def _read_failures(path_by_field: dict[str, str], answers: dict[str, Answer]) ->
     group = answers.get(_KUEUE_GROUP_PATH, Answer(NOT_FOUND, {}))
     served_versions = [item["version"] for item in group.body.get("versions", ())]
     if group.is_success and "v1beta2" not in served_versions:
-        yield f"Kueue serves {', '.join(served_versions)} and not v1beta2, so no queue is taken over: upgrade Kueue to v0.15"
+        yield (
+            f"Kueue serves {', '.join(served_versions)} and not v1beta2, so no queue is taken over: upgrade Kueue to "
+            "v0.15"
+        )
 
 
 def _installed_operators(installed: InstalledControllers) -> Iterator[InstalledOperator]:

@@ -50,7 +50,8 @@ def wait_until_replaceable(manifest: Mapping[str, Any], context: str | None, dea
         and (live_metadata.get("labels") or {}).get(STACK) != manifest["metadata"]["labels"][STACK]
     ):
         raise ClusterError(
-            f"{format_identity(identity(manifest))} was deleted and has been re-created by another owner; nothing was changed. "
+            f"{format_identity(identity(manifest))} was deleted and has been re-created by another owner; nothing was "
+            "changed. "
             "Run `up` again to see the remedies"
         )
 
@@ -67,6 +68,7 @@ def wait_until_name_is_free(manifest: Mapping[str, Any], context: str | None, de
         return
     delete = f"kubectl delete {manifest['kind'].lower()} -n {metadata['namespace']} {metadata['name']}"
     raise ClusterError(
-        f"{format_identity(identity(manifest))} is another launch that is not in this stack's state, so it is not replaced; if "
+        f"{format_identity(identity(manifest))} is another launch that is not in this stack's state, so it is not "
+        "replaced; if "
         f"it is not needed, delete it ({delete}) and run `up` again"
     )

@@ -94,7 +94,8 @@ class Registries:
         name, _, reference_digest = reference.partition("@")
         image_target, registry = mirror_reference(name), registry_host(name)
         api = API_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
-        url = f"{self.mirror or f'https://{api}'}/v2/{image_target.repository}/{kind}/{digest or reference_digest or image_target.tag}"
+        version = digest or reference_digest or image_target.tag
+        url = f"{self.mirror or f'https://{api}'}/v2/{image_target.repository}/{kind}/{version}"
         # A mirror must not receive the credentials of another registry.
         login = None if self.mirror else self.credentials.login(registry, image_target.repository)
         try:

@@ -168,7 +168,8 @@ def _open_response(client: httpx.Client, url: httpx.URL, offset: int) -> Iterato
             target = url.join(response.headers["Location"])
         if target.scheme != "https" and not (_is_plain_loopback(target) and _is_plain_loopback(url)):
             raise RefusedDownloadError(
-                f"{redact_url(str(url))} redirects to {redact_url(str(target))}, which is not https, so it was not followed",
+                f"{redact_url(str(url))} redirects to {redact_url(str(target))}, which is not https, so it was not "
+                "followed",
                 f"name the file's final https address, {_ALTERNATIVES}",
             )
         url = target
@@ -233,7 +234,8 @@ def _explain_errors(url: str, part: Path, path: str) -> Iterator[None]:
     except httpx.TransportError as error:
         received = _size(part)
         raise DownloadError(
-            f"the download from {host} was interrupted ({_cause(error)}) after {max(received - initial_size, 0)} bytes; "
+            f"the download from {host} was interrupted ({_cause(error)}) after {max(received - initial_size, 0)} "
+            "bytes; "
             f"{received} bytes are kept",
             "run the command again: it resumes",
             path=path,

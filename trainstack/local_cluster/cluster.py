@@ -289,7 +289,8 @@ def _start(layout: Layout, spec: ClusterSpec, report: Report, started_at: float,
     if not current_status.ready or not current_status.cluster:
         reason = _crash_loop_report(layout, current_status) or current_status.problem
         raise LocalClusterError(
-            f"The cluster in {layout.state} did not become ready within {time.monotonic() - started_at:.0f} s: {reason}\n"
+            f"The cluster in {layout.state} did not become ready within {time.monotonic() - started_at:.0f} s: "
+            f"{reason}\n"
             f"Logs: {layout.log}. If a power loss damaged its data, recreate it with `trainstack cluster reset`."
         )
     report(f"{time.monotonic() - started_at:5.1f} s  node {NODE_NAME} is ready")
@@ -314,7 +315,8 @@ def _raise_inotify_limit(report: Report, limit_file: Path = INOTIFY_LIMIT) -> No
         limit_file.write_text(f"{INOTIFY_INSTANCES}\n")
     except OSError as error:
         report(
-            f"fs.inotify.max_user_instances is {old_limit}, and cannot be raised here ({error.strerror}); a third cluster "
+            f"fs.inotify.max_user_instances is {old_limit}, and cannot be raised here ({error.strerror}); a third "
+            "cluster "
             f"may not start: run `sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}` on the host"
         )
         return

@@ -2,7 +2,8 @@
 
 The other declared kinds have none, or none that a change can affect. Launches and their ConfigMaps get a new name for
 new content. The engine replaces the role bindings, Secrets of another type, Services and Deployments in its state, and
-the guards refuse such objects of other owners. A separate check covers operators' definitions (guards/definition_releases.py).
+the guards refuse such objects of other owners. A separate check covers operators' definitions
+(guards/definition_releases.py).
 """
 
 from collections.abc import Iterator, Mapping

@@ -163,7 +163,8 @@ def ownership_labels(stack: str) -> dict[str, str]:
     """Return the labels of a stack's objects. Raises TrainstackError if the stack's name is too long for a label."""
     if len(stack) > MAX_LABEL_CHARACTERS:
         raise TrainstackError(
-            f"the stack's name {stack!r} has {len(stack)} characters, but a label value has at most {MAX_LABEL_CHARACTERS}",
+            f"the stack's name {stack!r} has {len(stack)} characters, but a label value has at most "
+            f"{MAX_LABEL_CHARACTERS}",
             "use a shorter name",
         )
     return {MANAGED_BY: OWNER, STACK: stack}

@@ -102,7 +102,9 @@ def _contradiction_faults(platform: Settings, request: TeamRequest) -> Iterator[
                 yield f"cluster queue {name} already exists {difference}; {remedy}"
     for local_queue in platform.queues.local_queues:
         if (local_queue.name, local_queue.namespace) == (name, namespace) and local_queue.cluster_queue != name:
-            yield f"local queue {namespace}/{name} already exists for cluster queue {local_queue.cluster_queue}; {remedy}"
+            yield (
+                f"local queue {namespace}/{name} already exists for cluster queue {local_queue.cluster_queue}; {remedy}"
+            )
 
 
 def _team_differences(request: TeamRequest, team: Team) -> Iterator[tuple[str, str]]:

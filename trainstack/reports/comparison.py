@@ -136,7 +136,8 @@ def _overlaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
         for node, time in shared_times(row.run.placements, peer.run.placements).items():
             if node is not None:
                 yield (
-                    f"{row.name} and {peer.name} ran on node {node} at the same time for {format_duration(time)} and shared "
+                    f"{row.name} and {peer.name} ran on node {node} at the same time for {format_duration(time)} and "
+                    "shared "
                     "its CPUs: times per epoch and the speed-up are not comparable. Run them in sequence (`dependsOn`)"
                 )
 
@@ -145,7 +146,8 @@ def _possible_overlaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
     for row, peer in combinations(rows, 2):
         if time := shared_times(row.run.placements, peer.run.placements).get(None):
             yield (
-                f"{row.name} and {peer.name} ran at the same time for {format_duration(time)}; it is unknown whether they "
+                f"{row.name} and {peer.name} ran at the same time for {format_duration(time)}; it is unknown whether "
+                "they "
                 "shared a node: a record has no nodes, and the pods no longer exist"
             )
 
@@ -168,7 +170,8 @@ def _notes(row: ComparisonRow) -> Iterator[str]:
         yield f"{name} has no record, so its data and seed are unknown"
     if run.unlogged_ranks:
         yield (
-            f"{name}: no log of rank {_ranks(run.unlogged_ranks)} in the record or from a pod. The log of a worker without "
+            f"{name}: no log of rank {_ranks(run.unlogged_ranks)} in the record or from a pod. The log of a worker "
+            "without "
             "the record's volume exists as long as its pod (cleanPodPolicy: None keeps the pods)"
         )
     if run.partial_ranks:

@@ -42,7 +42,8 @@ def waiting_note(
         ledger.run_id for ledger in ledgers if ledger.run_id in dependencies and ledger.run_id not in live_ids
     ]
     text = (
-        f"{run} is not launched yet: it depends on {', '.join(dependencies)}. Run `up` again when its dependencies have "
+        f"{run} is not launched yet: it depends on {', '.join(dependencies)}. Run `up` again when its dependencies "
+        "have "
         "succeeded"
     )
     if not deleted_ids:

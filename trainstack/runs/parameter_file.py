@@ -74,7 +74,8 @@ def check_annotation_size(sweep: Sweep) -> None:
     size, count = _size_bytes(file_annotations(files, sweep.space.file)), len(sweep.sets)
     if size > MAX_ANNOTATION_BYTES:
         message = (
-            f"its {count} sets need {size} bytes, but the annotations of a dispatched pod hold {MAX_ANNOTATION_BYTES} (about "
+            f"its {count} sets need {size} bytes, but the annotations of a dispatched pod hold {MAX_ANNOTATION_BYTES} "
+            "(about "
             f"{count * MAX_ANNOTATION_BYTES // size} sets)"
         )
         raise TooManySetsError(message, "move the others to a second sweep", path=f"sweep {sweep.name}")
@@ -176,7 +177,10 @@ def _data_within_limit(sweep: Sweep, data_of_first: Callable[[int], FileContents
     fitting_count = bisect_right(
         range(1, count), MAX_CONFIG_MAP_BYTES, key=lambda number: _size_bytes(data_of_first(number))
     )
-    message = f"its {count} sets need {_size_bytes(all_data)} bytes, but a ConfigMap holds {MAX_CONFIG_MAP_BYTES} ({fitting_count} sets)"
+    message = (
+        f"its {count} sets need {_size_bytes(all_data)} bytes, but a ConfigMap holds {MAX_CONFIG_MAP_BYTES} "
+        f"({fitting_count} sets)"
+    )
     raise TooManySetsError(message, "move the others to a second sweep", path=f"sweep {sweep.name}")
 
 

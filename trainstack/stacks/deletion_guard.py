@@ -1,7 +1,7 @@
 """The check of each deletion of an object, immediately before the engine performs it.
 
-The program refuses predictable faults before the first write (stacks/live_guards.py). Between that and a deletion, others
-may change the object, and options of the engine, such as `--replace`, delete objects that the program keeps.
+The program refuses predictable faults before the first write (stacks/live_guards.py). Between that and a deletion,
+others may change the object, and options of the engine, such as `--replace`, delete objects that the program keeps.
 """
 
 from collections.abc import Collection, Mapping
@@ -100,7 +100,8 @@ class DeletionGuard:
         # In a destroy with a confirmation, the user has seen the list of deleted objects.
         if self._confirmed_objects is not None and identity not in self._confirmed_objects:
             return (
-                f"{format_identity(identity)} is not among the objects whose deletion was confirmed: the stack has changed "
+                f"{format_identity(identity)} is not among the objects whose deletion was confirmed: the stack has "
+                "changed "
                 "since. Run the command again to see the current ones"
             )
         if LAUNCH in body["metadata"]["labels"]:
@@ -120,7 +121,8 @@ class DeletionGuard:
             and f"{identity[1]}/{identity[2]}" not in self._discardable_volumes
         ):
             return (
-                f"{format_identity(identity)} would be deleted with its data (volume {body['spec']['volumeName']}); leave out "
+                f"{format_identity(identity)} would be deleted with its data (volume {body['spec']['volumeName']}); "
+                "leave out "
                 "`--replace` and the like, or allow the loss: trainstack:storage: "
                 f"discard: [{identity[1]}/{identity[2]}]"
             )

@@ -242,7 +242,8 @@ def _wait_for_terminating_launches(settings: Settings) -> None:
     def terminating_launches() -> str:
         bodies = read_launches(settings, run_namespaces(settings))
         return ", ".join(
-            f"{format_identity(identity(body))}, held by {', '.join(body['metadata'].get('finalizers') or ['its pods'])}"
+            f"{format_identity(identity(body))}, held by "
+            f"{', '.join(body['metadata'].get('finalizers') or ['its pods'])}"
             for body in bodies
             if "deletionTimestamp" in body["metadata"]
         )

@@ -80,7 +80,10 @@ def decide_batch(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: 
     launch = batch.launch
     if launch is None:
         settled_count = sum(map(bool, planned_members))
-        note = f"{batch.run_id}: {settled_count} trials were launched before and are settled; raise `run.attempt` to train again"
+        note = (
+            f"{batch.run_id}: {settled_count} trials were launched before and are settled; raise `run.attempt` to "
+            "train again"
+        )
         return replace(_keep_ledger(batch, planned_members), note=note if settled_count else "")
     if not launch.is_active:
         return _decide_ended(batch, launch, planned_members, planned)
@@ -89,7 +92,8 @@ def decide_batch(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: 
         return _keep_ledger(batch, _succeeded_members(launch, planned_members))
     if not may_stop and (edited_trials := _edited_trials(batch, launch, planned)):
         refusal = (
-            f"{_describe_state(batch, launch, now)} and this change would train {len(edited_trials)} of its trials anew, because "
+            f"{_describe_state(batch, launch, now)} and this change would train {len(edited_trials)} of its trials "
+            "anew, because "
             f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id} -s "
             f"{launch.stack}), or stop it: trainstack:workloads: stop: [{batch.run_id}]"
         )
@@ -120,7 +124,8 @@ def _decide_active(
     # The pods of a dispatched Job carry their own copy of the file, which cannot be changed.
     if is_dispatched(ledger.launch) and (removed_trials := {*batch.members} - kept_trials - succeeded_trials - {""}):
         refusal = (
-            f"{_describe_state(batch, launch, now)} and this change would withdraw {len(removed_trials)} of its trials, which is not "
+            f"{_describe_state(batch, launch, now)} and this change would withdraw {len(removed_trials)} of its "
+            "trials, which is not "
             f"possible in the cluster that MultiKueue dispatches it to. Undo the edit, wait for it (trainstack wait "
             f"{batch.run_id} -s {launch.stack}), or stop it: trainstack:workloads: stop: [{batch.run_id}]"
         )

@@ -132,7 +132,8 @@ class _Decider:
         self.refusals += _name_conflicts(self.name, self.launches)
         if waiting:
             self.notes.append(
-                f"{self.name}: {_trials_with_verb(waiting)} not launched yet because parallelism is {sweep.parallelism}; "
+                f"{self.name}: {_trials_with_verb(waiting)} not launched yet because parallelism is "
+                f"{sweep.parallelism}; "
                 "`trainstack up` launches them as running trials end, and so does each later `up`"
             )
         return SweepDecision(
@@ -273,7 +274,8 @@ def _name_conflicts(sweep: str, ledgers: Sequence[Ledger]) -> Iterator[str]:
         earlier = ledgers_by_name.setdefault((ledger.namespace, name), ledger) if name else ledger
         if earlier is not ledger:
             yield (
-                f"sweep {sweep}: {earlier.run_id} and {ledger.run_id} cannot both be launched as {name}: the numbers of "
+                f"sweep {sweep}: {earlier.run_id} and {ledger.run_id} cannot both be launched as {name}: the numbers "
+                "of "
                 "the sets have changed. Add new sets after the others, delete the completed launch, or set "
                 "run.naming to derived or generated"
             )

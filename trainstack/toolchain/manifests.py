@@ -192,8 +192,10 @@ def _use_release_image(manifest: ReleaseManifest, text: str) -> str:
     image_line = f"image: {manifest.image.format(version=manifest.version)}\n"
     if text.count(image_line) != 1:
         raise ToolchainError(
-            f"{manifest.module} {manifest.version}: expected {image_line.strip()!r} once in {manifest.overlay}, found it "
-            f"{text.count(image_line)} times: set the image that this release names in trainstack/toolchain/manifests.py"
+            f"{manifest.module} {manifest.version}: expected {image_line.strip()!r} once in {manifest.overlay}, found "
+            "it "
+            f"{text.count(image_line)} times: set the image that this release names in "
+            "trainstack/toolchain/manifests.py"
         )
     text = text.replace(image_line, f"image: {manifest.release_image.format(version=manifest.version)}\n")
     # The tag of a release is immutable; `Always`, meant for upstream's `main`, would query the registry at every start.

@@ -274,7 +274,8 @@ def _wait_for_pod(job: Mapping[str, Any], launch: str, context: str | None, prog
             live_job = responses[job_path].body
             if reason := "deleted" if responses[job_path].status == NOT_FOUND else _end_reason(live_job):
                 raise TransferError(
-                    f"data loader {namespace}/{name} ended: {reason}; last state of its pod: {last_pod_states or 'unknown'}. "
+                    f"data loader {namespace}/{name} ended: {reason}; last state of its pod: "
+                    f"{last_pod_states or 'unknown'}. "
                     f"To find the cause, run `kubectl get events -n {namespace}`"
                 )
             suspended = live_job.get("spec", {}).get("suspend", False)

@@ -24,7 +24,9 @@ _SUM_LINE = re.compile(r"\\?(?P<digest>[0-9a-f]{64}) ")
 
 # lost+found at the root of some volumes is readable by root only; if it is readable, it is an ordinary folder.
 _PRUNE_LOST_AND_FOUND = f"""set --
-if [ "$top" = . ] && [ -d {LOST_AND_FOUND} ] && ! {{ [ -r {LOST_AND_FOUND} ] && [ -x {LOST_AND_FOUND} ]; }}; then set -- -path ./{LOST_AND_FOUND} -prune -o; fi
+if [ "$top" = . ] && [ -d {LOST_AND_FOUND} ] && ! {{ [ -r {LOST_AND_FOUND} ] && [ -x {LOST_AND_FOUND} ]; }}; then
+  set -- -path ./{LOST_AND_FOUND} -prune -o
+fi
 """
 _XARGS = "xargs -0 -r -s 65536"
 """Batches far below the kernel's limit. busybox 1.35's `find -exec sh -c … {} +` exceeds the limit for 2 MiB of names
@@ -44,7 +46,9 @@ frame "$0" "$@"
 # What the programs print on stderr is a frame too, so that it is not mixed with messages of kubectl.
 _LIST_SCRIPT = f"""{SHELL_FUNCTIONS}
 top=$2
-found() {{ find . "$@" -print0 || {{ code=$?; [ $code -lt {KILLED_EXIT_CODE} ] || echo "find ended with $code" >&2; }}; }}
+found() {{
+  find . "$@" -print0 || {{ code=$?; [ $code -lt {KILLED_EXIT_CODE} ] || echo "find ended with $code" >&2; }}
+}}
 batches() {{ {_XARGS} "$@" >&3 || echo "xargs ended with $?" >&2; }}
 if [ -d "$1" ]; then
   cd "$1" || exit
@@ -260,7 +264,8 @@ def raise_for_same_files(loader: Loader, folder: str, names: Collection[str], li
         first_name = names_by_inode.setdefault(_inode(states[name]), name)
         if first_name != name:
             raise TransferError(
-                f"{first_name!r} and {name!r} are one file in {folder} on the volume, because its file system ignores the "
+                f"{first_name!r} and {name!r} are one file in {folder} on the volume, because its file system ignores "
+                "the "
                 "difference of their names, or because of a link there; one of them was lost. Rename one of them and "
                 "run the command again"
             )

@@ -184,7 +184,8 @@ def _show_next(
 def _upgrade(root: Path, *, dry_run: bool) -> None:
     if not (root / PROJECT_FILE).is_file():
         fail(
-            f"no {PROJECT_FILE} in {root}; change to the project's folder, or create a project with --profile and --cluster"
+            f"no {PROJECT_FILE} in {root}; change to the project's folder, or create a project with --profile and "
+            "--cluster"
         )
     installation = _installation()
     fresh_texts = build_owned_files(project_name(root), installation, virtualenv=has_virtualenv(root))

@@ -121,7 +121,8 @@ def _render(sweep: Sweep, trial_results: Sequence[TrialResult], now: datetime) -
         if counts[state]
     )
     return Group(
-        f"{sweep.name}, form {sweep.form}, {describe_trial_states(trial_results)}{_describe_time_left(trial_results, now)}",
+        f"{sweep.name}, form {sweep.form}, "
+        f"{describe_trial_states(trial_results)}{_describe_time_left(trial_results, now)}",
         grid,
         legend,
         *_best_trial_text(sweep, trial_results),

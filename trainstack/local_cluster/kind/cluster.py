@@ -197,7 +197,8 @@ def _plan_record(
     if planned_record.name in kind.clusters():
         raise LocalClusterError(
             f"A kind cluster {planned_record.name} exists that {layout.state} has no record of; nothing was changed",
-            f"delete it yourself if you do not need it (`kind delete cluster --name {planned_record.name}`), or use another "
+            f"delete it yourself if you do not need it (`kind delete cluster --name {planned_record.name}`), or use "
+            "another "
             "folder: --state FOLDER",
         )
     return planned_record

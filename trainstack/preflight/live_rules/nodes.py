@@ -46,7 +46,10 @@ def flavor_nodes(context: LiveContext) -> Iterator[Violation]:
             {name for pods in verdict.assigned for name in pods.flavors.values()} & nodeless_flavors.keys()
         ):
             assigned_flavors.add(name)
-            message = f"the run would be assigned flavor {name}, but no node has its labels ({_format_labels(nodeless_flavors[name])})"
+            message = (
+                f"the run would be assigned flavor {name}, but no node has its labels "
+                f"({_format_labels(nodeless_flavors[name])})"
+            )
             yield Violation(f"{verdict.path}.queue", message)
     for path, flavor in context.flavors():
         if flavor.name in nodeless_flavors.keys() - assigned_flavors:
@@ -161,7 +164,10 @@ def flavor_overpromised(context: LiveContext) -> Iterator[Violation]:
                 share_texts = [
                     f"{holder} has {format_readable(name, share)}" for holder, share in shares.items() if share
                 ]
-                message = f"quota exceeds the {format_readable(name, node_total)} {name} of all its nodes: {', '.join(share_texts)}"
+                message = (
+                    f"quota exceeds the {format_readable(name, node_total)} {name} of all its nodes: "
+                    f"{', '.join(share_texts)}"
+                )
                 yield Violation(path, message)
 
 

@@ -136,7 +136,8 @@ def operator_duplicate(context: LiveContext) -> Iterator[Violation]:
         if operator and operator.kind == "Pod" and is_operator_declared(context.settings, name):
             facts = OPERATORS[name]
             message = (
-                f"{facts.title} already runs as Pod {operator.namespace}/{operator.name}, outside a Deployment: `up` would "
+                f"{facts.title} already runs as Pod {operator.namespace}/{operator.name}, outside a Deployment: `up` "
+                "would "
                 "install a second one"
             )
             yield Violation(facts.path, message, f"remove {facts.path} from the settings, and use the one that runs")

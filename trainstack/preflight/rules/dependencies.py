@@ -48,7 +48,10 @@ def dependency_cycle(context: RuleContext) -> Iterator[Violation]:
         is_reported = any((run.namespace, name) in reported for name in reached)
         if run.name in reached and run.name not in run.depends_on and not is_reported:
             reported.add((run.namespace, run.name))
-            message = f"run {run.name} depends on itself through {', '.join(dependency for dependency in reached if dependency != run.name)}"
+            message = (
+                f"run {run.name} depends on itself through "
+                f"{', '.join(dependency for dependency in reached if dependency != run.name)}"
+            )
             yield Violation(f"{path}.dependsOn", message)
 
 

@@ -46,7 +46,10 @@ def multikueue_checks(context: RuleContext) -> Iterator[Violation]:
         # An unknown release has no minor: v0.16 and later keep such a queue inactive, so it is a warning.
         provisioning_names = sorted(provisioning.intersection(check.name for check in queue.admission_checks))
         if names and provisioning_names and (release.dispatches_or_provisions or not release.minor):
-            message = f"cluster queue {queue.name} has checks of MultiKueue and ProvisioningRequest: {names[0]}, {provisioning_names[0]}"
+            message = (
+                f"cluster queue {queue.name} has checks of MultiKueue and ProvisioningRequest: {names[0]}, "
+                f"{provisioning_names[0]}"
+            )
             if not release.minor:
                 message += "; since v0.16 Kueue keeps it inactive"
             yield Violation(f"{path}.admissionChecks", message, severity=None if release.minor else "warning")

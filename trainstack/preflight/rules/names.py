@@ -49,7 +49,10 @@ def name_derived(context: RuleContext) -> Iterator[Violation]:
 def label_invalid(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
         if run.priority is not None and len(run.priority) > MAX_LABEL_CHARACTERS:
-            message = f"{run.priority} has {len(run.priority)} characters, but the label {PRIORITY} has at most {MAX_LABEL_CHARACTERS}"
+            message = (
+                f"{run.priority} has {len(run.priority)} characters, but the label {PRIORITY} has at most "
+                f"{MAX_LABEL_CHARACTERS}"
+            )
             yield Violation(f"{path}.priority", message)
 
 

@@ -133,7 +133,10 @@ def _container_total_violations(
             yield Violation(request_path, message, remedy)
         elif name in limits and name not in requests and total > amount(limits[name]):
             # The pod's request is then by default the sum of its containers' requests.
-            message = f"the limit of {limits[name]} of {name} is less than the {format_amount(total)} that the containers request"
+            message = (
+                f"the limit of {limits[name]} of {name} is less than the {format_amount(total)} that the containers "
+                "request"
+            )
             yield Violation(child_path(f"{path}.limits", name), message, remedy)
     # A container's limit may not exceed the pod's. For huge pages, limits are also requests.
     for container in spec.get("containers") or ():

@@ -187,7 +187,8 @@ def _quota_overflow_violations(context: RuleContext) -> Iterator[Violation]:
             kind = "cohort" if root in tree.cohorts.values() else "cluster queue"
             borrowing_note = " and what is borrowed" if root_quota <= MAX_AMOUNT else ""
             message = (
-                f"the quotas of {flavor_resource[1]} on flavor {flavor_resource[0]} in {kind} {root.name}{borrowing_note} overflow: they add up to "
+                f"the quotas of {flavor_resource[1]} on flavor {flavor_resource[0]} in {kind} "
+                f"{root.name}{borrowing_note} overflow: they add up to "
                 f"{total}, more than the 64 bits in which Kueue calculates"
             )
             yield Violation(f"{path}.nominalQuota", message)

@@ -45,7 +45,8 @@ class RunImage:
         if self.folders:
             dockerfiles = " and ".join(f"{folder}/{_DOCKERFILE}" for folder in self.folders)
             raise WorkloadError(
-                f"{self.reference}: {dockerfiles} both build this image; give each run's image its own name, or keep only "
+                f"{self.reference}: {dockerfiles} both build this image; give each run's image its own name, or keep "
+                "only "
                 "one Dockerfile"
             )
         raise WorkloadError(

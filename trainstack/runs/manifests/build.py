@@ -94,7 +94,8 @@ def check_names(workload: Workload, launch: str, trial_number: int | None = None
     derived_name = longest_derived_name(workload, launch, trial_number)
     if len(derived_name) > MAX_LABEL_CHARACTERS:
         raise WorkloadError(
-            f"workload {workload.name}: its longest derived name would be {derived_name} with {len(derived_name)} characters, and "
+            f"workload {workload.name}: its longest derived name would be {derived_name} with {len(derived_name)} "
+            "characters, and "
             f"Kubernetes allows {MAX_LABEL_CHARACTERS}",
             f"shorten the workload's name by {len(derived_name) - MAX_LABEL_CHARACTERS}",
         )

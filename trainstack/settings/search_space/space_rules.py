@@ -183,7 +183,9 @@ def _faults_of_set(space: Space, steps: tuple[str | int, ...], values: Mapping[s
 def _value_remedy(parameter: Parameter) -> str:
     if parameter.choices:
         printed_choices = [format_value(value) for value in parameter.choices[:_MAX_LISTED_VALUES]]
-        return f"write one of {', '.join([*printed_choices, *(['…'] if len(parameter.choices) > _MAX_LISTED_VALUES else [])])}"
+        if len(parameter.choices) > _MAX_LISTED_VALUES:
+            printed_choices.append("…")
+        return f"write one of {', '.join(printed_choices)}"
     return "write a value in its range and step"
 
 

@@ -474,7 +474,8 @@ def _faults_of_job(workload: Workload) -> Iterator[str]:
     min_parallelism, at_once = workload.min_parallelism, workload.pods_at_once
     if min_parallelism is not None and min_parallelism >= at_once:
         yield (
-            f"minParallelism is {min_parallelism}, but must be less than {at_once} (the smaller of parallelism and completions): "
+            f"minParallelism is {min_parallelism}, but must be less than {at_once} (the smaller of parallelism and "
+            "completions): "
             "lower it, or leave it out"
         )
 

@@ -68,7 +68,8 @@ class Ranking:
         tied_numbers = [trial.result.number for trial in self.ranked[1:] if trial.place == 1]
         if self.best and tied_numbers:
             notes.append(
-                f"{_list_trials(tied_numbers)} {'has' if len(tied_numbers) == 1 else 'have'} the same {self.objective.metric}, "
+                f"{_list_trials(tied_numbers)} {'has' if len(tied_numbers) == 1 else 'have'} the same "
+                f"{self.objective.metric}, "
                 f"{self.best.value:.6g}; the trial with the lowest number, {self.best.result.number}, is ranked first"
             )
         for trial in self.unranked_leaders:
@@ -81,7 +82,8 @@ class Ranking:
         return [
             *notes,
             *(
-                f"{_list_trials([trial.result.number for trial in without_value if trial.reason == reason])} not ranked: {reason}"
+                f"{_list_trials([trial.result.number for trial in without_value if trial.reason == reason])} not "
+                f"ranked: {reason}"
                 for reason in dict.fromkeys(trial.reason for trial in without_value)
             ),
         ]
