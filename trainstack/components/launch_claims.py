@@ -134,9 +134,8 @@ class _ClaimGroup:
             else:
                 pulumi.log.warn(
                     f"the cluster did not refuse {claim.display_name}, so it may still appear, and its claim "
-                    f"({format_identity(identity(claim.ledger))}) stays. Run `up` again: it waits until "
-                    f"{LATE_SECONDS} s after "
-                    "the claim, and launches the run if it was not launched"
+                    f"({format_identity(identity(claim.ledger))}) stays. Run `up` again: it waits until {LATE_SECONDS} "
+                    "s after the claim, and launches the run if it was not launched"
                 )
         return False
 
@@ -145,10 +144,9 @@ class _ClaimGroup:
         claim = self.claims_by_ledger.get(args.name)
         if claim is not None and not claim.is_live and claim.name not in self.written_claims:
             raise ClusterError(
-                f"{format_identity(identity(claim.ledger))} would record the launch of {claim.run_id}, but this "
-                "change has not "
-                f"created {claim.display_name}. If `--exclude` or `--target` leaves it out, leave the ledger out too "
-                "(`--exclude-dependents`), or neither. If only the engine's state has it, run `up --refresh`"
+                f"{format_identity(identity(claim.ledger))} would record the launch of {claim.run_id}, but this change "
+                f"has not created {claim.display_name}. If `--exclude` or `--target` leaves it out, leave the ledger "
+                "out too (`--exclude-dependents`), or neither. If only the engine's state has it, run `up --refresh`"
             )
 
 

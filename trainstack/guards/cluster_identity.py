@@ -57,8 +57,7 @@ def unexpected_cluster_refusal(
     )
     return (
         f"{prefix}cluster.identity: stack {stack!r} is for cluster {expected}, and {_format_context(live)} leads to "
-        "another one "
-        f"({readable_facts}). Nothing was changed; {_REMEDY}, or correct the entry"
+        f"another one ({readable_facts}). Nothing was changed; {_REMEDY}, or correct the entry"
     )
 
 
@@ -75,11 +74,10 @@ def other_cluster_refusal(stored_facts: Mapping[str, str], live: ClusterIdentity
         if old != new:
             return (
                 f"stack {stack!r} was created on another cluster ({_format_fact(key, old)}) than the one that "
-                f"{_format_context(live)} "
-                f"leads to ({_format_fact(key, new)}). Nothing was changed; {_REMEDY}. If the stack's own cluster no "
-                "longer "
-                f"exists, move the stack to this one: set `trainstack:cluster: {{identity: {new}}}` in "
-                f"Pulumi.{stack}.yaml, and run `trainstack up -s {stack}` (or `pulumi up --refresh`)"
+                f"{_format_context(live)} leads to ({_format_fact(key, new)}). Nothing was changed; {_REMEDY}. If the "
+                "stack's own cluster no longer exists, move the stack to this one: set `trainstack:cluster: "
+                f"{{identity: {new}}}` in Pulumi.{stack}.yaml, and run `trainstack up -s {stack}` (or `pulumi up "
+                "--refresh`)"
             )
     return ""
 
@@ -94,10 +92,9 @@ def provider_cluster_refusal(live: ClusterIdentity, provider_fact: str) -> str:
         return ""
     return (
         f"the Kubernetes provider reached another cluster ({_format_fact(name, provider_fact)}) than the one that was "
-        "checked "
-        f"({_format_fact(name, live.facts[name])}, {_format_context(live)}): the kubeconfig changed in between. "
-        "Nothing was changed; "
-        "run the command again with the kubeconfig and the context of the stack's own cluster"
+        f"checked ({_format_fact(name, live.facts[name])}, {_format_context(live)}): the kubeconfig changed in "
+        "between. Nothing was changed; run the command again with the kubeconfig and the context of the stack's own "
+        "cluster"
     )
 
 

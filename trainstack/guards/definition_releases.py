@@ -121,8 +121,7 @@ def drift_notes(
     )
     return tuple(
         f"{KIND} {format_names(names)} {'was' if len(names) == 1 else 'were'} {change} outside of this stack; `up` "
-        "applies "
-        f"{'it' if len(names) == 1 else 'them'} again"
+        f"applies {'it' if len(names) == 1 else 'them'} again"
         for names, change in ((deleted_names, "deleted"), (changed_names, "changed"))
         if names
     )
@@ -135,8 +134,7 @@ def moved_definition_notes(state: OwnState) -> tuple[str, ...]:
         return ()
     note = (
         f"{KIND} {format_names(names)}: the engine's state has one resource for each release now, so this change "
-        "removes "
-        f"{'this one' if len(names) == 1 else 'these'} from the state; nothing is deleted in the cluster"
+        f"removes {'this one' if len(names) == 1 else 'these'} from the state; nothing is deleted in the cluster"
     )
     return (note,)
 

@@ -47,14 +47,12 @@ def owner_refusal(
         )
         restore_hint = (
             f"If it is this stack's object, restore it (kubectl {verb} --overwrite "
-            f"{kubectl_arguments(object_identity)} "
-            f"{metadata_key}={value}). Otherwise, "
+            f"{kubectl_arguments(object_identity)} {metadata_key}={value}). Otherwise, "
         )
     return (
         f"{format_identity(object_identity)} is in the state of stack {stack!r}, and this change would delete it, but "
-        f"{owner_clause}. "
-        f"{restore_hint or 'To keep it, '}remove it from this stack's state, which leaves it in the cluster: "
-        f"{forget_command(urn, stack)}"
+        f"{owner_clause}. {restore_hint or 'To keep it, '}remove it from this stack's state, which leaves it in the "
+        f"cluster: {forget_command(urn, stack)}"
     )
 
 

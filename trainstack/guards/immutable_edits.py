@@ -39,6 +39,6 @@ def refusals(
         location = f"{place}: {setting_path}" if place else setting_path
         yield (
             f"{location}: {format_identity(identity(manifest))} has {difference.field.name} {difference.live}, and "
-            f"{difference.declared} is declared: "
-            "the field is immutable; undo the edit, or declare the object under another name"
+            f"{difference.declared} is declared: the field is immutable; undo the edit, or declare the object under "
+            "another name"
         )

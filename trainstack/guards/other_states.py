@@ -71,10 +71,9 @@ def stack_rename_refusal(live_metadata: Mapping[Identity, Mapping[str, Any]], ow
         return ""
     return (
         f"stack {own_state.stack!r} was renamed to {stack!r}, but its objects have the label "
-        f"{STACK}={own_state.stack}: "
-        f"{format_names([*map(format_identity, labeled_objects)])}. Nothing was changed. Rename it back (pulumi stack "
-        f"rename {own_state.stack} -s "
-        f"{stack}), or change the labels with the commands of `trainstack doctor -s {stack}`"
+        f"{STACK}={own_state.stack}: {format_names([*map(format_identity, labeled_objects)])}. Nothing was changed. "
+        f"Rename it back (pulumi stack rename {own_state.stack} -s {stack}), or change the labels with the commands of "
+        f"`trainstack doctor -s {stack}`"
     )
 
 
@@ -160,10 +159,9 @@ def _format_refusal(refused_objects: Mapping[str, Sequence[Identity]], own_state
     )
     return (
         f"objects of stack {stack!r} belong to another state of that stack, not to this one ({own_state.identity}): "
-        f"{owners_text}. Nothing was changed. Work with the state that owns them: use its backend "
-        "(PULUMI_BACKEND_URL, or "
-        f"the checkout that has it), or run `pulumi stack export` there and `pulumi stack import -s {stack}` here. If "
-        f"that state is lost or no longer used, take over its objects: add `{take_over_setting(refused_objects)}` "
+        f"{owners_text}. Nothing was changed. Work with the state that owns them: use its backend (PULUMI_BACKEND_URL, "
+        f"or the checkout that has it), or run `pulumi stack export` there and `pulumi stack import -s {stack}` here. "
+        f"If that state is lost or no longer used, take over its objects: add `{take_over_setting(refused_objects)}` "
         f"into Pulumi.{stack}.yaml and run the command again; `adopt: true` takes over a single object"
     )
 

@@ -55,10 +55,9 @@ def find_evicted_runs(
 def eviction_refusals(live: LiveStack, queues_to_drain: Collection[Identity], stop: Collection[str]) -> tuple[str, ...]:
     """Return a refusal for each evicted run that `stop` does not name."""
     return tuple(
-        f"{format_identity(queue)} has stopPolicy {HOLD_AND_DRAIN}, which would evict {format_identity(run)} "
-        "(running, admitted by it). Use "
-        "`stopPolicy: Hold`, which lets admitted runs end, wait for the run, or name it in this change: "
-        f"trainstack:workloads: stop: [{name}]"
+        f"{format_identity(queue)} has stopPolicy {HOLD_AND_DRAIN}, which would evict {format_identity(run)} (running, "
+        "admitted by it). Use `stopPolicy: Hold`, which lets admitted runs end, wait for the run, or name it in this "
+        f"change: trainstack:workloads: stop: [{name}]"
         for run, queue, name in sorted(find_evicted_runs(live, queues_to_drain), key=str)
         if name not in stop
     )
@@ -95,10 +94,9 @@ def runs_on_removed_workers(live: LiveStack, settings: Settings) -> Iterator[tup
 def worker_refusals(live: LiveStack, settings: Settings) -> tuple[str, ...]:
     """Return a refusal for each run on a removed worker that `stop` does not name."""
     return tuple(
-        f"{format_identity(cluster)} is removed from its MultiKueueConfig, and {format_identity(run)} is dispatched "
-        "to it: Kueue would "
-        "evict it and dispatch it a second time. Undo the edit, wait for the run, or name it in this change: "
-        f"trainstack:workloads: stop: [{name}]"
+        f"{format_identity(cluster)} is removed from its MultiKueueConfig, and {format_identity(run)} is dispatched to "
+        "it: Kueue would evict it and dispatch it a second time. Undo the edit, wait for the run, or name it in this "
+        f"change: trainstack:workloads: stop: [{name}]"
         for run, cluster, name in sorted(runs_on_removed_workers(live, settings), key=str)
         if name not in settings.workloads.stop
     )

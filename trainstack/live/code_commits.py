@@ -95,8 +95,8 @@ def _select_commit(code: Code, refs: Mapping[str, str] | GitError) -> str:
     branch_commit, tag_commit = refs.get(branch_ref), refs.get(peeled_ref) or refs.get(tag_ref)
     if branch_commit and tag_commit:
         raise GitError(
-            f"{address}: {name} is a branch ({branch_commit}) and a tag ({tag_commit}); set the revision to one of "
-            "the commits"
+            f"{address}: {name} is a branch ({branch_commit}) and a tag ({tag_commit}); set the revision to one of the "
+            "commits"
         )
     if commit := branch_commit or tag_commit:
         return commit

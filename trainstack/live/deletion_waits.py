@@ -51,8 +51,7 @@ def wait_until_replaceable(manifest: Mapping[str, Any], context: str | None, dea
     ):
         raise ClusterError(
             f"{format_identity(identity(manifest))} was deleted and has been re-created by another owner; nothing was "
-            "changed. "
-            "Run `up` again to see the remedies"
+            "changed. Run `up` again to see the remedies"
         )
 
 
@@ -69,6 +68,5 @@ def wait_until_name_is_free(manifest: Mapping[str, Any], context: str | None, de
     delete = f"kubectl delete {manifest['kind'].lower()} -n {metadata['namespace']} {metadata['name']}"
     raise ClusterError(
         f"{format_identity(identity(manifest))} is another launch that is not in this stack's state, so it is not "
-        "replaced; if "
-        f"it is not needed, delete it ({delete}) and run `up` again"
+        f"replaced; if it is not needed, delete it ({delete}) and run `up` again"
     )

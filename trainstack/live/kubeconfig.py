@@ -63,10 +63,9 @@ def unintended_local_cluster_error(settings: Settings) -> str:
         return ""
     return (
         f"{KUBECONFIG_VARIABLE} is the file of the local cluster ({display_path()}), which stack {settings.stack!r} "
-        "does not use. "
-        f"Nothing was changed; `unset {KUBECONFIG_VARIABLE}`, or set it to the stack's own cluster. To use the local "
-        "cluster, set "
-        f"`local: true` or its `context` in `trainstack:cluster` of Pulumi.{settings.stack}.yaml"
+        f"does not use. Nothing was changed; `unset {KUBECONFIG_VARIABLE}`, or set it to the stack's own cluster. To "
+        "use the local cluster, set `local: true` or its `context` in `trainstack:cluster` of "
+        f"Pulumi.{settings.stack}.yaml"
     )
 
 

@@ -235,8 +235,7 @@ def _explain_errors(url: str, part: Path, path: str) -> Iterator[None]:
         received = _size(part)
         raise DownloadError(
             f"the download from {host} was interrupted ({_cause(error)}) after {max(received - initial_size, 0)} "
-            "bytes; "
-            f"{received} bytes are kept",
+            f"bytes; {received} bytes are kept",
             "run the command again: it resumes",
             path=path,
         ) from error

@@ -290,8 +290,8 @@ def _start(layout: Layout, spec: ClusterSpec, report: Report, started_at: float,
         reason = _crash_loop_report(layout, current_status) or current_status.problem
         raise LocalClusterError(
             f"The cluster in {layout.state} did not become ready within {time.monotonic() - started_at:.0f} s: "
-            f"{reason}\n"
-            f"Logs: {layout.log}. If a power loss damaged its data, recreate it with `trainstack cluster reset`."
+            f"{reason}\nLogs: {layout.log}. If a power loss damaged its data, recreate it with `trainstack cluster "
+            "reset`."
         )
     report(f"{time.monotonic() - started_at:5.1f} s  node {NODE_NAME} is ready")
     return current_status.cluster
@@ -316,8 +316,7 @@ def _raise_inotify_limit(report: Report, limit_file: Path = INOTIFY_LIMIT) -> No
     except OSError as error:
         report(
             f"fs.inotify.max_user_instances is {old_limit}, and cannot be raised here ({error.strerror}); a third "
-            "cluster "
-            f"may not start: run `sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}` on the host"
+            f"cluster may not start: run `sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}` on the host"
         )
         return
     report(f"raised fs.inotify.max_user_instances from {old_limit} to {INOTIFY_INSTANCES}")

@@ -102,7 +102,6 @@ def refusals(
         owner_clause = f"belongs to stack {owner_stack!r}" if owner_stack else "was created by another owner"
         messages.append(
             f"{format_identity(key)} exists and {owner_clause}; nothing was changed. Choose another name, remove it "
-            "from this "
-            "environment, or set `adopt: true` on it, if its settings have that key, to adopt it"
+            "from this environment, or set `adopt: true` on it, if its settings have that key, to adopt it"
         )
     return tuple(sorted(messages))

@@ -46,8 +46,7 @@ def refusals(
             qualified_name = f"{namespace}/{object_name}" if namespace else object_name
             messages.append(
                 f"{OPERATORS[name].title} {running_release} is installed ({kind} {qualified_name}), and this change "
-                "would downgrade it "
-                f"to {declared_release}: {DOWNGRADE_RISK}; {remedy(name, running_release)}"
+                f"would downgrade it to {declared_release}: {DOWNGRADE_RISK}; {remedy(name, running_release)}"
             )
     return tuple(messages)
 

@@ -137,8 +137,8 @@ def _overlaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
             if node is not None:
                 yield (
                     f"{row.name} and {peer.name} ran on node {node} at the same time for {format_duration(time)} and "
-                    "shared "
-                    "its CPUs: times per epoch and the speed-up are not comparable. Run them in sequence (`dependsOn`)"
+                    "shared its CPUs: times per epoch and the speed-up are not comparable. Run them in sequence "
+                    "(`dependsOn`)"
                 )
 
 
@@ -147,8 +147,7 @@ def _possible_overlaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
         if time := shared_times(row.run.placements, peer.run.placements).get(None):
             yield (
                 f"{row.name} and {peer.name} ran at the same time for {format_duration(time)}; it is unknown whether "
-                "they "
-                "shared a node: a record has no nodes, and the pods no longer exist"
+                "they shared a node: a record has no nodes, and the pods no longer exist"
             )
 
 
@@ -171,8 +170,7 @@ def _notes(row: ComparisonRow) -> Iterator[str]:
     if run.unlogged_ranks:
         yield (
             f"{name}: no log of rank {_ranks(run.unlogged_ranks)} in the record or from a pod. The log of a worker "
-            "without "
-            "the record's volume exists as long as its pod (cleanPodPolicy: None keeps the pods)"
+            "without the record's volume exists as long as its pod (cleanPodPolicy: None keeps the pods)"
         )
     if run.partial_ranks:
         yield (

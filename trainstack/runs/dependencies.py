@@ -43,8 +43,7 @@ def waiting_note(
     ]
     text = (
         f"{run} is not launched yet: it depends on {', '.join(dependencies)}. Run `up` again when its dependencies "
-        "have "
-        "succeeded"
+        "have succeeded"
     )
     if not deleted_ids:
         return text

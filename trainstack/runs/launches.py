@@ -330,11 +330,10 @@ def _duplicate_launch_refusal(active_launches: Sequence[LiveLaunch], now: dateti
     states = "; ".join(describe_state(launch, now) for launch in active_launches)
     run_id = active_launches[0].run_id
     return (
-        f"run {run_id} has {len(active_launches)} active launches, and this change would delete all but one: "
-        f"{states}. Delete "
-        f"those that are not needed (kubectl delete {active_launches[-1].kind.lower()} -n "
-        f"{active_launches[-1].namespace} "
-        f"{active_launches[-1].name}), or stop them with this change: trainstack:workloads: stop: [{run_id}]"
+        f"run {run_id} has {len(active_launches)} active launches, and this change would delete all but one: {states}. "
+        f"Delete those that are not needed (kubectl delete {active_launches[-1].kind.lower()} -n "
+        f"{active_launches[-1].namespace} {active_launches[-1].name}), or stop them with this change: "
+        f"trainstack:workloads: stop: [{run_id}]"
     )
 
 
@@ -343,9 +342,8 @@ def lost_labels_refusal(launch: LiveLaunch, now: datetime) -> str:
     label_arguments = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
     return (
         f"{describe_state(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or "
-        "changed. "
-        "Without them the stack cannot find it, so nothing was changed. Restore them: kubectl label --overwrite "
-        f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {label_arguments}"
+        "changed. Without them the stack cannot find it, so nothing was changed. Restore them: kubectl label "
+        f"--overwrite {launch.kind.lower()} -n {launch.namespace} {launch.name} {label_arguments}"
     )
 
 

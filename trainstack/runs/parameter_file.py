@@ -75,8 +75,7 @@ def check_annotation_size(sweep: Sweep) -> None:
     if size > MAX_ANNOTATION_BYTES:
         message = (
             f"its {count} sets need {size} bytes, but the annotations of a dispatched pod hold {MAX_ANNOTATION_BYTES} "
-            "(about "
-            f"{count * MAX_ANNOTATION_BYTES // size} sets)"
+            f"(about {count * MAX_ANNOTATION_BYTES // size} sets)"
         )
         raise TooManySetsError(message, "move the others to a second sweep", path=f"sweep {sweep.name}")
 

@@ -101,8 +101,7 @@ class DeletionGuard:
         if self._confirmed_objects is not None and identity not in self._confirmed_objects:
             return (
                 f"{format_identity(identity)} is not among the objects whose deletion was confirmed: the stack has "
-                "changed "
-                "since. Run the command again to see the current ones"
+                "changed since. Run the command again to see the current ones"
             )
         if LAUNCH in body["metadata"]["labels"]:
             return self._launch_refusal(identity, body)
@@ -122,9 +121,8 @@ class DeletionGuard:
         ):
             return (
                 f"{format_identity(identity)} would be deleted with its data (volume {body['spec']['volumeName']}); "
-                "leave out "
-                "`--replace` and the like, or allow the loss: trainstack:storage: "
-                f"discard: [{identity[1]}/{identity[2]}]"
+                "leave out `--replace` and the like, or allow the loss: trainstack:storage: discard: "
+                f"[{identity[1]}/{identity[2]}]"
             )
         return "\n".join(self._user_refusals(identity)) if may_be_used(identity[0], body["metadata"]) else ""
 

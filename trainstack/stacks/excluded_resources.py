@@ -57,8 +57,7 @@ class _Registrations:
         """Raise RunError with the missing dependencies of a resource."""
         raise pulumi.RunError(
             f"{args.name} depends on {format_names(self.missing_dependencies[args.type, args.name])}, which "
-            "`--exclude` or "
-            "`--target` leaves out of this change; leave both out (`--exclude-dependents`), or neither"
+            "`--exclude` or `--target` leaves out of this change; leave both out (`--exclude-dependents`), or neither"
         )
 
 

@@ -276,8 +276,7 @@ def drained_queue_notes(live_metadata: Mapping[Identity, Mapping[str, Any]]) -> 
     """
     return tuple(
         f"{format_identity(queue)} admits no run: a teardown that did not end has stopped it; `pulumi up --refresh` "
-        "(or "
-        "`trainstack up`) applies its declared stopPolicy again"
+        "(or `trainstack up`) applies its declared stopPolicy again"
         for queue in sorted(live_metadata, key=format_identity)
         if DRAINED in (live_metadata[queue].get("annotations") or {})
     )

@@ -93,8 +93,7 @@ def decide_batch(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: 
     if not may_stop and (edited_trials := _edited_trials(batch, launch, planned)):
         refusal = (
             f"{_describe_state(batch, launch, now)} and this change would train {len(edited_trials)} of its trials "
-            "anew, because "
-            f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id} -s "
+            f"anew, because their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id} -s "
             f"{launch.stack}), or stop it: trainstack:workloads: stop: [{batch.run_id}]"
         )
         return BatchDecision(refusal=refusal)
@@ -125,9 +124,9 @@ def _decide_active(
     if is_dispatched(ledger.launch) and (removed_trials := {*batch.members} - kept_trials - succeeded_trials - {""}):
         refusal = (
             f"{_describe_state(batch, launch, now)} and this change would withdraw {len(removed_trials)} of its "
-            "trials, which is not "
-            f"possible in the cluster that MultiKueue dispatches it to. Undo the edit, wait for it (trainstack wait "
-            f"{batch.run_id} -s {launch.stack}), or stop it: trainstack:workloads: stop: [{batch.run_id}]"
+            "trials, which is not possible in the cluster that MultiKueue dispatches it to. Undo the edit, wait for "
+            f"it (trainstack wait {batch.run_id} -s {launch.stack}), or stop it: trainstack:workloads: stop: "
+            f"[{batch.run_id}]"
         )
         return BatchDecision(refusal=refusal)
     data = withdraw_trials(batch.data, withdrawn_trials, [run_id for run_id in withdrawn_trials if run_id in stop])

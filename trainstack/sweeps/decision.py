@@ -133,8 +133,7 @@ class _Decider:
         if waiting:
             self.notes.append(
                 f"{self.name}: {_trials_with_verb(waiting)} not launched yet because parallelism is "
-                f"{sweep.parallelism}; "
-                "`trainstack up` launches them as running trials end, and so does each later `up`"
+                f"{sweep.parallelism}; `trainstack up` launches them as running trials end, and so does each later `up`"
             )
         return SweepDecision(
             name=self.name,
@@ -275,8 +274,7 @@ def _name_conflicts(sweep: str, ledgers: Sequence[Ledger]) -> Iterator[str]:
         if earlier is not ledger:
             yield (
                 f"sweep {sweep}: {earlier.run_id} and {ledger.run_id} cannot both be launched as {name}: the numbers "
-                "of "
-                "the sets have changed. Add new sets after the others, delete the completed launch, or set "
+                "of the sets have changed. Add new sets after the others, delete the completed launch, or set "
                 "run.naming to derived or generated"
             )
 

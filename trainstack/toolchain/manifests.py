@@ -193,8 +193,7 @@ def _use_release_image(manifest: ReleaseManifest, text: str) -> str:
     if text.count(image_line) != 1:
         raise ToolchainError(
             f"{manifest.module} {manifest.version}: expected {image_line.strip()!r} once in {manifest.overlay}, found "
-            "it "
-            f"{text.count(image_line)} times: set the image that this release names in "
+            f"it {text.count(image_line)} times: set the image that this release names in "
             "trainstack/toolchain/manifests.py"
         )
     text = text.replace(image_line, f"image: {manifest.release_image.format(version=manifest.version)}\n")

@@ -74,10 +74,9 @@ def _damage_error(path: str, target: Path, differences: Sequence[str]) -> Damage
     more = f"; and {len(differences) - _MOST_FAULTS} more" if len(differences) > _MOST_FAULTS else ""
     return DamagedRecordError(
         f"{path} on the volume differs from its run.json: {'; '.join(differences[:_MOST_FAULTS])}{more}. The other "
-        "files "
-        f"were fetched to {target}. If the files were changed on the volume, restore them and run the same command "
-        "again; if they were lost, raise the run's `attempt` to train again. To fetch a file or folder without this "
-        "comparison, use its path"
+        f"files were fetched to {target}. If the files were changed on the volume, restore them and run the same "
+        "command again; if they were lost, raise the run's `attempt` to train again. To fetch a file or folder "
+        "without this comparison, use its path"
     )
 
 

@@ -275,8 +275,7 @@ def _wait_for_pod(job: Mapping[str, Any], launch: str, context: str | None, prog
             if reason := "deleted" if responses[job_path].status == NOT_FOUND else _end_reason(live_job):
                 raise TransferError(
                     f"data loader {namespace}/{name} ended: {reason}; last state of its pod: "
-                    f"{last_pod_states or 'unknown'}. "
-                    f"To find the cause, run `kubectl get events -n {namespace}`"
+                    f"{last_pod_states or 'unknown'}. To find the cause, run `kubectl get events -n {namespace}`"
                 )
             suspended = live_job.get("spec", {}).get("suspend", False)
             workloads = responses[workloads_path].body.get("items", [])

@@ -98,8 +98,8 @@ class _Upload(Transfer):
         if tree.special_files:
             raise TransferError(
                 f"{len(tree.special_files)} entries of {self.source} cannot be sent, for example "
-                f"{tree.special_files[0]!r}; nothing "
-                "was sent. Only files, folders and links to files can be sent; move the other entries or replace them"
+                f"{tree.special_files[0]!r}; nothing was sent. Only files, folders and links to files can be sent; "
+                "move the other entries or replace them"
             )
         # A file of that name could be taken for a part of another upload.
         names = (*files, *tree.folders, folder)

@@ -265,9 +265,8 @@ def raise_for_same_files(loader: Loader, folder: str, names: Collection[str], li
         if first_name != name:
             raise TransferError(
                 f"{first_name!r} and {name!r} are one file in {folder} on the volume, because its file system ignores "
-                "the "
-                "difference of their names, or because of a link there; one of them was lost. Rename one of them and "
-                "run the command again"
+                "the difference of their names, or because of a link there; one of them was lost. Rename one of them "
+                "and run the command again"
             )
 
 

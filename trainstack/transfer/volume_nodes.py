@@ -41,8 +41,7 @@ def nodes_of_volume(settings: Settings, namespace: str, volume: str) -> list[str
     if modes == {_ONE_POD} and (mounting_pods := [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]):
         raise TransferError(
             f"pod {namespace}/{mounting_pods[0]['metadata']['name']} mounts volume {volume}, which only one pod can "
-            "mount "
-            f"({_ONE_POD})",
+            f"mount ({_ONE_POD})",
             "wait until the pod has ended, or give the volume ReadWriteOnce",
         )
     return sorted({pod["spec"]["nodeName"] for pod in pods})

@@ -29,8 +29,7 @@ def refusal(running: str, declared: str, place: str) -> str:
     """Return the message of a refusal."""
     return (
         f"Kueue {running} is installed ({place}), and this change would downgrade it to {declared}: {DOWNGRADE_RISK}; "
-        "set "
-        f"operators.kueue.manifest to {running} or a later release"
+        f"set operators.kueue.manifest to {running} or a later release"
     )
 
 

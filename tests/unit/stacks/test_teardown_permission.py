@@ -120,8 +120,8 @@ def files(root: Path) -> list[Path]:
 def kill_permitted(root: Path) -> str:
     """Kill a command that permits the end of a stack; return the value of the variable."""
     command = (
-        "import sys, time; from pathlib import Path; from trainstack.stacks.teardown_permission import Permission, "
-        "permit\n"
+        "import sys, time; from pathlib import Path\n"
+        "from trainstack.stacks.teardown_permission import Permission, permit\n"
         "with permit(Path(sys.argv[1]), Permission(mode='everything', stack='dev')) as given:\n"
         "    print(*given.values(), flush=True); time.sleep(100)"
     )

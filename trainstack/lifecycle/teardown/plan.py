@@ -120,8 +120,7 @@ def _active_run_refusals(live: LiveStack, now: datetime, command: str) -> Iterat
             name = launch.sweep.name if launch.sweep else launch.run_id
             yield (
                 f"{format_identity((launch.kind, launch.namespace, launch.name))} (run {launch.run_id}) has been "
-                f"{launch.phase} "
-                f"for {launch_age(launch, now)}; {wait_or_stop(launch)}: {command} --stop {name}"
+                f"{launch.phase} for {launch_age(launch, now)}; {wait_or_stop(launch)}: {command} --stop {name}"
             )
 
 
@@ -222,8 +221,7 @@ def _unrecorded_object_refusals(live: LiveStack, deleted: frozenset[Identity]) -
     if unrecorded_objects:
         yield (
             f"{format_names(unrecorded_objects)}: labelled with stack {live.stack!r}, but not in this checkout's "
-            "state. "
-            "An interrupted `up`, an active data loader, or another checkout's stack of this name created it. "
+            "state. An interrupted `up`, an active data loader, or another checkout's stack of this name created it. "
             f"`trainstack up -s {live.stack}` takes over declared objects; delete others with kubectl if they are not "
             "needed"
         )

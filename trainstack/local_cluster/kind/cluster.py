@@ -198,8 +198,7 @@ def _plan_record(
         raise LocalClusterError(
             f"A kind cluster {planned_record.name} exists that {layout.state} has no record of; nothing was changed",
             f"delete it yourself if you do not need it (`kind delete cluster --name {planned_record.name}`), or use "
-            "another "
-            "folder: --state FOLDER",
+            "another folder: --state FOLDER",
         )
     return planned_record
 

@@ -17,8 +17,7 @@ OLDEST_VERSION = (0, 24)
 """The oldest supported version: its nodes have Kubernetes 1.31, and a provisioner that supports a shared folder."""
 _INSTALL = (
     f"install kind v{OLDEST_VERSION[0]}.{OLDEST_VERSION[1]} or later: `go install sigs.k8s.io/kind@v0.30.0`, or a "
-    "release from "
-    "https://kind.sigs.k8s.io"
+    "release from https://kind.sigs.k8s.io"
 )
 _VERSION = re.compile(r"kind (?P<version>v\S+)")
 _STEP = re.compile(r"^ ✓ (?P<text>[ -~]+)")

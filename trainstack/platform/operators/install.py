@@ -157,8 +157,7 @@ def adapt_controller(
     if manager is None:
         raise OperatorError(
             f"Deployment {result['metadata']['name']} of the release has no container {container_name}; use the "
-            "manifest "
-            "of a release that has one (section trainstack:operators, manifest)"
+            "manifest of a release that has one (section trainstack:operators, manifest)"
         )
     if install.image is not None:
         # The release pulls `Always`, since its tag may move. A declared image does not move.

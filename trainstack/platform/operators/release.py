@@ -85,8 +85,8 @@ def _read_cached(file: Path) -> list[Manifest]:
     if expected != actual_sha256.encode():
         raise ReleaseError(
             f"{file}: the sha256 of this parsed release is {actual_sha256}, but "
-            f"{expected[:64].decode(errors='replace')} was "
-            "written; the file was not used. Delete it: it is generated from the release again"
+            f"{expected[:64].decode(errors='replace')} was written; the file was not used. Delete it: it is generated "
+            "from the release again"
         )
     result: list[Manifest] = json.loads(body)
     return result

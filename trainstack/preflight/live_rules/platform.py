@@ -137,8 +137,7 @@ def operator_duplicate(context: LiveContext) -> Iterator[Violation]:
             facts = OPERATORS[name]
             message = (
                 f"{facts.title} already runs as Pod {operator.namespace}/{operator.name}, outside a Deployment: `up` "
-                "would "
-                "install a second one"
+                "would install a second one"
             )
             yield Violation(facts.path, message, f"remove {facts.path} from the settings, and use the one that runs")
 

@@ -130,10 +130,8 @@ def flavor_conflict(context: RuleContext) -> Iterator[Violation]:
                 for key in _conflicting_labels(first_flavor, second_flavor):
                     message = (
                         f"a pod with flavor {first_flavor.name} of resourceGroups[{first_index}] and "
-                        f"{second_flavor.name} of "
-                        f"resourceGroups[{second_index}] would need nodes with both "
-                        f"{key}={first_flavor.node_labels[key]} and "
-                        f"{key}={second_flavor.node_labels[key]}"
+                        f"{second_flavor.name} of resourceGroups[{second_index}] would need nodes with both "
+                        f"{key}={first_flavor.node_labels[key]} and {key}={second_flavor.node_labels[key]}"
                     )
                     yield Violation(f"{path}.resourceGroups[{second_index}]", message)
 
@@ -169,8 +167,8 @@ def selector_ignored(context: RuleContext) -> Iterator[Violation]:
             if flavors_with_label:
                 message = (
                     f"the run selects nodes by {key}, which no flavor of queue {run.queue} has (flavor "
-                    f"{flavors_with_label[0]} has "
-                    "it): Kueue ignores it, and may admit the pods on a flavor whose nodes they do not select"
+                    f"{flavors_with_label[0]} has it): Kueue ignores it, and may admit the pods on a flavor whose "
+                    "nodes they do not select"
                 )
                 remedy = f"name a queue with flavor {flavors_with_label[0]}, or remove {key} from the selector"
                 yield Violation(f"{path}.{setting}", message, remedy)

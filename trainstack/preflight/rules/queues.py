@@ -188,7 +188,7 @@ def _quota_overflow_violations(context: RuleContext) -> Iterator[Violation]:
             borrowing_note = " and what is borrowed" if root_quota <= MAX_AMOUNT else ""
             message = (
                 f"the quotas of {flavor_resource[1]} on flavor {flavor_resource[0]} in {kind} "
-                f"{root.name}{borrowing_note} overflow: they add up to "
-                f"{total}, more than the 64 bits in which Kueue calculates"
+                f"{root.name}{borrowing_note} overflow: they add up to {total}, more than the 64 bits in which Kueue "
+                "calculates"
             )
             yield Violation(f"{path}.nominalQuota", message)

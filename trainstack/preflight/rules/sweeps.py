@@ -92,8 +92,7 @@ def sweep_cost(context: RuleContext) -> Iterator[Violation]:
             attempts_text = f" and {attempts(sweep)} attempts" if attempts(sweep) > 1 else ""
             message = (
                 f"{sets} sets of {float(gpus_per_trial(sweep)):g} GPUs with up to {sweep.run.active_deadline_seconds} "
-                f"s{attempts_text} "
-                f"each cost up to {float(hours):.1f} GPU hours; the limit is {max_hours:g}"
+                f"s{attempts_text} each cost up to {float(hours):.1f} GPU hours; the limit is {max_hours:g}"
             )
             yield Violation(f"{path}.maxGpuHours", message)
 

@@ -46,8 +46,7 @@ class RunImage:
             dockerfiles = " and ".join(f"{folder}/{_DOCKERFILE}" for folder in self.folders)
             raise WorkloadError(
                 f"{self.reference}: {dockerfiles} both build this image; give each run's image its own name, or keep "
-                "only "
-                "one Dockerfile"
+                "only one Dockerfile"
             )
         raise WorkloadError(
             f"{self.reference}: workloads/{self.workloads[0]}/{_DOCKERFILE} does not exist; add it, or have the "

@@ -95,8 +95,7 @@ def check_names(workload: Workload, launch: str, trial_number: int | None = None
     if len(derived_name) > MAX_LABEL_CHARACTERS:
         raise WorkloadError(
             f"workload {workload.name}: its longest derived name would be {derived_name} with {len(derived_name)} "
-            "characters, and "
-            f"Kubernetes allows {MAX_LABEL_CHARACTERS}",
+            f"characters, and Kubernetes allows {MAX_LABEL_CHARACTERS}",
             f"shorten the workload's name by {len(derived_name) - MAX_LABEL_CHARACTERS}",
         )
     service = WORKLOAD_KINDS[workload.kind].service_note

@@ -94,8 +94,8 @@ def faults_of_pod_sets(pod_sets: Sequence[tuple[str, int, TopologyRequest | None
         (_, first_count, first_request), (_, second_count, second_request) = members
         if 1 not in (first_count, second_count):
             yield (
-                f"group {group} has {first_count} and {second_count} pods ({names}): one of its pod sets must have "
-                "one pod"
+                f"group {group} has {first_count} and {second_count} pods ({names}): one of its pod sets must have one "
+                "pod"
             )
         if (first_request.required, first_request.preferred) != (second_request.required, second_request.preferred):
             yield f"the pod sets of group {group} ({names}) request different levels: use one level"

@@ -475,8 +475,7 @@ def _faults_of_job(workload: Workload) -> Iterator[str]:
     if min_parallelism is not None and min_parallelism >= at_once:
         yield (
             f"minParallelism is {min_parallelism}, but must be less than {at_once} (the smaller of parallelism and "
-            "completions): "
-            "lower it, or leave it out"
+            "completions): lower it, or leave it out"
         )
 
 

@@ -72,8 +72,7 @@ def _draw_sets(space: Space) -> dict[str, dict[str, Value]]:
         raise SpaceError(
             "trials",
             f"trials is {requested}, but {requested * _DRAWS_PER_SET} draws yielded {len(sets_by_id)} distinct sets "
-            "that "
-            "meet the constraints; lower it, or remove a constraint",
+            "that meet the constraints; lower it, or remove a constraint",
         )
     return sets_by_id
 

@@ -69,8 +69,8 @@ class Ranking:
         if self.best and tied_numbers:
             notes.append(
                 f"{_list_trials(tied_numbers)} {'has' if len(tied_numbers) == 1 else 'have'} the same "
-                f"{self.objective.metric}, "
-                f"{self.best.value:.6g}; the trial with the lowest number, {self.best.result.number}, is ranked first"
+                f"{self.objective.metric}, {self.best.value:.6g}; the trial with the lowest number, "
+                f"{self.best.result.number}, is ranked first"
             )
         for trial in self.unranked_leaders:
             value = objective_value(trial.result.metrics, self.objective)
