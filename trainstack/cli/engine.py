@@ -251,7 +251,7 @@ def _stack_exists(session: Session) -> bool:
 
 
 def _earlier_state_remedy(session: Session) -> str:
-    """Return a remedy if the checkout has a state of a stack that is not embedded, as former versions kept it."""
+    """Return a remedy if the checkout has a state of a stack that is no longer embedded."""
     folder = session.private_folder / "backend"
     if session.placement.embedded or state_file(folder, project_name(session.root), session.stack) is None:
         return ""

@@ -32,7 +32,7 @@ resources that are not declared.
 not retain, refuses that one. `queue` holds and drains a ClusterQueue. `controller` waits for the
 objects whose finalizers only an operator's controller removes. `definition` and `namespace`, before the definitions of
 a release or a retained namespace leave the state, delete them unless other owners have objects of them or in them. The
-other Stashes are declared before `attach` is called. An earlier release had `definition` on each definition.
+other Stashes are declared before `attach` is called.
 """
 
 

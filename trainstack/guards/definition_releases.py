@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.guards.other_states import OwnState
 from trainstack.objects.labels import OWNER, REVISION, STATE, Manifest, field_manager, is_field_manager, with_state
 from trainstack.objects.ownership import Identity, format_names, identity
 from trainstack.platform.operators.install import OperatorManifests, short_hash
@@ -127,18 +126,6 @@ def drift_notes(
     )
 
 
-def moved_definition_notes(state: OwnState) -> tuple[str, ...]:
-    """Return a note on the definitions that an earlier release of Trainstack stored as one resource each."""
-    names = sorted(state.moved_definitions)
-    if not names:
-        return ()
-    note = (
-        f"{KIND} {format_names(names)}: the engine's state has one resource for each release now, so this change "
-        f"removes {'this one' if len(names) == 1 else 'these'} from the state; nothing is deleted in the cluster"
-    )
-    return (note,)
-
-
 def revisions_of_resource(resource: StateResource) -> Mapping[str, str]:
     """Return the revisions by name in a resource of the engine's state; empty if it is not that of a release."""
     if (resource.type, resource.parent_type) != (RESOURCE_TYPE, COMPONENT_TYPE):
@@ -186,8 +173,8 @@ def _manages_annotation(entry: Mapping[str, Any], annotation: str) -> bool:
 def _merge_into_apply(managed_fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]] | None:
     """Return `managedFields` with all fields of this state in one apply by `manager`; None if they already are.
 
-    The engine's provider updates definitions instead of applying them, and so did earlier releases of Trainstack. The
-    API server regards an update and an apply as two managers, even if they have the same name.
+    The engine's provider updates definitions instead of applying them, in other programs that declare them. The API
+    server regards an update and an apply as two managers, even if they have the same name.
     """
     own_entries = [
         entry for entry in managed_fields if _is_provider_update(entry, manager) or _is_apply(entry, manager)

@@ -10,7 +10,7 @@ from trainstack.objects.ownership import Identity, format_identity, format_names
 IDENTITY_RESOURCE_NAME = "state-identity"
 """The name of the Stash whose `output` is the identity of the state."""
 NO_STATE_IDENTITY = "none"
-"""The state in `cluster.takeOver` of objects that have the stack's label but no identity, from earlier releases."""
+"""The state in `cluster.takeOver` of objects that have the stack's label, but no annotation with an identity."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,6 @@ class OwnState:
     """The objects in the state."""
     revisions: Mapping[str, str] = field(default_factory=dict)
     """The revisions of operators' definitions in the state, by name (guards/definition_releases.py)."""
-    moved_definitions: frozenset[str] = frozenset()
-    """The names of definitions that an earlier release stored as one resource each, until an `up` is complete."""
     objects: Mapping[Identity, StateObject] = field(default_factory=dict)
     """The objects that are resources of their own: all except the definitions of a release."""
     stack: str = ""

@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime import rpc
 
-from trainstack.guards.definition_releases import KIND, definition_identities, revisions_of_resource
+from trainstack.guards.definition_releases import definition_identities, revisions_of_resource
 from trainstack.guards.other_states import IDENTITY_RESOURCE_NAME, OwnState, StateObject, owning_state
 from trainstack.objects.labels import LAUNCH, STACK
 from trainstack.objects.ownership import Identity
@@ -71,7 +71,6 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
         for resource in stored_resources
         if (identity := _object_identity(resource)) is not None
     }
-    object_definitions = frozenset(name for kind, _, name in objects if kind == KIND)
     # The first digit is a letter, because YAML parsers read `0b08…` or `12e4…` as a number.
     new_identity = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
     state_identity = str(next(stash_outputs, new_identity))
@@ -82,7 +81,7 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
     }
     stack = stacks.pop() if len(stacks) == 1 else ""
     object_identities = objects.keys() | definition_identities(definitions)
-    return OwnState(state_identity, frozenset(object_identities), definitions, object_definitions, objects, stack)
+    return OwnState(state_identity, frozenset(object_identities), definitions, objects, stack)
 
 
 def _own_labels(resource: StateResource, state_identity: str) -> Mapping[str, str]:

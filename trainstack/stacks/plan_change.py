@@ -216,7 +216,6 @@ def plan_change(
             *run_decision.notes,
             *volume_notes,
             *field_notes,
-            *definition_releases.moved_definition_notes(state),
             *definition_releases.drift_notes(releases, live_metadata, state.revisions),
             *drained_queue_notes(live_metadata),
             *ownership.adoption_notes(lasting_manifests.values(), live_labels, adopted_objects, stack),

@@ -144,12 +144,8 @@ def _hook_work(
             work(settings, manifest)
 
     def delete_definitions(inputs: Mapping[str, Any]) -> None:
-        if "kind" not in inputs:
-            with ThreadPoolExecutor(_CONCURRENCY) as pool:
-                list(pool.map(partial(work_in_a_destroy, _delete_definition), recorded_manifests(inputs)))
-        # An `up` removes the definitions that an earlier release has stored one by one, and they stay in the cluster.
-        elif retained_identities is None or destroy_has_started.is_set():
-            _delete_definition(settings, inputs)
+        with ThreadPoolExecutor(_CONCURRENCY) as pool:
+            list(pool.map(partial(work_in_a_destroy, _delete_definition), recorded_manifests(inputs)))
 
     def with_inputs(work: Callable[[Mapping[str, Any]], None]) -> Work:
         return lambda args: work(args.old_inputs or {})

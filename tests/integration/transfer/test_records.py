@@ -154,7 +154,7 @@ def test_a_local_file_that_changed_is_fetched_again(tmp_path: Path, volume: Fake
 
 
 def test_an_earlier_fetch_without_the_model_loses_its_mark(tmp_path: Path, volume: FakeVolume) -> None:
-    """An earlier release has called it verified."""
+    """The command that fetched it called it verified."""
     replace_by_link(volume.root / RUN_ID / "result" / "model.pt")
     target = tmp_path / "target"
     shutil.copytree(volume.root / RUN_ID, target, symlinks=True)

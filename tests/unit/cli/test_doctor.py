@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -185,32 +184,18 @@ def test_nothing_found(folder: Path) -> None:
     assert run() == (0, "")
 
 
-def test_files_of_killed_commands_are_removed_by_the_command_printed(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Incomplete files of the project, and kubeconfigs that earlier releases have left."""
-    temporary = tmp_path / "temporary files"
-    copy, foreign = temporary / "trainstack-kubeconfig-a1b2c3d4", temporary / "trainstack-checkout"
-    half = Path("sweeps/search/.trainstack-a1b2c3d4.tmp").absolute()
-    for made in (copy, foreign, half.parent):
-        made.mkdir(parents=True)
-    (copy / "kubeconfig").touch()
+def test_a_file_of_a_killed_command_is_removed_by_the_command_printed(folder: Path) -> None:
+    """The file is an incomplete one of the project; its name may need quotes."""
+    half = Path("sweeps/search and more/.trainstack-a1b2c3d4.tmp").absolute()
+    half.parent.mkdir(parents=True)
     half.touch()
-    three_days_ago = time.time() - 3 * 24 * 3600
-    os.utime(copy, (three_days_ago, three_days_ago))
-    os.utime(foreign, (three_days_ago, three_days_ago))
-    (temporary / "trainstack-kubeconfig-running1").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
     code, text = run("--json")
-    found = json.loads(text)
-    assert (code, [(item["id"], item["what"]) for item in found["problems"]]) == (
-        4,
-        [("file-left", str(half)), ("file-left", str(copy))],
-    )
-    for line in found["commands"]:
+    result = json.loads(text)
+    assert (code, [(item["id"], item["what"]) for item in result["problems"]]) == (4, [("file-left", str(half))])
+    for line in result["commands"]:
         subprocess.run(line, shell=True, check=True)
     assert run() == (0, "")
-    assert sorted(temporary.iterdir()) == [foreign, temporary / "trainstack-kubeconfig-running1"]
+    assert not half.exists()
 
 
 def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

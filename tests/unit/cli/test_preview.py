@@ -121,20 +121,6 @@ def test_a_release_shows_each_definition() -> None:
     ]
 
 
-def test_a_definition_that_was_a_resource_of_its_own_is_updated() -> None:
-    """The engine reports a deletion and a creation."""
-    old = {"type": "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "retainOnDelete": True}
-    deleted = {"op": "delete", "oldState": {**old, "inputs": {"metadata": {"name": "a"}}}}
-    created = make_release("create", {}, {"a": "1", "b": "1"}, ("v1", "v1"))
-    assert list(preview_lines({"steps": [created, deleted]})) == [
-        "create: CustomResourceDefinition b",
-        "update: CustomResourceDefinition a",
-        "  version: v1 (added)",
-        "  revision: 1 (added)",
-        "1 to create, 1 to update, 0 unchanged",
-    ]
-
-
 def test_an_update_shows_each_changed_field() -> None:
     """Changes in lists, additions and removals are shown; long values are cut, and those of a Secret are hidden."""
     before = {"spec": {"quota": [1, 2], "gone": "x"}, "data": {"text": "a" * 100}}

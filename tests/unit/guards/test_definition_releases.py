@@ -13,13 +13,11 @@ from trainstack.guards.definition_releases import (
     Release,
     definition_identities,
     drift_notes,
-    moved_definition_notes,
     plan_releases,
     recorded_manifests,
     revisions_of_resource,
     takeover_patch,
 )
-from trainstack.guards.other_states import OwnState
 from trainstack.objects.labels import REVISION, STATE, field_manager
 from trainstack.objects.ownership import Identity
 from trainstack.platform.operators.install import OperatorManifests
@@ -230,14 +228,6 @@ def test_a_program_that_cannot_read_its_state_salts_its_revisions() -> None:
     assert stored(plan_releases(declared, {}, {}, salt="2b")) == {NAME: stored(before)[NAME].replace("-1a", "-2b")}
 
 
-def test_a_note_names_each_definition_that_an_earlier_release_stored_as_a_resource() -> None:
-    """The engine reports a deletion for each of them."""
-    (note,) = moved_definition_notes(OwnState(OWN, moved_definitions=frozenset({NAME})))
-    assert note.startswith(f"CustomResourceDefinition {NAME}: ")
-    assert note.endswith("nothing is deleted in the cluster")
-    assert moved_definition_notes(OwnState(OWN, frozenset({WHO}), {NAME: "x"})) == ()
-
-
 def test_the_state_is_read_by_type_and_parent() -> None:
     """A state has other values of the same type."""
     recorded = make_plan()["kueue"].stored_value
@@ -255,7 +245,7 @@ def make_entry(manager: str, operation: str, time: str, **fields: Any) -> dict[s
 
 
 def test_updates_of_the_provider_become_applied_fields() -> None:
-    """An earlier release let the provider update definitions; the new set is the union of both."""
+    """A program with the provider's own classes updates definitions; the new set is the union of both."""
     own = field_manager(OWN)
     applied = make_entry(own, "Apply", "1", spec={"names": {"kind": 1}}, metadata={"labels": {"a": 1}})
     updated = make_entry(own, "Update", "2", spec={"versions": 1, "names": {"plural": 1}})

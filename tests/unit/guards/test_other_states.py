@@ -40,7 +40,7 @@ def make_verdict(others: dict[str, tuple[Identity, ...]], **changes: Any) -> Tak
     [
         (make_metadata(A), None),
         (make_metadata(B), B),
-        # Of an earlier release; this state has the queue, and not the Job.
+        # Without the annotation; this state has the queue, and not the Job.
         (make_metadata(None), NO_STATE_IDENTITY),
         ({"labels": {STACK: "lab"}, "annotations": None}, NO_STATE_IDENTITY),
         # Of another stack: another check refuses it.

@@ -22,7 +22,7 @@ def shared() -> Iterator[Path]:
 
 @pytest.mark.parametrize("former", [None, 0o755, 0o777])
 def test_each_command_closes_the_state_folder(tmp_path: Path, former: int | None) -> None:
-    """Also that of a cluster which an earlier release has started."""
+    """Also a folder that others could read."""
     layout = Layout.of(tmp_path / "checkout" / ".trainstack" / "cluster")
     if former is not None:
         layout.state.mkdir(parents=True)

@@ -82,7 +82,7 @@ def test_the_config_map_of_a_ledger() -> None:
 
 
 def test_a_claim_is_its_ledger_without_the_confirmation() -> None:
-    """A ledger of an earlier release has no annotation, and is not a claim."""
+    """A ledger without the annotation is not a claim."""
     ledger = ledger_config_map("dev", make_ledger())
     posted = claim_config_map(ledger, "c1")
     assert posted["data"] == {key: value for key, value in ledger["data"].items() if key != "launched"}

@@ -80,11 +80,6 @@ def test_a_state_has_the_definitions_of_releases() -> None:
     own = own_state([stash, make_stash("state-identity", OWN)])
     assert own.object_identities == {("CustomResourceDefinition", None, "a.example.org")}
     assert own.revisions == {"a.example.org": "0" * 16}
-    assert own.moved_definitions == frozenset()
-    # An `up` that was interrupted after this has not removed the resources of an earlier release yet.
-    type_ = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
-    earlier = StateResource(type_, "", "a.example.org", {"metadata": {"name": "a.example.org"}})
-    assert own_state([stash, earlier]).moved_definitions == {"a.example.org"}
 
 
 @pytest.mark.parametrize("provider", ["cluster", "cluster-generating"])

@@ -280,18 +280,6 @@ def test_the_definitions_of_a_release_are_deleted_in_a_destroy(
     assert [path for _, path, _ in server.writes] == ([f"{CRDS}/{DEFINITION_ID[2]}"] if deleted else [])
 
 
-def test_an_up_deletes_no_definition_that_was_a_resource_of_its_own(server: Server) -> None:
-    """It removes the resource from the state, and so does a destroy, whose guard is first."""
-    server.bodies[f"{CRDS}/{DEFINITION_ID[2]}"] = make_item(DEFINITION_ID[2])
-    server.bodies[QUEUES] = {"items": []}
-    work = make_work(frozenset({DEFINITION_ID}))
-    work["definition"](make_arguments(DEFINITION))
-    assert not server.writes
-    work["guard"](make_arguments({}))
-    work["definition"](make_arguments(DEFINITION))
-    assert [verb for verb, _, _ in server.writes] == ["DELETE"]
-
-
 @pytest.mark.parametrize(
     ("items", "deleted"),
     [

@@ -35,24 +35,10 @@ def preview_lines(output: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the steps, with one for each definition in place of one for each release.
-
-    A definition that an earlier release of Trainstack has stored as a resource is updated, not deleted and created.
-    """
-    definition_steps = [definition_step for step in steps for definition_step in _definition_steps(step)]
-    created_definitions = {_name(step): step for step in definition_steps if step["op"] == "create"}
+    """Yield the steps, followed by one for each definition of a release, whose own step is not a Kubernetes object."""
+    yield from steps
     for step in steps:
-        if step["op"] == "delete" and _kind(step) == KIND and _name(step) in created_definitions:
-            new_state = created_definitions.pop(_name(step))["newState"]
-            yield {
-                "op": "update",
-                "oldState": {"inputs": {"metadata": new_state["inputs"]["metadata"]}},
-                "newState": new_state,
-            }
-        else:
-            yield step
-    yield from (step for step in definition_steps if step["op"] != "create")
-    yield from created_definitions.values()
+        yield from _definition_steps(step)
 
 
 def _definition_steps(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -204,7 +204,7 @@ def test_an_object_of_another_state_is_never_deleted(own: str, other: str, entry
 
 
 def test_a_recorded_object_that_another_state_took_over() -> None:
-    """The state still has it. An object without an identity is from an earlier release, and is no problem."""
+    """The state still has it. An object without an identity is no problem."""
     state = make_state(make_resource(QUEUE), make_identity(OWN))
     assert state.identity == OWN
     assert ids(make_diagnosis(state, {QUEUE: make_live(state="b" * 32)})) == ["object-of-another-state"]
