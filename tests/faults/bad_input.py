@@ -17,7 +17,7 @@ import yaml
 
 from tests.faults.hostile import FRAGMENTS, LOOKALIKES, damage
 from tests.special_files import make_socket, make_sparse_file
-from trainstack.settings.search_space.sweep_files import list_sweeps
+from trainstack.settings.loading.sweep_files import list_sweeps
 from trainstack.settings.values.stack_name import list_stacks
 
 ROOT = Path(__file__).resolve().parents[2]

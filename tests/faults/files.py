@@ -5,8 +5,8 @@ from pathlib import Path
 import yaml
 
 from tests.faults.configurations import SETS, SWEEPS
+from trainstack.settings.loading.sweep_files import load_space
 from trainstack.settings.search_space.hyperparams import SETS_FILE, SPACE_FILE, format_sets, sweep_folder
-from trainstack.settings.search_space.sweep_files import load_space
 from trainstack.sweeps.search.expand import expand
 
 

@@ -31,8 +31,8 @@ from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.loading.merge import merge, to_plain
+from trainstack.settings.loading.sweep_files import load_space
 from trainstack.settings.loading.yaml_reader import read_map
-from trainstack.settings.search_space.sweep_files import load_space
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.values.stack_name import list_stacks
 from trainstack.stack_objects.inputs import read_inputs

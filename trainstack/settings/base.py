@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from trainstack.settings.values.kubernetes import LabelKey, LabelValue
+from trainstack.settings.values.kubernetes import DnsName, LabelKey, LabelValue
 
 
 def raise_faults(faults: Iterable[str]) -> None:
@@ -22,14 +22,6 @@ class Section(BaseModel):
         extra="forbid", frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
     )
 
-
-DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
-"""A label as defined by RFC 1123: lower-case letters, digits, '-', at most 63 characters."""
-
-DnsName = Annotated[
-    str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
-]
-"""A subdomain as defined by RFC 1123: labels joined by '.', at most 253 characters."""
 
 Text = Annotated[str, Field(min_length=1)]
 """A non-empty string."""

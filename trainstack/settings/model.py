@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainstack.settings.base import DnsLabel, ImageDigest, Section, Text, UniqueNames
+from trainstack.settings.base import ImageDigest, Section, Text, UniqueNames
 from trainstack.settings.sections.checks import Checks
 from trainstack.settings.sections.code import Commit
 from trainstack.settings.sections.environment import Environment
@@ -17,7 +17,7 @@ from trainstack.settings.sections.storage import Storage
 from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.tenants import Tenants
 from trainstack.settings.sections.workloads import Resources, Workload, Workloads
-from trainstack.settings.values.kubernetes import ImageReference, Registry
+from trainstack.settings.values.kubernetes import DnsLabel, ImageReference, Registry
 from trainstack.settings.values.paths import named_element_paths
 from trainstack.settings.values.stack_name import StackName
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.unit.cli.test_sweep_results import DONE, Project, make_project, run
+from tests.unit.cli.commands.test_sweep_results import DONE, Project, make_project, run
 from tests.unit.live_objects import NOW, Body, make_condition
 from tests.unit.make import make_run, make_settings, make_space, make_sweeps
 from tests.unit.sweeps.planned_sweeps import make_planned

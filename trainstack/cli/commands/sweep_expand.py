@@ -10,9 +10,9 @@ from trainstack.cli.session import JsonOption, checkout
 from trainstack.errors import ExitCode
 from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.sweep_files import LoadedSpace, list_sweeps, load_space, read_sets
 from trainstack.settings.search_space.hyperparams import SETS_FILE, format_sets, sweep_folder
 from trainstack.settings.search_space.space import ParameterSet
-from trainstack.settings.search_space.sweep_files import LoadedSpace, list_sweeps, load_space, read_sets
 from trainstack.sweeps.search.expand import SpaceError
 from trainstack.sweeps.search.expand import expand as expand_space
 

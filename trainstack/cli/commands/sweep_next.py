@@ -12,9 +12,9 @@ from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
 from trainstack.errors import TrainstackError
 from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.onboarding.yaml_additions import FileAddition, add_entries
+from trainstack.settings.loading.sweep_files import load_space
 from trainstack.settings.search_space.hyperparams import SPACE_FILE, sweep_folder
 from trainstack.settings.search_space.space import ParameterSet
-from trainstack.settings.search_space.sweep_files import load_space
 from trainstack.settings.search_space.templates import format_value
 from trainstack.sweeps.search.results import TrialResult, from_json
 

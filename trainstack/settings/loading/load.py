@@ -22,11 +22,11 @@ from trainstack.settings.errors import ENGINE_PLACE, Place, SettingsError, Setti
 from trainstack.settings.loading.bases import Steps, merge_bases, workload_files
 from trainstack.settings.loading.code_pins import apply_code_pins, is_code_key
 from trainstack.settings.loading.merge import merge, overlay, prune, to_plain, walk
+from trainstack.settings.loading.sweep_files import add_sweep_files
 from trainstack.settings.loading.validation_errors import findings_of
 from trainstack.settings.loading.what_if import apply_changes
 from trainstack.settings.loading.yaml_reader import Node, Scalar, read_map
 from trainstack.settings.model import Settings
-from trainstack.settings.search_space.sweep_files import add_sweep_files
 from trainstack.settings.values.paths import nearest_place
 from trainstack.settings.values.stack_name import list_stacks, stack_file, stack_name_fault
 

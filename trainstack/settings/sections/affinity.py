@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from trainstack.settings.base import DnsLabel, Section, raise_faults
-from trainstack.settings.values.kubernetes import LabelKey, Labels, LabelValue
+from trainstack.settings.base import Section, raise_faults
+from trainstack.settings.values.kubernetes import DnsLabel, LabelKey, Labels, LabelValue
 
 Weight = Annotated[int, Field(ge=1, le=100)]
 _INTEGER = re.compile(r"[+-]?[0-9]+")

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from trainstack.settings.base import DnsName, Section
+from trainstack.settings.base import Section
 from trainstack.settings.values.credential_text import address_has_credential
-from trainstack.settings.values.kubernetes import MountPath, quote
+from trainstack.settings.values.kubernetes import DnsName, MountPath, quote
 
 _HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)"
 _USER = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?"

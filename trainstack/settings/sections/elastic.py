@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from trainstack.settings.base import DnsName, Section
-from trainstack.settings.values.kubernetes import NonNegative, Port, Positive
+from trainstack.settings.base import Section
+from trainstack.settings.values.kubernetes import DnsName, NonNegative, Port, Positive
 
 
 class Elastic(Section):

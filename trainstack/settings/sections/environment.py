@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from trainstack.settings.base import DnsLabel, DnsName, Section
-from trainstack.settings.values.kubernetes import Labels, Port, unknown_word_message
+from trainstack.settings.base import Section
+from trainstack.settings.values.kubernetes import DnsLabel, DnsName, Labels, Port, unknown_word_message
 
 Layer = Literal["platform", "training"]
 

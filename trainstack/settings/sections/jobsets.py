@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainstack.settings.base import DnsLabel, Section
-from trainstack.settings.values.kubernetes import NonNegative
+from trainstack.settings.base import Section
+from trainstack.settings.values.kubernetes import DnsLabel, NonNegative
 
 JobName = DnsLabel
 """The name of an entry of replicatedJobs."""

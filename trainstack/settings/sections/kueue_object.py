@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainstack.settings.base import DnsLabel, Section, raise_faults
+from trainstack.settings.base import Section, raise_faults
 from trainstack.settings.values.field_paths import FieldPath, StatusPath, put_at, value_at
+from trainstack.settings.values.kubernetes import DnsLabel
 
 
 def _tuples_to_lists(value: Any) -> Any:

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainstack.settings.base import DnsName, Section
+from trainstack.settings.base import Section
+from trainstack.settings.values.kubernetes import DnsName
 
 
 class Prices(Section):

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainstack.settings.base import DnsName, Section, raise_faults
-from trainstack.settings.values.kubernetes import MountPath, unknown_word_message
+from trainstack.settings.base import Section, raise_faults
+from trainstack.settings.values.kubernetes import DnsName, MountPath, unknown_word_message
 from trainstack.settings.values.quantities import Quantity, amount
 
 _CAPABILITIES = (

@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from trainstack.settings.base import DnsLabel, DnsName, Section, Text, Toleration, UniqueNames, raise_faults
+from trainstack.settings.base import Section, Text, Toleration, UniqueNames, raise_faults
 from trainstack.settings.values.kubernetes import (
     HOSTNAME,
+    DnsLabel,
+    DnsName,
     Int32,
     LabelKey,
     Labels,

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from trainstack.settings.base import DnsLabel, DnsName, Section
-from trainstack.settings.values.kubernetes import SecretKey
+from trainstack.settings.base import Section
+from trainstack.settings.values.kubernetes import DnsLabel, DnsName, SecretKey
 
 PLAIN_TEXT_ERROR = "secret_in_plain"
 """The type of pydantic's error for an unencrypted value. The message does not contain the value."""

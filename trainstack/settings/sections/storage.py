@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from trainstack.settings.base import DnsLabel, DnsName, Section, Text
-from trainstack.settings.values.kubernetes import HostPath, Labels, Provisioner
+from trainstack.settings.base import Section, Text
+from trainstack.settings.values.kubernetes import DnsLabel, DnsName, HostPath, Labels, Provisioner
 from trainstack.settings.values.quantities import Quantity, amount
 
 AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]

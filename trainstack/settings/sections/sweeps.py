@@ -6,11 +6,11 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from trainstack.settings.base import DnsLabel, Section, raise_faults
+from trainstack.settings.base import Section, raise_faults
 from trainstack.settings.search_space.hyperparams import Expansion
 from trainstack.settings.search_space.space import ParameterSet, Space
 from trainstack.settings.sections.workloads import Workload
-from trainstack.settings.values.kubernetes import NonNegative, Parallelism, Positive
+from trainstack.settings.values.kubernetes import DnsLabel, NonNegative, Parallelism, Positive
 
 
 class Sweep(Section):

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from trainstack.settings.base import DnsLabel, Section
+from trainstack.settings.base import Section
+from trainstack.settings.values.kubernetes import DnsLabel
 
 Subject = Annotated[str, Field(min_length=1)]
 """A user or a group as the cluster's authentication names it, possibly with a prefix such as `oidc:`."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from trainstack.settings.base import DnsLabel, DnsName, FilePath, Section, Toleration, UniqueNames, raise_faults
+from trainstack.settings.base import FilePath, Section, Toleration, UniqueNames, raise_faults
 from trainstack.settings.errors import suggest_name
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
@@ -21,6 +21,8 @@ from trainstack.settings.values.kubernetes import (
     AbsolutePath,
     Annotations,
     ContainerResource,
+    DnsLabel,
+    DnsName,
     EnvName,
     ImageReference,
     Int64,

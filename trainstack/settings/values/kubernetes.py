@@ -20,6 +20,14 @@ Parallelism = Annotated[int, Field(ge=1, le=100_000)]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
+DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+"""A label as defined by RFC 1123: lower-case letters, digits, '-', at most 63 characters."""
+
+DnsName = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
+]
+"""A subdomain as defined by RFC 1123: labels joined by '.', at most 253 characters."""
+
 LABEL_LIMIT, DOMAIN_LIMIT = 63, 253
 """Characters of a label's value and of the name in its key; characters of the domain before the '/' in its key."""
 ANNOTATIONS_LIMIT = 256 * 1024

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainstack.settings.base import DnsName
 from trainstack.settings.errors import Place, SettingsFinding
+from trainstack.settings.values.kubernetes import DnsName
 
 MAX_CHARACTERS = 63
 """The greatest length of a name, in characters, since the name is a label value."""

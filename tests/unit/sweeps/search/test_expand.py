@@ -10,12 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.sweeps.search.spaces import MIXED, make, spaces
+from trainstack.settings.loading.sweep_files import list_sweeps, load_space
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.hyperparams import format_sets
 from trainstack.settings.search_space.space import Space
 from trainstack.settings.search_space.space_rules import faults_of_space
 from trainstack.settings.search_space.space_values import contains, count_values, is_parameter_active
-from trainstack.settings.search_space.sweep_files import list_sweeps, load_space
 from trainstack.sweeps.search.expand import SpaceError, expand
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -13,7 +13,7 @@ from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.kind import cluster as kind
 from trainstack.toolchain import debian, machine, python_locks
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def run(*arguments: str) -> Result:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.make import make_space
 from trainstack.settings.errors import SettingsError, SettingsFinding
+from trainstack.settings.loading.sweep_files import list_sweeps, load_space, read_sets
 from trainstack.settings.search_space.constraints import ConstraintError, Value, is_satisfied, parameter_names
 from trainstack.settings.search_space.hyperparams import (
     format_sets,
@@ -20,7 +21,6 @@ from trainstack.settings.search_space.hyperparams import (
 )
 from trainstack.settings.search_space.space import FloatRange, Objective, Parameter
 from trainstack.settings.search_space.space_values import contains, discrete_values
-from trainstack.settings.search_space.sweep_files import list_sweeps, load_space, read_sets
 from trainstack.settings.search_space.templates import fill_template
 
 SPACE = """\

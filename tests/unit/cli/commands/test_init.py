@@ -27,7 +27,7 @@ from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.loading.load import load, read_placement
 from trainstack.settings.loading.yaml_reader import read_map
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 FILES = {*OWNED_FILES, "Pulumi.dev.yaml", "workloads/hello/workload.yaml"}
 TENANTS = FILES - {"Pulumi.dev.yaml"} | {"Pulumi.vision.yaml"}
 CASES = sorted(product(PROFILES, SERVICES))

@@ -35,7 +35,7 @@ from trainstack.sweeps.search.results import from_json
 from trainstack.sweeps.status import LiveTrial, SweepObjects
 from trainstack.transfer.trial_records import TrialRecord
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)
 DONE = make_condition("Complete")
 WIDE = """\

@@ -7,8 +7,8 @@ import pytest
 
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load, load_with_places
+from trainstack.settings.loading.sweep_files import load_space
 from trainstack.settings.search_space.hyperparams import format_sets, number_sets, space_digest
-from trainstack.settings.search_space.sweep_files import load_space
 
 BASE = """
 kind: Job

@@ -8,7 +8,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from trainstack.cli.app import app
-from trainstack.settings.search_space.sweep_files import load_space
+from trainstack.settings.loading.sweep_files import load_space
 from trainstack.sweeps.search.results import TrialResult, to_json
 
 SPACE = """\

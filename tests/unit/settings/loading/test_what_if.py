@@ -9,7 +9,7 @@ from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load, load_with_places
 from trainstack.settings.model import Settings
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def changed(*changes: str) -> Settings:

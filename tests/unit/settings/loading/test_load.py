@@ -10,7 +10,7 @@ import pytest
 from trainstack.settings.errors import ENGINE_PLACE, Place, SettingsError
 from trainstack.settings.loading.load import list_scalars, load, load_with_places
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 BASE = """
 kind: Job

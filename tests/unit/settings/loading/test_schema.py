@@ -6,7 +6,7 @@ from trainstack.settings.loading.load import SECTIONS
 from trainstack.settings.loading.schema import FOLDER, build_schemas, schema_texts
 from trainstack.settings.model import Settings
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def test_written_schemas_are_current() -> None:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from tests.unit.settings.test_load import faults, make_project
+from tests.unit.settings.loading.test_load import faults, make_project
 from trainstack.cli.app import app
 from trainstack.settings.loading.load import list_scalars, load, load_with_places
 

@@ -20,7 +20,7 @@ from trainstack.local_cluster import cluster
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.settings.loading.load import LoadedEnvironment
 
-DATA = Path(__file__).resolve().parents[1] / "review" / "data"
+DATA = Path(__file__).resolve().parents[2] / "review" / "data"
 
 
 def make_step(op: str, kind: str, name: str, *, retained: bool = False, **inputs: Any) -> dict[str, Any]:

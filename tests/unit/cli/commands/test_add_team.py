@@ -13,7 +13,7 @@ from trainstack.cli.app import app
 from trainstack.preflight.file_checks import check
 from trainstack.settings.loading.load import load_with_places
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PLATFORM = """\
 # The lab's platform.
 config:

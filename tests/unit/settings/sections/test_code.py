@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.unit.settings.test_load import runs_of
+from tests.unit.settings.loading.test_load import runs_of
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.code import Code
 

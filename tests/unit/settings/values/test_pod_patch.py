@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.unit.settings.test_load import runs_of
+from tests.unit.settings.loading.test_load import runs_of
 
 PATCH = """\
     - name: train

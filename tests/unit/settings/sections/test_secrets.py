@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.settings.test_load import faults, make_project
+from tests.unit.settings.loading.test_load import faults, make_project
 from trainstack.platform.secrets import secret
 from trainstack.settings.loading.load import load
 from trainstack.settings.sections.secrets import Secret
