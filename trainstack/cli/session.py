@@ -39,7 +39,7 @@ def checkout() -> Path:
     return find_project() or fail(message, ExitCode.USAGE)
 
 
-def _default_stack() -> str:
+def default_stack() -> str:
     """Return the stack that is selected in Pulumi; exits without one."""
     if "_TRAINSTACK_COMPLETE" in os.environ:
         # The shell completes an option: any valid name will do, and an error would be printed into the command line.
@@ -58,27 +58,32 @@ def _complete_environment(incomplete: str) -> list[str]:
     return [stack for stack in (list_stacks(root) if root else ()) if stack.startswith(incomplete)]
 
 
-def _ensure_valid_stack(stack: str) -> str:
-    if name_fault := stack_name_fault(stack):
+def _ensure_valid_stack(stack: str | None) -> str | None:
+    if stack is not None and (name_fault := stack_name_fault(stack)):
         fail(str(name_fault), ExitCode.USAGE)
     return stack
 
 
 STACK_VARIABLE = "TRAINSTACK_STACK"
-StackOption = Annotated[
-    str,
-    typer.Option(
+
+
+def _stack_option(**options: Any) -> Any:
+    return typer.Option(
         "--stack",
         "-s",
         metavar="ENV",
         envvar=STACK_VARIABLE,
-        default_factory=_default_stack,
         show_default="the stack selected in Pulumi",
         callback=_ensure_valid_stack,
         autocompletion=_complete_environment,
         help="The environment: `dev` for Pulumi.dev.yaml.",
-    ),
-]
+        **options,
+    )
+
+
+StackOption = Annotated[str, _stack_option(default_factory=default_stack)]
+OptionalStackOption = Annotated[str | None, _stack_option()]
+"""For commands with an option for several environments; they call `default_stack` if it is None."""
 
 
 @dataclass(frozen=True)

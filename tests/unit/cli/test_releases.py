@@ -73,7 +73,7 @@ def test_check_of_a_fresh_clone_names_what_is_not_built(project: Path) -> None:
     assert run("check")[0] == 0
     assert (finding["id"], finding["severity"]) == ("manifest-missing", "unknown")
     assert finding["where"]["file"] == "defaults.yaml"
-    assert finding["message"].startswith("file .trainstack/manifests/jobset-v0.10.1.yaml has not been built")
+    assert finding["message"].startswith("file .trainstack/manifests/jobset-v0.10.1.yaml is not built yet")
     assert "`trainstack dev tools manifests`" in finding["remedy"]
 
 

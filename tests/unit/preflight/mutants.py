@@ -11,7 +11,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 
 from trainstack.preflight.rule import Check
 
-_LONGEST_SECONDS = 0.5
+_LONGEST_SECONDS = 3.0
 """The CPU time of one judge: a loop whose condition is negated may not end."""
 
 Judge = Callable[[], None]

@@ -1,11 +1,11 @@
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.output.console import err, out, show_json
+from trainstack.cli.output.console import err, fail, out, show_json
 from trainstack.cli.releases import as_finding, try_downloads
-from trainstack.cli.session import JsonOption, Session, StackOption, checkout
+from trainstack.cli.session import JsonOption, OptionalStackOption, Session, checkout, default_stack
 from trainstack.errors import ExitCode
 from trainstack.kueue.format import as_data, verdict_lines
 from trainstack.preflight.cluster_checks import CLUSTER_UNREACHABLE
@@ -13,14 +13,19 @@ from trainstack.preflight.file_checks import examine, load_error_result
 from trainstack.preflight.finding import CheckResult
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
+from trainstack.settings.values.stack_name import list_stacks, misnamed_stack_findings
 from trainstack.stack_objects.stack_objects import StackObjects
 
 _STYLES = {"error": "red", "warning": "yellow", "unknown": "dim"}
 
 
 def check(
+    context: typer.Context,
     *,
-    stack: StackOption,
+    stack: OptionalStackOption = None,
+    every_stack: Annotated[
+        bool, typer.Option("--all", help="Check the files of every environment of the project.")
+    ] = False,
     cluster: Annotated[bool, typer.Option("--cluster", help="Also check the cluster, which is only read.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -32,17 +37,45 @@ def check(
     Examples:
       trainstack check -s dev
       trainstack check -s dev --cluster
+      trainstack check --all
       trainstack check -s dev --json
     """
-    check_result = _check(stack, cluster=cluster)
-    if as_json:
-        verdicts = [as_data(verdict) for verdict in check_result.verdicts]
-        show_json({"findings": [finding.as_data() for finding in check_result.findings], "verdicts": verdicts})
+    results: dict[str, CheckResult] = {}
+    if every_stack:
+        # An environment variable may name a stack, too.
+        source = context.get_parameter_source("stack")
+        stacks = _every_stack(is_stack_given=source is not None and source.name == "COMMANDLINE", cluster=cluster)
     else:
-        _show(stack, check_result)
-    stopping_ids = {finding.id for finding in check_result.findings if finding.is_blocking}
-    if stopping_ids:
-        raise typer.Exit(ExitCode.UNREACHABLE if CLUSTER_UNREACHABLE.id in stopping_ids else ExitCode.FINDINGS)
+        stacks = (stack or default_stack(),)
+    for name in stacks:
+        results[name] = _check(name, cluster=cluster)
+        if not as_json:
+            _show(name, results[name])
+    if as_json:
+        data_by_stack = {name: _as_data(result) for name, result in results.items()}
+        show_json({"environments": data_by_stack} if every_stack else next(iter(data_by_stack.values())))
+    blocking_ids = {finding.id for result in results.values() for finding in result.findings if finding.is_blocking}
+    if blocking_ids:
+        raise typer.Exit(ExitCode.UNREACHABLE if CLUSTER_UNREACHABLE.id in blocking_ids else ExitCode.FINDINGS)
+
+
+def _every_stack(*, is_stack_given: bool, cluster: bool) -> tuple[str, ...]:
+    if is_stack_given:
+        fail("--all checks every environment: leave out --stack", ExitCode.USAGE)
+    if cluster:
+        # Environments have different clusters and kubeconfigs.
+        fail("--all checks files alone: check one environment with --cluster", ExitCode.USAGE)
+    root = checkout()
+    for finding in (misnamed := misnamed_stack_findings(root)):
+        err.print(f"error: {finding}")
+    if misnamed:
+        raise typer.Exit(ExitCode.FINDINGS)
+    return list_stacks(root) or fail(f"{root} has no environment, such as Pulumi.dev.yaml", ExitCode.USAGE)
+
+
+def _as_data(check_result: CheckResult) -> dict[str, Any]:
+    verdicts = [as_data(verdict) for verdict in check_result.verdicts]
+    return {"findings": [finding.as_data() for finding in check_result.findings], "verdicts": verdicts}
 
 
 def _show(stack: str, check_result: CheckResult) -> None:

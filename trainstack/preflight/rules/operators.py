@@ -272,11 +272,8 @@ def manifest_missing(context: RuleContext) -> Iterator[Violation]:
         if file is None or (context.root / file).is_file():
             continue
         if is_built(install):
-            message = f"file {file} has not been built on this machine, so the release's objects were not checked"
-            remedy = (
-                "`trainstack up` builds it; to build it now, run `trainstack dev tools manifests` (about 3 minutes); "
-                "to download another file, set manifest: {path: null, url: …, sha256: …}"
-            )
+            message = f"file {file} is not built yet, so the release's objects were not checked"
+            remedy = "`trainstack up` builds it, and `trainstack dev tools manifests` now (3 minutes)"
             yield Violation(f"{path}.manifest.path", message, remedy, "unknown")
         else:
             yield Violation(f"{path}.manifest.path", f"file {file} does not exist")
