@@ -71,7 +71,8 @@ def test_a_project_of_its_own_works_from_the_wheel(site: Path, tmp_path: Path) -
     """In an empty repository, the installed code runs `trainstack init`, `check`, `render`, and an upgrade."""
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     add_bytecode(site)
-    environment = {**os.environ, "PYTHONPATH": str(site)}
+    # No release is downloaded: the test uses no network.
+    environment = {**os.environ, "PYTHONPATH": str(site), "HTTPS_PROXY": "http://127.0.0.1:1"}
     program = [sys.executable, "-P", "-c", COMMANDS]
     process = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stdout + process.stderr

@@ -28,6 +28,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "project"
     (root / ".git").mkdir(parents=True)
     monkeypatch.chdir(root)
+    # No release is downloaded: the tests use no network.
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     return root
 
 

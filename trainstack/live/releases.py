@@ -15,7 +15,13 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from trainstack.platform.operators.release import ChecksumMismatchError, DownloadError, RefusedDownloadError
+from trainstack.platform.operators.release import (
+    ChecksumMismatchError,
+    DownloadError,
+    RefusedDownloadError,
+    ReleaseError,
+    read_release,
+)
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Manifest, Operators
@@ -105,6 +111,24 @@ def _lock_cache(cache: Path) -> Iterator[None]:
     with (cache / ".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def fetch_unpinned(title: str, url: str, report: Report = lambda _: None) -> str:
+    """Download a release whose sha256 is not known yet into the cache, and return its sha256. Raises ReleaseError.
+
+    The caller pins it: from then on the cached file is used, and another file at the address is refused.
+    """
+    part = download_folder() / f"{hashlib.sha256(url.encode()).hexdigest()}.part"
+    with _explain_errors(url, part, ""), _lock_cache(part.parent):
+        digest = _download(url, part, "", _Progress(title, report))
+        try:
+            # A proxy may answer with a page of its own.
+            read_release(part, digest)
+        except ReleaseError:
+            part.unlink()
+            raise
+        part.replace(download_folder() / f"{digest}.yaml")
+    return digest
 
 
 def _download(url: str, part: Path, expected: str, progress: "_Progress") -> str:

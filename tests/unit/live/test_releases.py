@@ -208,6 +208,27 @@ def test_a_release_is_downloaded_once(server: Server, environment: Path) -> None
     assert server.requests == [("GET", "/kueue.yaml", "")]
 
 
+def test_a_release_without_a_known_digest_is_pinned(server: Server, environment: Path) -> None:
+    """The file is in the cache then, also if an earlier download was interrupted."""
+    server.answers["/kueue.yaml"] = interrupted
+    with pytest.raises(DownloadError):
+        releases.fetch_unpinned("Kueue", server.url("/kueue.yaml"))
+    server.answers["/kueue.yaml"] = resuming()
+    assert releases.fetch_unpinned("Kueue", server.url("/kueue.yaml")) == DIGEST
+    assert names(environment) == [f"{DIGEST}.yaml"]
+    requests = len(server.requests)
+    assert downloaded(server.url("/kueue.yaml")).read_bytes() == CONTENT
+    assert len(server.requests) == requests
+
+
+def test_a_page_in_the_place_of_a_release_is_not_pinned(server: Server, environment: Path) -> None:
+    """A proxy answers with a page of its own."""
+    server.answers["/kueue.yaml"] = complete(b"<html>Log in</html>")
+    with pytest.raises(ReleaseError, match="not a Kubernetes object"):
+        releases.fetch_unpinned("Kueue", server.url("/kueue.yaml"))
+    assert names(environment) == []
+
+
 def test_the_cache_is_the_toolchains(environment: Path) -> None:
     """The layers may not import each other, so the rule is in both."""
     assert releases.download_folder() == cache_root() / "releases" == environment

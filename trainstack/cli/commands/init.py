@@ -15,6 +15,7 @@ from trainstack.cli.stack_selection import creation_steps
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.files.project import edit_project
 from trainstack.files.temporary import temporary_folder
+from trainstack.live.releases import fetch_unpinned
 from trainstack.onboarding import project_files
 from trainstack.onboarding.new_project.files import (
     OWNED_FILES,
@@ -24,11 +25,13 @@ from trainstack.onboarding.new_project.files import (
     renew_owned_files,
 )
 from trainstack.onboarding.new_project.origin import WHEELS, Origin, read_origin
+from trainstack.onboarding.new_project.release import PinnedRelease, kueue_url
 from trainstack.onboarding.new_project.request import ProjectRequest
+from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight.file_checks import examine, load_error_result
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading import schema
-from trainstack.settings.loading.load import load_with_places
+from trainstack.settings.loading.load import default_version, load_with_places
 from trainstack.settings.loading.project import PROJECT_FILE, has_virtualenv, project_name
 from trainstack.settings.values.stack_name import stack_name_fault
 from trainstack.stack_objects.stack_objects import StackObjects
@@ -96,8 +99,11 @@ def init(  # noqa: PLR0913 (the options of the command)
         queue=queue,
     )
     installation = _installation()
-    files = build_new_files(request, installation, virtualenv=(root / ".venv" / "bin" / "python").exists())
-    _ensure_absent(root, files)
+    uses_virtualenv = (root / ".venv" / "bin" / "python").exists()
+    # Before the download: the request may have faults, and the files may exist.
+    _ensure_absent(root, build_new_files(request, installation, virtualenv=uses_virtualenv))
+    kueue = _pin_kueue() if profile == "owner" else None
+    files = build_new_files(request, installation, kueue, virtualenv=uses_virtualenv)
     findings = _findings(files, request.stack)
     if dry_run:
         out.print(project_files.unified_diff_of(root, files), end="")
@@ -111,6 +117,20 @@ def init(  # noqa: PLR0913 (the options of the command)
             err.print(f"written: {path}")
     _warn_of_origin(installation.origin)
     _show_next(root, request, list(files), findings, installation.origin, dry_run=dry_run)
+
+
+def _pin_kueue() -> PinnedRelease | None:
+    """Download the published release of Kueue, and pin its sha256; return None, after a note, if that fails."""
+    version = default_version("kueue")
+    try:
+        digest = fetch_unpinned(f"Kueue {version}", kueue_url(version), err.print)
+    except ReleaseError as error:
+        err.print(
+            f"note: the published release of Kueue was not downloaded: {error.message}. `trainstack up` builds the "
+            "same release instead, with Go (3 minutes)"
+        )
+        return None
+    return PinnedRelease(version, kueue_url(version), digest)
 
 
 def _installation() -> Installation:

@@ -16,6 +16,7 @@ import jinja2
 
 from trainstack.errors import TrainstackError
 from trainstack.onboarding.new_project.origin import Origin
+from trainstack.onboarding.new_project.release import PinnedRelease
 from trainstack.onboarding.new_project.request import ProjectRequest, find_faults
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.values.stack_name import stack_file
@@ -50,14 +51,17 @@ class OwnedFileUpdate:
     """The text of the present template."""
 
 
-def build_new_files(request: ProjectRequest, installation: Installation, *, virtualenv: bool) -> dict[str, str]:
+def build_new_files(
+    request: ProjectRequest, installation: Installation, kueue: PinnedRelease | None = None, *, virtualenv: bool
+) -> dict[str, str]:
     """Return the texts of the files by their paths.
 
-    With `virtualenv`, the engine uses the project's `.venv`. Raises TrainstackError with all faults of the request.
+    `kueue`: the release that an owner's project installs; None: the one that `trainstack up` builds. With
+    `virtualenv`, the engine uses the project's `.venv`. Raises TrainstackError with all faults of the request.
     """
     if violations := list(find_faults(request)):
         raise TrainstackError("\n".join(violations))
-    values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD}
+    values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD, "kueue": kueue}
     return {
         **build_owned_files(request.name, installation, virtualenv=virtualenv),
         stack_file(request.stack): _render("environment.yaml", **values),

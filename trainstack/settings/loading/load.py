@@ -271,5 +271,12 @@ def _release_templates(environment: Node, findings: list[SettingsFinding]) -> No
     return Node({"operators": Node(manifests, templates.where)}, environment.where)
 
 
+def default_version(operator: str) -> str:
+    """Return the version of an operator's release that projects without `defaults.yaml` install, such as `v0.15.2`."""
+    package = _RELEASES_FILE.parents[3]
+    templates = read_map(package, _RELEASES_FILE.relative_to(package).as_posix(), []).entries["operators"]
+    return templates.entries[operator].entries["manifest"].entries["version"].text
+
+
 def _unknown_key(node: Node, key: str, valid_keys: Sequence[str]) -> SettingsFinding:
     return SettingsFinding(node.where, "", f"unknown key {key}", suggest_name(key, valid_keys))

@@ -24,6 +24,7 @@ from trainstack.onboarding.new_project.files import (
 from trainstack.onboarding.new_project.origin import Origin
 from trainstack.onboarding.new_project.request import PROFILES, ProjectRequest
 from trainstack.onboarding.new_project.services import SERVICES
+from trainstack.platform.operators.release import DownloadError
 from trainstack.settings.loading.load import load, read_placement
 from trainstack.settings.loading.yaml_reader import read_map
 
@@ -46,10 +47,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+def refuse_download(*_: object) -> str:
+    """Fail as without a network."""
+    raise DownloadError("github.com cannot be reached", "check the network")
+
+
 @pytest.fixture(autouse=True)
 def installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make this installation one from a wheel: that of the tests is a folder's."""
+    """Make this installation one from a wheel, since that of the tests is a folder's, and do not use the network."""
     monkeypatch.setattr(init, "_installation", lambda: INSTALLATION)
+    monkeypatch.setattr(init, "fetch_unpinned", refuse_download)
 
 
 def trainstack(*words: str) -> Result:
@@ -380,3 +387,39 @@ def test_an_origin_that_no_workflow_reaches_is_reported(folder: Path, monkeypatc
     assert result.exit_code == 0
     assert "The workflow cannot install Trainstack: it was installed from a folder, file:///src." in result.stderr
     assert "# Trainstack itself is missing: it was installed from a folder" in (folder / "requirements.txt").read_text()
+
+
+def test_the_published_release_of_kueue_is_pinned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So an owner's project needs no Go. Nothing is downloaded for a tenant, or if the files cannot be written."""
+    requests: list[str] = []
+
+    def download(title: str, url: str, _: object) -> str:
+        requests.append(url)
+        return "ab" * 32
+
+    monkeypatch.setattr(init, "fetch_unpinned", download)
+    trainstack("init", "tenant", "--profile", "tenant", "--cluster", "eks", *NAMES)
+    assert requests == []
+    assert trainstack("init", "--profile", "owner", "--cluster", "eks").exit_code == 0
+    url = "https://github.com/kubernetes-sigs/kueue/releases/download/v0.15.2/manifests.yaml"
+    assert requests == [url]
+    kueue = load(folder, "dev").operators.kueue
+    assert kueue is not None
+    assert (kueue.manifest.version, kueue.manifest.url, kueue.manifest.sha256) == ("v0.15.2", url, "ab" * 32)
+    assert trainstack("init", "--profile", "owner", "--cluster", "eks").exit_code == 1
+    assert requests == [url]
+
+
+def test_without_a_network_kueue_is_built(folder: Path) -> None:
+    """The note has the cause."""
+    result = trainstack("init", "--profile", "owner", "--cluster", "kind")
+    assert "note: the published release of Kueue was not downloaded: github.com cannot be reached" in result.stderr
+    kueue = load(folder, "dev").operators.kueue
+    assert kueue is not None
+    assert kueue.manifest.url is None
+
+
+def test_runs_of_an_owners_project_select_a_priority(folder: Path) -> None:
+    """The documentation's examples use these classes."""
+    trainstack("init", "--profile", "owner", "--cluster", "kind")
+    assert [item.name for item in load(folder, "dev").queues.priority_classes] == ["low", "normal", "high"]
