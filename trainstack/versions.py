@@ -4,20 +4,22 @@ import re
 
 from semver import Version
 
-_NUMBERS = re.compile(r"v?(?P<numbers>\d+\.\d+(?:\.\d+)?)", re.ASCII)
+_VERSION = re.compile(r"v?(?P<major>\d{1,9})\.(?P<minor>\d{1,9})(?:\.(?P<patch>\d{1,9}))?(?![\d.])", re.ASCII)
 
 
 def parse_version(text: str) -> Version | None:
     """Return a version, such as `v0.21.0-rc.3` or `1.30`; None for anything else.
 
-    A pre-release precedes its release. Suffixes that semver does not permit, as distributions of Kubernetes have them,
-    are dropped.
+    A pre-release precedes its release. What semver does not permit is dropped: leading zeros, and suffixes as
+    distributions of Kubernetes have them.
     """
+    match = _VERSION.match(text)
+    if match is None:
+        return None
     try:
-        return Version.parse(text.removeprefix("v"), optional_minor_and_patch="." in text)
+        return Version.parse(text.removeprefix("v"), optional_minor_and_patch=True)
     except ValueError:
-        match = _NUMBERS.match(text)
-        return Version.parse(match["numbers"], optional_minor_and_patch=True) if match else None
+        return Version(int(match["major"]), int(match["minor"]), int(match["patch"] or 0))
 
 
 def parse_release(text: str) -> Version | None:

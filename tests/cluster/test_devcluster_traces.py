@@ -94,8 +94,8 @@ def test_a_killed_supervisor_leaves_no_traces(state: Path, tmp_path: Path) -> No
 TEMPORARY = """
 import signal, sys
 from pathlib import Path
-from trainstack.local_cluster import cgroups, cluster, launch
-with cluster.temporary(Path(sys.argv[1])):
+from trainstack.local_cluster import cluster
+with cluster.temporary_cluster(Path(sys.argv[1])):
     print("ready", flush=True)
     signal.pause()
 """

@@ -92,4 +92,4 @@ def test_a_project_of_its_own_works_from_the_wheel(site: Path, tmp_path: Path) -
         text=True,
         check=True,
     )
-    assert len(status.stdout.splitlines()) == 14
+    assert len(status.stdout.splitlines()) == 16

@@ -17,7 +17,7 @@ from trainstack.files.temporary import remove_leftovers
 from trainstack.garbage import suspend_collection
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "init": ("init", "Create a project in a repository of its own: at most seven files, none of which may exist."),
+    "init": ("init", "Create a project in a repository of its own: at most eight files, none of which may exist."),
     "up": ("up", "Deploy an environment, follow its runs and fetch their results."),
     "preview": ("preview", "Show what `trainstack up` would change, without changing anything."),
     "destroy": (

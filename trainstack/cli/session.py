@@ -58,8 +58,9 @@ def _complete_environment(incomplete: str) -> list[str]:
     return [stack for stack in (list_stacks(root) if root else ()) if stack.startswith(incomplete)]
 
 
-def _ensure_valid_stack(stack: str | None) -> str | None:
-    if stack is not None and (name_fault := stack_name_fault(stack)):
+def valid_stack(stack: str) -> str:
+    """Return the name of a stack; if it is not valid, exit with the reason."""
+    if name_fault := stack_name_fault(stack):
         fail(str(name_fault), ExitCode.USAGE)
     return stack
 
@@ -74,16 +75,15 @@ def _stack_option(**options: Any) -> Any:
         metavar="ENV",
         envvar=STACK_VARIABLE,
         show_default="the stack selected in Pulumi",
-        callback=_ensure_valid_stack,
         autocompletion=_complete_environment,
         help="The environment: `dev` for Pulumi.dev.yaml.",
         **options,
     )
 
 
-StackOption = Annotated[str, _stack_option(default_factory=default_stack)]
+StackOption = Annotated[str, _stack_option(default_factory=default_stack, callback=valid_stack)]
 OptionalStackOption = Annotated[str | None, _stack_option()]
-"""For commands with an option for several environments; they call `default_stack` if it is None."""
+"""For commands that need no environment with some options; they call `default_stack` or `valid_stack`."""
 
 
 @dataclass(frozen=True)

@@ -58,17 +58,12 @@ def version(package: str, path: Path = REQUIREMENTS_LOCK) -> str:
         ) from None
 
 
-def runtime_requirements(*, with_build: bool) -> str:
-    """Return the lines of a requirements file for what the wheel depends on, each with its hashes.
-
-    `with_build`: also for what builds the wheel.
-    """
-    text = RUNTIME_LOCK.read_text(encoding="utf-8")
-    if with_build:
-        # One entry of the complete lock: the first line, and indented ones with the hashes.
-        complete = REQUIREMENTS_LOCK.read_text(encoding="utf-8")
-        text += "".join(re.findall(rf"^{_BUILD_BACKEND}==.*\n(?: .*\n)+", complete, re.MULTILINE))
-    return text
+def runtime_requirements() -> str:
+    """Return the lines of a requirements file for what the wheel depends on and what builds it, with their hashes."""
+    # One entry of the complete lock: the first line, and indented ones with the hashes.
+    complete = REQUIREMENTS_LOCK.read_text(encoding="utf-8")
+    build_backend = re.findall(rf"^{_BUILD_BACKEND}==.*\n(?: .*\n)+", complete, re.MULTILINE)
+    return RUNTIME_LOCK.read_text(encoding="utf-8") + "".join(build_backend)
 
 
 def compile_command(lock: Path) -> list[str]:

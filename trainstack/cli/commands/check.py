@@ -5,7 +5,7 @@ import typer
 
 from trainstack.cli.output.console import err, fail, out, show_json
 from trainstack.cli.releases import as_finding, try_downloads
-from trainstack.cli.session import JsonOption, OptionalStackOption, Session, checkout, default_stack
+from trainstack.cli.session import JsonOption, OptionalStackOption, Session, checkout, default_stack, valid_stack
 from trainstack.errors import ExitCode
 from trainstack.kueue.format import as_data, verdict_lines
 from trainstack.preflight.cluster_checks import CLUSTER_UNREACHABLE
@@ -13,7 +13,7 @@ from trainstack.preflight.file_checks import examine, load_error_result
 from trainstack.preflight.finding import CheckResult
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
-from trainstack.settings.values.stack_name import list_stacks, misnamed_stack_findings
+from trainstack.settings.values.stack_name import list_named_stacks, stack_name_fault
 from trainstack.stack_objects.stack_objects import StackObjects
 
 _STYLES = {"error": "red", "warning": "yellow", "unknown": "dim"}
@@ -46,7 +46,7 @@ def check(
         source = context.get_parameter_source("stack")
         stacks = _every_stack(is_stack_given=source is not None and source.name == "COMMANDLINE", cluster=cluster)
     else:
-        stacks = (stack or default_stack(),)
+        stacks = (valid_stack(stack) if stack else default_stack(),)
     for name in stacks:
         results[name] = _check(name, cluster=cluster)
         if not as_json:
@@ -66,11 +66,8 @@ def _every_stack(*, is_stack_given: bool, cluster: bool) -> tuple[str, ...]:
         # Environments have different clusters and kubeconfigs.
         fail("--all checks files alone: check one environment with --cluster", ExitCode.USAGE)
     root = checkout()
-    for finding in (misnamed := misnamed_stack_findings(root)):
-        err.print(f"error: {finding}")
-    if misnamed:
-        raise typer.Exit(ExitCode.FINDINGS)
-    return list_stacks(root) or fail(f"{root} has no environment, such as Pulumi.dev.yaml", ExitCode.USAGE)
+    # A file with an invalid name is an error of that environment.
+    return list_named_stacks(root) or fail(f"{root} has no environment, such as Pulumi.dev.yaml", ExitCode.USAGE)
 
 
 def _as_data(check_result: CheckResult) -> dict[str, Any]:
@@ -95,6 +92,8 @@ def _format_count(count: int, noun: str) -> str:
 
 def _check(stack: str, *, cluster: bool) -> CheckResult:
     root = checkout()
+    if name_fault := stack_name_fault(stack):
+        return load_error_result(SettingsError(stack, [name_fault]))
     try:
         loaded = load_with_places(root, stack)
     except SettingsError as error:

@@ -18,6 +18,7 @@ from trainstack.files.temporary import temporary_folder
 from trainstack.live.releases import fetch_unpinned
 from trainstack.onboarding import project_files
 from trainstack.onboarding.new_project.files import (
+    ORIGIN_FILE,
     OWNED_FILES,
     Installation,
     build_new_files,
@@ -68,12 +69,12 @@ def init(  # noqa: PLR0913 (the options of the command)
     ] = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Create a project in a repository of its own: at most seven files, none of which may exist.
+    """Create a project in a repository of its own: at most eight files, none of which may exist.
 
-    The files are Pulumi.yaml, __main__.py, requirements.txt, an environment, a workload, a GitHub workflow and
-    .gitignore. Deploys nothing. With --upgrade, renews the generated files (all but the environment and the workload)
-    after an upgrade of Trainstack: shows the difference, and for an edited file, which is kept, the difference to
-    apply.
+    The files are Pulumi.yaml, __main__.py, two files of requirements, an environment, a workload, a GitHub workflow
+    and .gitignore. Deploys nothing. With --upgrade, renews the generated files (all but the environment and the
+    workload) after an upgrade of Trainstack: shows the difference, and for an edited file, which is kept, the
+    difference to apply.
 
     Examples:
       trainstack init --profile owner --cluster kind
@@ -135,7 +136,7 @@ def _pin_kueue() -> PinnedRelease | None:
 
 def _installation() -> Installation:
     origin = read_origin(distribution("trainstack").read_text("direct_url.json"), _hash_of)
-    return Installation(origin, runtime_requirements(with_build=bool(origin.source)).rstrip())
+    return Installation(origin, runtime_requirements().rstrip())
 
 
 def _hash_of(file: Path) -> str | None:
@@ -211,6 +212,9 @@ def _upgrade(root: Path, *, dry_run: bool) -> None:
     fresh_texts = build_owned_files(project_name(root), installation, virtualenv=has_virtualenv(root))
     with edit_project(root) as edit:
         existing_texts = {path: text for path in OWNED_FILES if (text := edit.read(path)) is not None}
+        if installation.origin.problem and _has_requirement(existing_texts.get(ORIGIN_FILE, "")):
+            # The project's requirement still works, unlike a file without one.
+            del fresh_texts[ORIGIN_FILE]
         renewals = renew_owned_files(existing_texts, fresh_texts)
         renewed_texts = {path: renewal.text for path, renewal in renewals.items() if renewal.outcome == "renewed"}
         edited_texts = {path: renewal.text for path, renewal in renewals.items() if renewal.outcome == "edited"}
@@ -219,11 +223,20 @@ def _upgrade(root: Path, *, dry_run: bool) -> None:
             edit.write(renewed_texts | schema.schema_files(_SCHEMAS))
     for path, renewal in renewals.items():
         err.print(f"{path}: {'would be renewed' if dry_run and path in renewed_texts else renewal.outcome}")
+    if ORIGIN_FILE not in fresh_texts:
+        raise TrainstackError(
+            f"{ORIGIN_FILE} is kept, and not for the version that is installed here: {installation.origin.problem}",
+            "install Trainstack from a wheel or from git, and run this command again",
+        )
     _warn_of_origin(installation.origin)
-    if "requirements.txt" in renewed_texts and installation.origin.wheel:
+    if ORIGIN_FILE in renewed_texts and installation.origin.wheel:
         show_steps("Next", _wheel_steps(installation.origin), dry_run=dry_run)
     if edited_texts:
         raise TrainstackError(
             f"these files were edited and are kept: {', '.join(edited_texts)}",
             "apply the difference above by hand, including its first line, which marks it as applied",
         )
+
+
+def _has_requirement(text: str) -> bool:
+    return any(line.strip() and not line.startswith("#") for line in text.splitlines())

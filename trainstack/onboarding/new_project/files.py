@@ -23,7 +23,16 @@ from trainstack.settings.values.stack_name import stack_file
 
 WORKLOAD = "hello"
 """The name of the workload and of its run."""
-OWNED_FILES = ("Pulumi.yaml", "__main__.py", "requirements.txt", ".github/workflows/trainstack.yml", ".gitignore")
+ORIGIN_FILE = "requirements-trainstack.txt"
+"""The file with Trainstack itself; requirements.txt has what it depends on."""
+OWNED_FILES = (
+    "Pulumi.yaml",
+    "__main__.py",
+    "requirements.txt",
+    ORIGIN_FILE,
+    ".github/workflows/trainstack.yml",
+    ".gitignore",
+)
 """The files that `trainstack init --upgrade` renews. All other files belong to the user from the beginning."""
 _STAMP = re.compile(r"# Written by `trainstack init`; `trainstack init --upgrade` renews it unless edited\. (\w{16})\n")
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

@@ -43,6 +43,11 @@ def list_stacks(root: Path) -> tuple[str, ...]:
     return tuple(name for name in _names_in_files(root) if stack_name_fault(name) is None)
 
 
+def list_named_stacks(root: Path) -> tuple[str, ...]:
+    """Return the names in the files of all environments, sorted, also invalid ones."""
+    return tuple(_names_in_files(root))
+
+
 def misnamed_stack_findings(root: Path) -> tuple[SettingsFinding, ...]:
     """Return a finding for each stack's file with an invalid name."""
     return tuple(finding for name in _names_in_files(root) if (finding := stack_name_fault(name)) is not None)

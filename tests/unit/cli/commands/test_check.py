@@ -27,8 +27,8 @@ def check(*words: str) -> Result:
 
 
 def test_all_environments_are_checked(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order of their names, also if a variable names one of them; the errors of one do not hide another."""
-    monkeypatch.setenv("TRAINSTACK_STACK", "b")
+    """In the order of their names, whatever a variable selects; the errors of one do not hide another."""
+    monkeypatch.setenv("TRAINSTACK_STACK", "No Name")
     (project / "Pulumi.a.yaml").write_text("config:\n  trainstack:environment: {namespace: []}\n")
     result = check("--all")
     assert result.exit_code == 4
@@ -56,11 +56,13 @@ def test_options_that_exclude_each_other(project: Path, words: list[str], messag
 
 
 def test_a_project_without_environments(project: Path) -> None:
-    """A misnamed file is no environment, and is named."""
+    """A misnamed file is an error, also as JSON."""
     (project / "Pulumi.a.yaml").rename(project / "Pulumi.A.yaml")
-    result = check("--all")
+    result = check("--all", "--json")
     assert result.exit_code == 4
-    assert "Pulumi.A.yaml: 'A' is not a valid environment name" in result.stderr
+    findings = {name: data["findings"] for name, data in json.loads(result.stdout)["environments"].items()}
+    assert (findings["b"], len(findings["A"])) == ([], 1)
+    assert "'A' is not a valid environment name" in findings["A"][0]["message"]
     (project / "Pulumi.A.yaml").unlink()
     (project / "Pulumi.b.yaml").unlink()
     result = check("--all")

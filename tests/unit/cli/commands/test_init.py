@@ -15,6 +15,7 @@ from trainstack.cli.app import app
 from trainstack.cli.commands import init
 from trainstack.errors import TrainstackError
 from trainstack.onboarding.new_project.files import (
+    ORIGIN_FILE,
     OWNED_FILES,
     Installation,
     build_new_files,
@@ -35,7 +36,9 @@ CASES = sorted(product(PROFILES, SERVICES))
 NAMES = ("--namespace", "vision", "--queue", "gpu")
 WHEEL = Origin(requirement="./wheels/trainstack-1-py3-none-any.whl --hash=sha256:01", wheel=Path("/w/trainstack-1.whl"))
 INSTALLATION = Installation(WHEEL, "typer==0.29.2 --hash=sha256:02")
-OLD_INSTALLATION = Installation(WHEEL, "typer==0.28.0 --hash=sha256:03")
+OLD_INSTALLATION = Installation(
+    Origin(requirement="./wheels/trainstack-0-py3-none-any.whl --hash=sha256:00"), "typer==0.28.0 --hash=sha256:03"
+)
 
 
 @pytest.fixture
@@ -265,6 +268,7 @@ def test_an_upgrade_renews_unedited_files(folder: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, planned.stdout)
     assert "-typer==0.28.0 --hash=sha256:03\n+typer==0.29.2 --hash=sha256:02" in result.stdout
     assert "requirements.txt: renewed" in result.stderr
+    assert "requirements-trainstack.txt: renewed" in result.stderr
     assert "Next:\n  mkdir -p wheels && cp /w/trainstack-1.whl wheels/\n" in result.stderr
     fresh = build_owned_files("lab", INSTALLATION, virtualenv=False)
     assert files(folder) == {**before, **fresh}
@@ -355,23 +359,21 @@ def test_the_workflow_is_safe() -> None:
 
 def test_the_workflow_installs_by_hash_and_never_by_name() -> None:
     """Whoever registers the name on an index would run code beside the preview's credentials."""
-    for origin in (WHEEL, Origin(source=f"trainstack @ git+https://git.example.org/trainstack@{'a' * 40}")):
-        text = build_owned_files("lab", Installation(origin, ""), virtualenv=False)[".github/workflows/trainstack.yml"]
-        jobs = yaml.load(text, Loader=yaml.BaseLoader)["jobs"]
-        scripts = [
-            step["run"] for job in jobs.values() for step in job["steps"] if "pip install" in step.get("run", "")
-        ]
-        assert len(scripts) == len(jobs)
-        installs = [line.strip() for script in scripts for line in script.splitlines() if "pip install" in line]
-        assert {line for line in installs if "--require-hashes" not in line} == (
-            {f'python -m pip install --no-deps --no-build-isolation "{origin.source}"'} if origin.source else set()
-        )
+    text = build_owned_files("lab", INSTALLATION, virtualenv=False)[".github/workflows/trainstack.yml"]
+    jobs = yaml.load(text, Loader=yaml.BaseLoader)["jobs"]
+    scripts = [step["run"] for job in jobs.values() for step in job["steps"] if "pip install" in step.get("run", "")]
+    assert len(scripts) == len(jobs)
+    installs = {line.strip() for script in scripts for line in script.splitlines() if "pip install" in line}
+    assert installs == {
+        "python -m pip install --require-hashes --requirement requirements.txt",
+        "python -m pip install --no-deps --no-build-isolation --requirement requirements-trainstack.txt",
+    }
 
 
 def test_a_wheel_is_copied_into_the_project(folder: Path) -> None:
     """The next steps have the command, before the files are committed."""
     result = trainstack("init", "--profile", "owner", "--cluster", "kind")
-    assert WHEEL.requirement in (folder / "requirements.txt").read_text().splitlines()
+    assert WHEEL.requirement in (folder / ORIGIN_FILE).read_text().splitlines()
     steps = result.stderr.partition("Next:\n")[2].splitlines()
     copy, commit = (next(line for line in steps if word in line) for word in (" cp ", "git commit"))
     assert copy == "  mkdir -p wheels && cp /w/trainstack-1.whl wheels/"
@@ -386,7 +388,20 @@ def test_an_origin_that_no_workflow_reaches_is_reported(folder: Path, monkeypatc
     result = trainstack("init", "--profile", "owner", "--cluster", "kind")
     assert result.exit_code == 0
     assert "The workflow cannot install Trainstack: it was installed from a folder, file:///src." in result.stderr
-    assert "# Trainstack itself is missing: it was installed from a folder" in (folder / "requirements.txt").read_text()
+    assert "# It is missing: it was installed from a folder, file:///src." in (folder / ORIGIN_FILE).read_text()
+    assert "requirements-trainstack.txt: unchanged" in trainstack("init", "--upgrade").stderr
+
+
+def test_an_upgrade_keeps_a_requirement_that_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A colleague with an installation from a folder does not break the project's workflow."""
+    trainstack("init", "--profile", "owner", "--cluster", "kind")
+    problem = Installation(Origin(problem="it was installed from a folder, file:///src"), "typer==1 --hash=sha256:02")
+    monkeypatch.setattr(init, "_installation", lambda: problem)
+    result = trainstack("init", "--upgrade")
+    assert result.exit_code == 1
+    assert "requirements-trainstack.txt is kept, and not for the version that is installed here" in result.stderr
+    assert WHEEL.requirement in (folder / ORIGIN_FILE).read_text()
+    assert "requirements.txt: renewed" in result.stderr
 
 
 def test_the_published_release_of_kueue_is_pinned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
