@@ -101,6 +101,7 @@ def _load(name: str) -> Any:
         group.command(name)(getattr(module, name.replace("-", "_")))
     command = typer.main.get_group(group).commands[name]
     for documented_command in (command, *getattr(command, "commands", {}).values()):
+        _hide_types_of_flags(documented_command)
         paragraphs = cleandoc(documented_command.help or "").split("\n\n")
         # Rich keeps line breaks, which only the examples need.
         documented_command.help = "\n\n".join(
@@ -109,12 +110,20 @@ def _load(name: str) -> Any:
     return command
 
 
+def _hide_types_of_flags(command: Any) -> None:
+    """Remove `<bool>` from the help of options that take no value."""
+    for option in command.get_params(typer.Context(command)):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+
+
 class _CommandGroup(TyperGroup):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**{**arguments, "commands": _LazyCommands()})
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the commands' summaries."""
+        _hide_types_of_flags(self)
         with self._summaries():
             super().format_help(ctx, formatter)
 

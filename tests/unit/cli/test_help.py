@@ -47,6 +47,14 @@ def test_each_command_is_under_one_heading() -> None:
     assert all(f"─ {panel} ─" in stdout for panel in PANELS)
 
 
+@pytest.mark.parametrize("words", [(), ("up",), ("cluster",), ("cluster", "down")])
+def test_an_option_without_a_value_has_no_type(words: tuple[str, ...]) -> None:
+    """The help of typer calls it `<bool>`."""
+    stdout = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "100"}).stdout
+    assert "--help" in stdout
+    assert "<bool>" not in stdout
+
+
 def test_the_version_is_that_of_the_package() -> None:
     """It is printed on stdout, for scripts."""
     result = CliRunner().invoke(app, ["--version"])
