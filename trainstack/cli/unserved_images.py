@@ -12,7 +12,7 @@ from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
 from trainstack.images.builds import require_local_registry
 from trainstack.live.registry import Registries
-from trainstack.live.registry_credentials import RegistryCredentials, read_credentials
+from trainstack.live.registry_credentials import RegistryCredentials, user_credentials
 from trainstack.live.registry_errors import AccessDeniedError, ImageMissingError, NoAddressError, RegistryError
 from trainstack.live.snapshot import read_runs
 from trainstack.local_cluster.errors import LocalClusterError
@@ -160,7 +160,7 @@ def _find_unserved(settings: Settings, image: RunImage, registry_access: Registr
 def _registries(image: RunImage, registry_access: RegistryAccess | None) -> Registries:
     if image.is_local or registry_access is not None:
         return registry_client(require_local_registry(registry_access))
-    return Registries(read_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
+    return Registries(user_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
 
 
 def _workloads_to_launch(session: Session) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainstack.files.temporary import temporary_folder
 from trainstack.images.tools import ImageTool, ImageToolError, find_tool
 from trainstack.live.registry import Registries
-from trainstack.live.registry_errors import RegistryError
+from trainstack.live.registry_errors import CredentialsError, RegistryError
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.images import (
     ImageStorage,
@@ -89,6 +89,8 @@ def push(
         # A second build, on another machine, could yield a digest other than the pinned one.
         try:
             return PushedImage(registries.digest(image.reference), was_in_registry=True)
+        except CredentialsError:
+            raise
         except RegistryError:
             pass
     tool = find_tool()

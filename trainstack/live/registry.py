@@ -8,20 +8,17 @@ import hashlib
 import re
 import socket
 import ssl
+import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
-from urllib.request import parse_http_list, parse_keqv_list
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from urllib.request import getproxies, parse_http_list, proxy_bypass
 
 import httpx
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from trainstack.live.registry_credentials import (
-    API_OF_DEFAULT_HOST,
-    IDENTITY_TOKEN,
-    RegistryCredentials,
-    create_tls_context,
-)
+from trainstack.live.registry_credentials import IDENTITY_TOKEN, RegistryCredentials, create_tls_context
 from trainstack.live.registry_errors import AccessDeniedError, ImageMissingError, NoAddressError, RegistryError
 from trainstack.runs.images.references import DEFAULT_HOST, mirror_reference, registry_host
 
@@ -33,6 +30,53 @@ _ACCEPTED = (
 )
 """Accepted media types. Indexes are first, since the digest of an index applies to nodes of any platform."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_API_OF_DEFAULT_HOST = "registry-1.docker.io"
+_RETRY_DELAYS_SECONDS = (0.0, 0.5)
+"""The pauses before a failed connection is tried again."""
+
+
+class _RegistryObject(BaseModel):
+    """A JSON object that a registry sends. Unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+Model = TypeVar("Model", bound=_RegistryObject)
+
+
+class _Platform(_RegistryObject):
+    os: str | None = None
+    architecture: str | None = None
+    variant: str | None = None
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
+
+
+class _IndexEntry(_RegistryObject):
+    digest: str
+    platform: _Platform | None = None
+
+
+class _Index(_RegistryObject):
+    manifests: list[_IndexEntry]
+
+
+class _ConfigReference(_RegistryObject):
+    digest: str
+
+
+class _Layer(_RegistryObject):
+    size: int
+
+
+class _Manifest(_RegistryObject):
+    config: _ConfigReference
+    layers: list[_Layer]
+
+
+class _Config(_Platform):
+    created: Any = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +100,7 @@ class Registries:
     mirror: str | None = None
     """The URL of a registry from which all images are read; None: each image is read from its own registry."""
     transport: httpx.BaseTransport | None = None
+    """None: connections to registries use the proxies of the environment, and connections to the mirror use none."""
     tls: ssl.SSLContext | None = None
     """TLS settings of the mirror. None: those of the image tools."""
     timeout_seconds: float = 30.0
@@ -71,54 +116,80 @@ class Registries:
     def describe(self, reference: str) -> ServedImage:
         """Return the image of a reference. Raises RegistryError."""
         response = self._request("GET", reference, "manifests")
-        digest, body = _parse_digest(reference, response), _parse_json(reference, response)
-        if "manifests" in body:
-            # Attestations are listed with an unknown platform.
-            entries = [
-                entry for entry in body["manifests"] if entry.get("platform", {}).get("os") not in (None, "unknown")
+        digest = _parse_digest(reference, response)
+        if "manifests" in _parse_json(reference, response):
+            index = _parse_object(_Index, reference, response)
+            digests_by_platform = [
+                (str(entry.platform), entry.digest)
+                for entry in index.manifests
+                # Attestations are listed with an unknown platform.
+                if entry.platform and entry.platform.os not in (None, "unknown")
             ]
-            if len(entries) != 1:
-                return ServedImage(digest, None, tuple(sorted(_platform(entry["platform"]) for entry in entries)), None)
-            body = _parse_json(reference, self._request("GET", reference, "manifests", entries[0]["digest"]))
-        config = _parse_json(reference, self._request("GET", reference, "blobs", body["config"]["digest"]))
-        created = config.get("created")
+            if len(digests_by_platform) != 1:
+                return ServedImage(digest, None, tuple(sorted(platform for platform, _ in digests_by_platform)), None)
+            response = self._request("GET", reference, "manifests", digests_by_platform[0][1])
+        manifest = _parse_object(_Manifest, reference, response)
+        config = _parse_object(_Config, reference, self._request("GET", reference, "blobs", manifest.config.digest))
         return ServedImage(
             digest,
-            sum(layer["size"] for layer in body["layers"]),
-            (_platform(config),) if "os" in config else (),
-            datetime.fromisoformat(created) if created else None,
+            sum(layer.size for layer in manifest.layers),
+            (str(config),) if config.os else (),
+            _parse_time(config.created),
         )
 
     def _request(self, method: str, reference: str, kind: str, digest: str | None = None) -> httpx.Response:
         """Request a manifest or blob of the reference's repository; without a digest, the reference's own manifest."""
         name, _, reference_digest = reference.partition("@")
         image_target, registry = mirror_reference(name), registry_host(name)
-        api = API_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
+        api = _API_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
         version = digest or reference_digest or image_target.tag
         url = f"{self.mirror or f'https://{api}'}/v2/{image_target.repository}/{kind}/{version}"
         # A mirror must not receive the credentials of another registry.
         login = None if self.mirror else self.credentials.login(registry, image_target.repository)
+        uses_proxy = self.mirror is None and self.transport is None and _has_proxy(api)
         try:
-            response = self._client(api).request(method, url, auth=_ChallengeAuth(login))
+            response = _send(self._client(reference, registry), method, url, login)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            if _has_no_address(error):
+            # Behind a proxy, the host without an address is the proxy's.
+            if _has_no_address(error) and not uses_proxy:
                 raise NoAddressError(f"host {self.mirror or registry} has no address ({error})") from None
+            proxy_hint = ", and HTTPS_PROXY, ALL_PROXY and NO_PROXY" if uses_proxy else ""
             raise RegistryError(
                 f"{reference}: {self.mirror or registry} does not respond ({error}); check the name and the network"
+                f"{proxy_hint}"
             ) from None
         _ensure_success(response.status_code, reference, self.mirror or registry, login[0] if login else "")
         return response
 
-    def _client(self, registry: str) -> httpx.Client:
+    def _client(self, reference: str, registry: str) -> httpx.Client:
         if registry not in self.clients:
-            self.clients[registry] = httpx.Client(
-                transport=self.transport
-                or httpx.HTTPTransport(retries=2, verify=self.tls or create_tls_context(registry)),
-                timeout=self.timeout_seconds,
-                follow_redirects=True,
-                headers={"Accept": ", ".join(_ACCEPTED)},
-            )
+            try:
+                self.clients[registry] = httpx.Client(
+                    transport=self.transport,
+                    verify=True if self.transport else self.tls or create_tls_context(registry),
+                    # Proxies do not reach the mirror, which is the local cluster's registry.
+                    trust_env=self.mirror is None,
+                    timeout=self.timeout_seconds,
+                    follow_redirects=True,
+                    headers={"Accept": ", ".join(_ACCEPTED)},
+                )
+            except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
+                raise RegistryError(
+                    f"{reference}: the proxy or the certificates for {registry} cannot be used ({error}); correct "
+                    "HTTPS_PROXY, ALL_PROXY, NO_PROXY or SSL_CERT_FILE"
+                ) from None
         return self.clients[registry]
+
+
+def _send(client: httpx.Client, method: str, url: str, login: tuple[str, str] | None) -> httpx.Response:
+    for delay_seconds in _RETRY_DELAYS_SECONDS:
+        try:
+            return client.request(method, url, auth=_ChallengeAuth(login))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            if _has_no_address(error):
+                raise
+            time.sleep(delay_seconds)
+    return client.request(method, url, auth=_ChallengeAuth(login))
 
 
 def _parse_digest(reference: str, response: httpx.Response) -> str:
@@ -135,14 +206,32 @@ def _parse_digest(reference: str, response: httpx.Response) -> str:
 def _parse_json(reference: str, response: httpx.Response) -> dict[str, Any]:
     try:
         return dict(response.json())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise RegistryError(
             f"{reference}: {response.url.host} did not return JSON; check that it is a registry"
         ) from None
 
 
-def _platform(body: Mapping[str, Any]) -> str:
-    return "/".join(str(body[key]) for key in ("os", "architecture", "variant") if body.get(key))
+def _parse_object(model: type[Model], reference: str, response: httpx.Response) -> Model:
+    body = _parse_json(reference, response)
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        field_path = ".".join(str(part) for part in fault["loc"])
+        reason = "its schemaVersion is 1" if body.get("schemaVersion") == 1 else f"{field_path}: {fault['msg']}"
+        raise RegistryError(
+            f"{reference}: {response.url.host} returned no image of a known format ({reason}); push the image again "
+            "with a current version of buildah, podman or docker"
+        ) from None
+
+
+def _parse_time(value: object) -> datetime | None:
+    try:
+        created = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return created.replace(tzinfo=UTC) if created and created.tzinfo is None else created
 
 
 def _ensure_success(status: int, reference: str, registry: str, user: str) -> None:
@@ -162,6 +251,11 @@ def _has_no_address(error: BaseException | None) -> bool:
         error = error.__cause__ or error.__context__
     # EAI_AGAIN: the name server is unavailable, so the host may have an address.
     return error is not None and error.errno != socket.EAI_AGAIN
+
+
+def _has_proxy(host: str) -> bool:
+    proxies = getproxies()
+    return bool(proxies.get("https") or proxies.get("all")) and not proxy_bypass(host)
 
 
 class _ChallengeAuth(httpx.Auth):
@@ -193,7 +287,11 @@ class _ChallengeAuth(httpx.Auth):
             # Source: https://distribution.github.io/distribution/spec/auth/oauth/
             grant = {"grant_type": "refresh_token", "refresh_token": self.identity_token, "client_id": "trainstack"}
             return httpx.Request("POST", bearer["realm"], data=parameters | grant)
-        request = httpx.Request("GET", bearer["realm"], params=parameters)
+        url = httpx.URL(bearer["realm"])
+        # httpx would replace the realm's own query with `params`.
+        for key, value in parameters.items():
+            url = url.copy_add_param(key, value)
+        request = httpx.Request("GET", url)
         return next(self.basic.auth_flow(request)) if self.basic else request
 
     # httpx reads the body of a token response only with this attribute.
@@ -202,7 +300,9 @@ class _ChallengeAuth(httpx.Auth):
 
 def _parse_challenge(header: str) -> tuple[str, dict[str, str]]:
     scheme, _, parameters = header.partition(" ")
-    return scheme.lower(), parse_keqv_list([item for item in parse_http_list(parameters) if "=" in item])
+    # Unlike this, urllib's parse_keqv_list raises an error for an empty value.
+    pairs = (item.partition("=") for item in parse_http_list(parameters))
+    return scheme.lower(), {key: value.strip().removeprefix('"').removesuffix('"') for key, _, value in pairs}
 
 
 def _parse_token(response: httpx.Response) -> str | None:
@@ -212,5 +312,5 @@ def _parse_token(response: httpx.Response) -> str | None:
     try:
         body = response.json()
         return str(body.get("token") or body["access_token"])
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, RecursionError):
         return None

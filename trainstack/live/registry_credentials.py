@@ -9,23 +9,23 @@ import json
 import os
 import re
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from trainstack.live.credential_helper import read_login
-from trainstack.live.registry_errors import RegistryError
+from trainstack.live.registry_errors import CredentialsError, RegistryError
 from trainstack.runs.images.references import DEFAULT_HOST
 
-API_OF_DEFAULT_HOST = "registry-1.docker.io"
-_KEYS_OF_DEFAULT_HOST = ("index.docker.io", API_OF_DEFAULT_HOST)
-"""The names of Docker Hub in credential files."""
-_KEY_SUFFIXES = ("/v1", "/v2")
-"""Suffixes of the keys that old versions of Docker wrote."""
-_LOGIN_KEYS = frozenset({"auth", "password", "identitytoken"})
+_SERVER_OF_DEFAULT_HOST = "https://index.docker.io/v1/"
+"""The name under which docker and its default helper keep the login of Docker Hub."""
+_HOSTS_OF_DEFAULT_HOST = (DEFAULT_HOST, "index.docker.io", "registry-1.docker.io")
+_KEYS_OF_DEFAULT_HOST = (DEFAULT_HOST, _SERVER_OF_DEFAULT_HOST, *_HOSTS_OF_DEFAULT_HOST[1:])
+"""The keys of Docker Hub in credential files, in the order of use."""
+_SCHEMES = ("https://", "http://")
 _HELPER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -34,63 +34,33 @@ IDENTITY_TOKEN = "<token>"  # noqa: S105 (a name that all helpers use, not a sec
 
 
 @dataclass(frozen=True)
-class Helper:
-    """A credential helper that a credential file names."""
-
-    name: str
-    """Of the program, without the prefix `docker-credential-`."""
-    file: Path
-
-
-@dataclass(frozen=True)
 class RegistryCredentials:
-    """The logins that are stored in files, and the credential helpers that have others."""
+    """The logins that are stored in credential files, and those that the files' credential helpers keep."""
 
-    stored: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """User and password by the registry's host, or by the host and a prefix of the repository."""
-    helpers: Mapping[str, Helper] = field(default_factory=dict)
-    """By the registry's host."""
-    default_helper: Helper | None = None
-    """For registries that have neither a helper of their own nor a stored login."""
-    logins: dict[str, tuple[str, str] | None] = field(default_factory=dict, repr=False)
-    """What helpers have printed, by the registry's host: each runs once in a command."""
+    files: Sequence[Path] = ()
+    """In the order of use. The default: no registry has a login."""
 
     def login(self, registry: str, repository: str) -> tuple[str, str] | None:
-        """Return user and password for a repository, or None. Raises RegistryError.
+        """Return user and password for a repository from the first file that has a login, or None.
 
-        The registry's credential helper precedes stored logins, and these the default helper. Of stored logins the
-        most specific one applies: of the repository, of a prefix, or of the registry.
+        In a file, the registry's helper precedes the default helper, and this one the stored logins. Of these the most
+        specific one applies: of the repository, of a prefix, or of the registry. Raises CredentialsError.
         """
-        if registry in self.helpers:
-            return self._login_of_helper(self.helpers[registry], registry)
-        parts = [registry, *repository.split("/")]
-        keys = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
-        if key := next((key for key in keys if key in self.stored), None):
-            return self.stored[key]
-        return self._login_of_helper(self.default_helper, registry) if self.default_helper else None
-
-    def _login_of_helper(self, helper: Helper, registry: str) -> tuple[str, str] | None:
-        if registry not in self.logins:
-            is_default_host = registry == DEFAULT_HOST
-            self.logins[registry] = read_login(helper.name, registry, helper.file, is_default_host=is_default_host)
-        return self.logins[registry]
+        for file in self.files:
+            try:
+                login = _find_login(file, registry, repository)
+            except (OSError, ValueError, RecursionError) as error:
+                raise CredentialsError(
+                    f"{file}: cannot read the credentials of {registry} ({error}); correct the file, or log in again"
+                ) from None
+            if login is not None:
+                return login
+        return None
 
 
-def read_credentials() -> RegistryCredentials:
-    """Read what `buildah login`, `podman login` and `docker login` have stored, and the names of credential helpers.
-
-    The first file with an entry for a registry applies. Raises RegistryError.
-    """
-    stored: dict[str, tuple[str, str]] = {}
-    helpers: dict[str, Helper] = {}
-    default_helper = None
-    for path in credential_files():
-        file = _read(path)
-        # A helper of a later file does not replace a login of an earlier one.
-        helpers = {name: helper for name, helper in file.helpers.items() if name not in stored} | helpers
-        stored = {**file.stored, **stored}
-        default_helper = default_helper or file.default_helper
-    return RegistryCredentials(stored, helpers, default_helper)
+def user_credentials() -> RegistryCredentials:
+    """Return what `buildah login`, `podman login` and `docker login` have stored. Files are read at each request."""
+    return RegistryCredentials(credential_files())
 
 
 def credential_files() -> list[Path]:
@@ -135,24 +105,67 @@ def certificate_folders() -> list[Path]:
     ]
 
 
-def _read(path: Path) -> RegistryCredentials:
-    """Return the content of one credential file; nothing if it does not exist."""
+def _find_login(file: Path, registry: str, repository: str) -> tuple[str, str] | None:
+    body = _read(file)
+    for helper, server in _helpers(body, registry):
+        if login := read_login(helper, server, registry, file):
+            return login
+    logins = (_parse_entry(entry) for entry in _stored_entries(body, registry, repository))
+    return next((login for login in logins if login is not None), None)
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    """Return the content of a credential file; nothing if it is empty or does not exist."""
     try:
-        body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        # Entries without a login are those whose login a helper keeps.
-        stored = [
-            _parse_entry(key, entry) for key, entry in body.get("auths", {}).items() if _LOGIN_KEYS & entry.keys()
-        ]
-        helpers = {_host(key): Helper(_helper_name(name), path) for key, name in body.get("credHelpers", {}).items()}
-        default_name = body.get("credsStore")
-        default_helper = Helper(_helper_name(default_name), path) if default_name else None
-        return RegistryCredentials(dict(stored), helpers, default_helper)
+        text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return RegistryCredentials()
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise RegistryError(
-            f"{path}: cannot read the credentials ({error}); correct the file, or log in again"
-        ) from None
+        return {}
+    body = json.loads(text) if text.strip() else {}
+    if not isinstance(body, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 (the caller reports both errors of JSON alike)
+    return body
+
+
+def _helpers(body: Mapping[str, Any], registry: str) -> Iterator[tuple[str, str]]:
+    """Yield a file's helpers for a registry, each with the server that it is asked for, in the order of use."""
+    names = _section(body, "credHelpers")
+    for key in _keys_of(registry, names):
+        # An empty name excludes the registry from the default helper.
+        if names[key] in ("", None):
+            return
+        yield _helper_name(names[key]), key
+    if body.get("credsStore") not in ("", None):
+        yield _helper_name(body["credsStore"]), _SERVER_OF_DEFAULT_HOST if registry == DEFAULT_HOST else registry
+
+
+def _stored_entries(body: Mapping[str, Any], registry: str, repository: str) -> Iterator[object]:
+    """Yield a file's entries for a repository, the most specific one first."""
+    entries = _section(body, "auths")
+    parts = [registry, *repository.split("/")]
+    repository_keys = ("/".join(parts[:count]) for count in range(len(parts), 1, -1))
+    yield from (entries[key] for key in repository_keys if key in entries)
+    yield from (entries[key] for key in _keys_of(registry, entries))
+
+
+def _keys_of(registry: str, section: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of a registry, before those in the form of URLs, which old versions of docker wrote."""
+    is_default_host = registry == DEFAULT_HOST
+    exact_keys = _KEYS_OF_DEFAULT_HOST if is_default_host else (registry,)
+    hosts = _HOSTS_OF_DEFAULT_HOST if is_default_host else (registry,)
+    yield from (key for key in exact_keys if key in section)
+    yield from (key for key in section if key not in exact_keys and _host_of_url(key) in hosts)
+
+
+def _host_of_url(key: str) -> str | None:
+    scheme = next((scheme for scheme in _SCHEMES if key.startswith(scheme)), None)
+    return key.removeprefix(scheme).partition("/")[0] if scheme else None
+
+
+def _section(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = body.get(name)
+    if section is not None and not isinstance(section, dict):
+        raise ValueError(f"{name} is not a JSON object")
+    return section or {}
 
 
 def _helper_name(value: object) -> str:
@@ -162,17 +175,33 @@ def _helper_name(value: object) -> str:
     return value
 
 
-def _host(key: str) -> str:
-    name = key.removeprefix("https://").removeprefix("http://").rstrip("/")
-    for version in _KEY_SUFFIXES:
-        name = name.removesuffix(version)
-    return DEFAULT_HOST if name in _KEYS_OF_DEFAULT_HOST else name
+def _parse_entry(entry: object) -> tuple[str, str] | None:
+    """Return the login of an entry; None if it has none, such as one whose login a helper keeps."""
+    if entry is None:
+        return None
+    if not isinstance(entry, dict):
+        raise ValueError("the registry's entry is not a JSON object")  # noqa: TRY004 (as above)
+    if token := _text(entry, "identitytoken"):
+        return IDENTITY_TOKEN, token
+    auth = _text(entry, "auth")
+    user, password = _decode_auth(auth) if auth else (entry.get("username"), entry.get("password"))
+    return (user, password) if isinstance(user, str) and isinstance(password, str) and user and password else None
 
 
-def _parse_entry(key: str, entry: Mapping[str, str]) -> tuple[str, tuple[str, str]]:
-    if token := entry.get("identitytoken"):
-        return _host(key), (IDENTITY_TOKEN, token)
-    if "auth" in entry:
-        user, _, password = base64.b64decode(entry["auth"], validate=True).decode().partition(":")
-        return _host(key), (user, password)
-    return _host(key), (entry.get("username", ""), entry["password"])
+def _text(entry: Mapping[str, Any], field: str) -> str:
+    value = entry.get(field)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{field} is not a text")
+    return value or ""
+
+
+def _decode_auth(auth: str) -> tuple[str, str]:
+    # The errors have none of the text, which holds a password.
+    try:
+        user, colon, password = base64.b64decode("".join(auth.split()), validate=True).decode().partition(":")
+    except ValueError:
+        colon = ""
+    if not colon:
+        raise ValueError("auth is not user:password in base64")
+    # Docker once padded passwords with NULs.
+    return user, password.rstrip("\0")

@@ -15,5 +15,9 @@ class AccessDeniedError(RegistryError):
     """The registry denies access to the user."""
 
 
+class CredentialsError(RegistryError):
+    """A credential file cannot be read, or a credential helper fails. The message gives file, registry and remedy."""
+
+
 class NoAddressError(RegistryError):
     """The registry's host has no address in DNS."""

@@ -15,7 +15,7 @@ from trainstack.images.builds import is_built, require_local_registry
 from trainstack.images.builds import push as push_image
 from trainstack.images.tools import ImageToolError
 from trainstack.live.registry import Registries
-from trainstack.live.registry_credentials import read_credentials
+from trainstack.live.registry_credentials import user_credentials
 from trainstack.live.registry_errors import ImageMissingError, RegistryError
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.runs.images.run_images import RunImage, run_images
@@ -75,7 +75,7 @@ def push(workloads: WorkloadsArgument = None, *, stack: StackOption) -> None:
     images, access, registries = (
         _select_images(session, workloads),
         local_registry(session),
-        Registries(read_credentials()),
+        Registries(user_credentials()),
     )
     digests_by_reference = {}
     for image in images:
@@ -150,7 +150,7 @@ def _build_args(options: Iterable[str]) -> dict[str, str]:
 
 
 def _describe_images(session: Session, images: Sequence[RunImage]) -> list[dict[str, Any]]:
-    access, registries = local_registry(session), Registries(read_credentials())
+    access, registries = local_registry(session), Registries(user_credentials())
 
     def inspect(image: RunImage) -> dict[str, Any]:
         has_build: bool | None = False

@@ -15,7 +15,7 @@ from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
 from trainstack.live.code_commits import GitError, resolve_commits, revisions
 from trainstack.live.registry import Registries
-from trainstack.live.registry_credentials import read_credentials
+from trainstack.live.registry_credentials import user_credentials
 from trainstack.live.registry_errors import RegistryError
 from trainstack.preflight.file_checks import check as preflight
 from trainstack.preflight.rules.images import image_unpinned
@@ -163,7 +163,7 @@ def _registries(session: Session) -> Registries:
             "another cluster, set KUBECONFIG",
             ExitCode.UNREACHABLE,
         )
-    return Registries(read_credentials())
+    return Registries(user_credentials())
 
 
 def _resolve_digests(stack: str, images: Mapping[str, UsedImage], registries: Registries) -> dict[str, str]:

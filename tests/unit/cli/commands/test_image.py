@@ -228,6 +228,17 @@ def test_a_failed_push_is_explained(root: Path, monkeypatch: pytest.MonkeyPatch,
     assert f"error: `docker push {HELLO}` exited with 125: {reason}\n" in result.stderr
 
 
+def test_damaged_credentials_stop_a_push_before_the_build(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise an image that the registry has could be built and pushed again, with another digest."""
+    install(root, "docker")
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(root / "auth.json"))
+    (root / "auth.json").write_text("{")
+    result = run("push", "built")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"error: {root}/auth.json: cannot read the credentials of r.example.org (" in result.stderr
+    assert not (root / "calls").exists()
+
+
 def test_a_buildah_without_netavark_is_explained(root: Path) -> None:
     """Debian 13's package does not depend on netavark, and buildah needs it to start."""
     install(root, "buildah")
