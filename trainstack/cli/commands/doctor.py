@@ -48,7 +48,7 @@ def doctor(*, stack: StackOption, as_json: JsonOption = False) -> None:
     """
     session = Session.open(stack)
     diagnosis, unchecked_notes = _diagnose(session)
-    diagnosis = diagnosis.with_problems(local_file_problems(session.root), RecoveryCommands(stack))
+    diagnosis = diagnosis.with_problems(local_file_problems(session.root, unchecked_notes), RecoveryCommands(stack))
     if as_json:
         problems = [asdict(problem) for problem in diagnosis.problems]
         show_json({"problems": problems, "commands": list(diagnosis.commands), "unchecked": unchecked_notes})

@@ -6,12 +6,15 @@ from typing import Any
 from trainstack.guards.definition_releases import API_VERSION, KIND, RESOURCE_TYPE, revisions_of_resource
 from trainstack.live.paths import is_cluster_scoped
 from trainstack.objects.ownership import format_names
+from trainstack.printable import clean
 from trainstack.runs.recorded_launches import state_resource, type_token
 
 _LISTED_OPERATIONS = ("create", "import", "import-replacement", "delete")
 _CHANGING_OPERATIONS = ("update", "replace")
 _MAX_VALUE = 60
 """Characters of a value; a longer one is cut."""
+_SECRET_KINDS = ("Secret", "SecretList", "SecretPatch")
+"""Kinds whose values are not shown."""
 _MISSING = object()
 _STATES = ("oldState", "newState")
 
@@ -89,8 +92,9 @@ def _lines_by_kind(op: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]
 
 def _differences(step: Mapping[str, Any]) -> Iterator[str]:
     old, new = ((step.get(state) or {}).get("inputs") or {} for state in _STATES)
-    for path, old_value, new_value in _leaves("", old, new):
-        if _kind(step) == "Secret":
+    for raw_path, old_value, new_value in _leaves("", old, new):
+        path = _as_one_line(raw_path)
+        if _kind(step) in _SECRET_KINDS:
             yield path
         elif old_value is _MISSING:
             yield f"{path}: {_format_value(new_value)} (added)"
@@ -113,8 +117,13 @@ def _leaves(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _format_value(value: Any) -> str:
-    text = str(value).replace("\n", "\\n")
+    text = _as_one_line(str(value))
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
+
+
+def _as_one_line(text: str) -> str:
+    r"""Return the text without control sequences, and with all line ends and tabs as `\n` and `\t`."""
+    return clean(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _state(step: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,21 +1,53 @@
 """Files of killed commands on this machine that no command removes."""
 
+import os
 import shlex
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainstack.files.locks import describe_holder, try_lock
 from trainstack.files.replacement import LEFTOVER_PATTERN
 from trainstack.lifecycle.recovery.problem import Problem
 
-_EDITED_FOLDERS = (".", "pins", "rights", "sweeps/*", ".github/workflows", ".trainstack/schema")
+_EDITED_FOLDERS = (".", "pins", "rights", "sweeps/*", "workloads/*", ".github/workflows", ".trainstack/schema")
 """The folders of a project in which commands write."""
 
 
-def local_file_problems(root: Path) -> Iterator[Problem]:
-    """Yield a problem for each incomplete file of the project at `root`."""
+def local_file_problems(root: Path, unchecked_notes: list[str]) -> list[Problem]:
+    """Return a problem for each incomplete file of the project at `root`.
+
+    While another command is changing the project's files, its own are incomplete, too: the result is then empty, and
+    `unchecked_notes` gets the reason. The lock is held during the search, so that no command starts meanwhile.
+    """
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if _is_locked_by_another(descriptor):
+            unchecked_notes.append(
+                f"files of killed commands: {describe_holder(descriptor)} is using {root}; run the same command again "
+                "after it has ended"
+            )
+            return []
+        return [_problem_of(file) for file in _find_leftovers(root)]
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked_by_another(descriptor: int) -> bool:
+    """Lock the project's folder; return whether another command holds the lock."""
+    try:
+        return not try_lock(descriptor)
+    except OSError:
+        return False  # the file system has no locks
+
+
+def _find_leftovers(root: Path) -> Iterator[Path]:
     for folder in _EDITED_FOLDERS:
         for file in sorted(root.glob(f"{folder}/{LEFTOVER_PATTERN}")):
-            if stat.S_ISREG(file.lstat().st_mode):
-                message = "a killed command did not complete this file, and no command reads it"
-                yield Problem("file-left", str(file), message, (f"rm -- {shlex.quote(str(file))}",))
+            # Both are false for a file that has disappeared since it was listed.
+            if file.is_file() and not file.is_symlink():
+                yield file
+
+
+def _problem_of(file: Path) -> Problem:
+    message = "a killed command did not complete this file, and no command reads it"
+    return Problem("file-left", str(file), message, (f"rm -- {shlex.quote(str(file))}",))

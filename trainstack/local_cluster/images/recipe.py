@@ -16,6 +16,11 @@ from trainstack.toolchain import digests
 from trainstack.toolchain.places import cache_root
 
 PID_MAX_FILE = Path("/proc/sys/kernel/pid_max")
+_IGNORE_FILES = (".dockerignore", ".containerignore", "Dockerfile.dockerignore", "Dockerfile.containerignore")
+"""The files whose patterns buildah and Docker apply to a build context.
+
+A staged context has none of them: `context_files` has applied `.dockerignore`, and the tag covers all other files.
+"""
 
 
 @dataclass(frozen=True)
@@ -118,10 +123,9 @@ def _limit_options() -> Iterator[str]:
 
 def stage_context(recipe: Recipe, target: Path) -> None:
     """Copy the files that the content tag covers, with normalized modes, so that the image contains no other file."""
-    _copy_files((recipe.context / path, target / path) for path in context_files(recipe.context))
+    paths = (path for path in context_files(recipe.context) if path.as_posix() not in _IGNORE_FILES)
+    _copy_files((recipe.context / path, target / path) for path in paths)
     _copy_files(((source, target / name) for name, source in recipe.programs.items()))
-    # `context_files` has applied it; buildah must not apply it again.
-    (target / ".dockerignore").unlink(missing_ok=True)
 
 
 def _copy_files(pairs: Iterable[tuple[Path, Path]]) -> None:

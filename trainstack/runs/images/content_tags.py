@@ -9,10 +9,12 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from trainstack.files.regular import FileError, open_regular, read_bytes, read_text
+from trainstack.files.regular import FileError, open_regular, read_bytes
+from trainstack.files.replacement import LEFTOVER_PATTERN
 
 REGISTRY = "registry.local"
 """A placeholder host: the local cluster pulls every image from its own registry, whatever the host in its name is."""
@@ -26,8 +28,6 @@ _MAX_DATA_MANIFEST_BYTES = 256 << 20
 _BLOCK_BYTES = 1 << 20
 _TAG_DIGITS = 16
 _HEAD_BYTES = 1024
-_ALWAYS_IGNORED = ("**/__pycache__", "**/*.pyc")
-"""Patterns of files that Python creates when a program runs."""
 _SETTINGS_FILE = PurePosixPath("workload.yaml")
 """The workload's settings, which images exclude: a run's identity contains those that affect its result."""
 
@@ -78,11 +78,11 @@ def content_tag(
 def context_files(context: Path) -> list[PurePosixPath]:
     """Return the files of a build context, relative to it and sorted, without ignored files.
 
-    Symbolic links are not followed. The Dockerfile is always included. The folder's `workload.yaml` and data manifests
-    are always excluded, even if `.dockerignore` includes them. A run's identity already contains the digest of the
-    data, and an edit of the memory or of the data must not yield a new image.
+    Symbolic links are not followed. The Dockerfile is always included. The folder's `workload.yaml`, data manifests and
+    leftovers of killed commands are always excluded, even if `.dockerignore` includes them. A run's identity already
+    contains the digest of the data, and an edit of the memory or of the data must not yield a new image.
     """
-    ignore_rules = _read_ignore_rules(context)
+    ignore_rules = _IgnoreRules(_read_ignore_rules(context))
     paths = (
         PurePosixPath(path.relative_to(context).as_posix())
         for path in context.rglob("*")
@@ -92,7 +92,12 @@ def context_files(context: Path) -> list[PurePosixPath]:
         path
         for path in paths
         if path.as_posix() == "Dockerfile"
-        or not (path == _SETTINGS_FILE or _is_ignored(path, ignore_rules) or _is_data_manifest(context / path))
+        or not (
+            path == _SETTINGS_FILE
+            or path.match(LEFTOVER_PATTERN)
+            or ignore_rules.is_ignored(path.as_posix())
+            or _is_data_manifest(context / path)
+        )
     )
 
 
@@ -148,42 +153,149 @@ def _add_file_content(digest: "hashlib._Hash", path: Path) -> None:
             digest.update(block)
 
 
-def _read_ignore_rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
+@dataclass(frozen=True)
+class _IgnoreRule:
+    """A pattern of `.dockerignore`."""
+
+    is_exception: bool
+    """Whether the pattern starts with `!`, and so includes what it matches."""
+    matches: Callable[[str], bool]
+    """Return whether the pattern matches a path; the rule then also applies to all files below it."""
+
+
+class _IgnoreRules:
+    """The rules of one `.dockerignore`, in their order."""
+
+    def __init__(self, rules: Sequence[_IgnoreRule]) -> None:
+        self._rules = rules
+        self._applicable_rules_by_folder: dict[str, frozenset[int]] = {"": frozenset()}
+
+    def is_ignored(self, path: str) -> bool:
+        """Return whether the last rule that matches a path or one of its parent folders ignores it.
+
+        Without such a rule, the files that Python creates when a program runs are ignored.
+        """
+        applicable_rules = self._applicable_rules(posixpath.dirname(path))
+        for index in reversed(range(len(self._rules))):
+            if index in applicable_rules or self._rules[index].matches(path):
+                return not self._rules[index].is_exception
+        return any(name == "__pycache__" or name.endswith(".pyc") for name in path.split("/"))
+
+    def _applicable_rules(self, folder: str) -> frozenset[int]:
+        """Return the indexes of the rules that match a folder or one of its parents. Each folder is matched once."""
+        known_rules, new_folders = self._applicable_rules_by_folder, []
+        while folder not in known_rules:
+            new_folders.append(folder)
+            folder = posixpath.dirname(folder)
+        rules = known_rules[folder]
+        for new_folder in reversed(new_folders):
+            rules |= {index for index, rule in enumerate(self._rules) if rule.matches(new_folder)}
+            known_rules[new_folder] = rules
+        return rules
+
+
+def _read_ignore_rules(context: Path) -> list[_IgnoreRule]:
+    """Return the rules of a build context's `.dockerignore`.
+
+    This and the functions below do what Docker does: `ReadAll`, `New`, `compile` and `match` in
+    https://github.com/moby/patternmatcher
+    """
     file = context / ".dockerignore"
-    lines = [line.strip() for line in read_text(file).splitlines()] if file.is_file() else []
-    rules = [(True, _translate_pattern(pattern)) for pattern in _ALWAYS_IGNORED]
-    for number, line in enumerate(lines, start=1):
-        if line and not line.startswith("#"):
-            try:
-                rules.append((not line.startswith("!"), _translate_pattern(line.removeprefix("!").strip())))
-            except re.error as error:
-                raise FileError(file, f"has an invalid pattern in line {number}, {line!r}: {error}") from None
+    if not file.is_file():
+        return []
+    try:
+        text = read_bytes(file).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(file, f"is not UTF-8 text: {error}; save it as UTF-8") from None
+    rules = []
+    # `splitlines` would also split at characters that a name may contain.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            rules.append(_parse_rule(line.strip()))
+        except ValueError as error:
+            problem = f"has an invalid pattern in line {number}, {line.strip()!r}: {error}; correct or remove it"
+            raise FileError(file, problem) from None
     return rules
 
 
-def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]]]) -> bool:
-    """Return whether the last rule that matches a path or one of its parent folders ignores it."""
-    names = [path.as_posix(), *(parent.as_posix() for parent in path.parents if parent != PurePosixPath())]
-    decisive_rules = (ignores for ignores, pattern in reversed(rules) if any(map(pattern.fullmatch, names)))
-    return next(decisive_rules, False)
+def _parse_rule(line: str) -> _IgnoreRule:
+    """Return the rule of a line. Raises ValueError for an invalid pattern."""
+    marker = "!" if line.startswith("!") else ""
+    pattern = line.removeprefix("!").strip()
+    if pattern not in ("", "/"):
+        pattern = _clean_path(pattern).removeprefix("/")
+    # Docker parses the result again: `./!a` is an exception, too, and `!/` has no pattern.
+    pattern = _clean_path(f"{marker}{pattern}".strip())
+    if pattern == "!":
+        raise ValueError("no name follows `!`")
+    return _IgnoreRule(pattern.startswith("!"), _compile_pattern(pattern.removeprefix("!")))
 
 
-_TOKEN = re.compile(r"(?P<folders>\*\*/?)|(?P<text>\*)|(?P<character>\?)|(?P<group>\[[^\]]+\])|\\?(?P<literal>.)")
+def _clean_path(path: str) -> str:
+    """Return a path without `.`, inner `..` and repeated slashes; `normpath` keeps two at the start."""
+    path = posixpath.normpath(path)
+    return path[1:] if path.startswith("//") else path
 
 
-def _translate_pattern(pattern: str) -> re.Pattern[str]:
-    """Translate a pattern of `.dockerignore` to a regex. `**` matches any number of folders.
+_WELL_FORMED_START = re.compile(r"(?s)\**+(?:[^*\[\\]|\\.|\[\^?+(?:(?:[^]\\-]|\\.)(?:-(?:[^]\\-]|\\.))?)+\])*(?:\*|\Z)")
+"""A pattern up to a `*` behind other characters, as `filepath.Match` of Go accepts it.
 
-    Source: https://docs.docker.com/build/concepts/context/#dockerignore-files and, for `**` within a name,
-    https://github.com/moby/patternmatcher
+Docker checks it with the path `.`, and so reads more only if the first part of the pattern matches this path.
+"""
+_SPECIAL_CHARACTERS = frozenset("*?[]\\")
+_TOKEN = re.compile(r"(?s)(?P<folders>\*\*/?)|(?P<text>\*)|(?P<character>\?)|(?P<escaped>\\.)|(?P<ordinary>[.+()$])")
+"""The parts of a pattern that a regular expression has in another form. Docker does not escape `|`, `{` and `}`."""
+
+
+def _compile_pattern(pattern: str) -> Callable[[str], bool]:
+    """Return the function that matches a path. Raises ValueError for an invalid pattern.
+
+    `**` matches any number of folders. If the remaining pattern is literal, `**` matches any text at its start or end.
     """
-    pattern = posixpath.normpath(pattern).strip("/")
+    if not _WELL_FORMED_START.match(pattern):
+        raise ValueError("a `[` or a backslash is incomplete, or a `-` or `]` in `[…]` needs a backslash")
+    if _is_literal(pattern):
+        return lambda path: path == pattern
+    if pattern.startswith("**") and _is_literal(suffix := pattern[2:]):
+        # `**/name` matches `name`, too.
+        return lambda path: path.endswith(suffix) or f"/{path}" == suffix
+    if pattern.endswith("**") and _is_literal(prefix := pattern[:-2]):
+        return lambda path: path.startswith(prefix)
+    return _compile_expression(_translate_pattern(pattern))
+
+
+def _is_literal(pattern: str) -> bool:
+    return _SPECIAL_CHARACTERS.isdisjoint(pattern)
+
+
+def _translate_pattern(pattern: str) -> str:
+    """Return the regular expression of a pattern. As in Docker, the characters in `[…]` are translated, too."""
 
     def translate(token: re.Match[str]) -> str:
         if token["folders"]:
-            return ".*" if token.end() == len(pattern) else "(?:.*/)?"
-        if token["group"]:
-            return token["group"]
-        return "[^/]*" if token["text"] else "[^/]" if token["character"] else re.escape(token["literal"])
+            return ".*" if token.end() == len(pattern) else "(.*/)?"
+        if token["text"]:
+            return "[^/]*"
+        if token["character"]:
+            return "[^/]"
+        return token["escaped"] or f"\\{token['ordinary']}"
 
-    return re.compile(_TOKEN.sub(translate, pattern))
+    return f"^{_TOKEN.sub(translate, pattern)}$"
+
+
+def _compile_expression(expression: str) -> Callable[[str], bool]:
+    """Return the function that searches a path in linear time. Raises ValueError for an invalid expression."""
+    import re2  # noqa: PLC0415 (slow to load, and only some folders have a `.dockerignore` with such patterns)
+
+    options = re2.Options()
+    options.never_capture = True
+    options.log_errors = False
+    try:
+        compiled_expression = re2.compile(expression, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        raise ValueError(reason.decode(errors="replace") if isinstance(reason, bytes) else reason) from None
+    # The bytes of a name that are no UTF-8 are one character each.
+    return lambda path: compiled_expression.search(path.encode(errors="replace")) is not None

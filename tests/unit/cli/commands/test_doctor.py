@@ -1,5 +1,6 @@
 """`trainstack doctor`: a folder of states as killed commands leave it, the output and the exit code."""
 
+import fcntl
 import gzip
 import json
 import os
@@ -19,6 +20,7 @@ from trainstack.cli import same_cluster
 from trainstack.cli.app import app
 from trainstack.cli.commands import doctor as command
 from trainstack.cli.engine import StateRefusedError
+from trainstack.files.project import edit_project
 from trainstack.guards.cluster_identity import FACTS_RESOURCE_TYPE, ClusterIdentity, facts_resource_name
 from trainstack.lifecycle.recovery.lock_problems import StateLock
 from trainstack.lifecycle.recovery.object_problems import LiveObject, LiveObjects
@@ -184,16 +186,61 @@ def test_nothing_found(folder: Path) -> None:
     assert run() == (0, "")
 
 
-def test_a_file_of_a_killed_command_is_removed_by_the_command_printed(folder: Path) -> None:
+@pytest.mark.parametrize("parent", ["sweeps/search and more", "workloads/digits", "."])
+def test_a_file_of_a_killed_command_is_removed_by_the_command_printed(folder: Path, parent: str) -> None:
     """The file is an incomplete one of the project; its name may need quotes."""
-    half = Path("sweeps/search and more/.trainstack-a1b2c3d4.tmp").absolute()
-    half.parent.mkdir(parents=True)
+    half = Path(parent, ".trainstack-a1b2c3d4.tmp").absolute()
+    half.parent.mkdir(parents=True, exist_ok=True)
     half.touch()
     code, text = run("--json")
     result = json.loads(text)
     assert (code, [(item["id"], item["what"]) for item in result["problems"]]) == (4, [("file-left", str(half))])
     for line in result["commands"]:
         subprocess.run(line, shell=True, check=True)
+    assert run() == (0, "")
+    assert not half.exists()
+
+
+def test_the_files_of_a_running_command_are_not_reported(folder: Path) -> None:
+    """The output states what was not checked, and the lock is free afterwards."""
+    (folder / ".trainstack-a1b2c3d4.tmp").touch()
+    with edit_project(folder):
+        code, text = run("--json")
+    note = f"files of killed commands: process {os.getpid()} "
+    (unchecked,) = json.loads(text)["unchecked"]
+    assert (code, json.loads(text)["problems"], unchecked.startswith(note)) == (0, [], True)
+    assert unchecked.endswith(f" is using {folder}; run the same command again after it has ended")
+    assert run()[0] == 4
+    with edit_project(folder) as edit:
+        edit.write({"notes": "x"})
+
+
+def test_without_locks_the_files_are_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS has no locks for folders."""
+
+    def refuse(*_: int) -> None:
+        raise OSError
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    (folder / ".trainstack-a1b2c3d4.tmp").touch()
+    assert run()[0] == 4
+
+
+def test_a_file_that_disappears_during_the_search_is_not_reported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that was writing it has completed it."""
+    find_files = Path.glob
+
+    def find_and_remove(parent: Path, pattern: str) -> Iterator[Path]:
+        for file in [*find_files(parent, pattern)]:
+            if file.suffix == ".tmp":
+                file.unlink()
+            yield file
+
+    monkeypatch.setattr(Path, "glob", find_and_remove)
+    half = folder / ".trainstack-a1b2c3d4.tmp"
+    half.touch()
     assert run() == (0, "")
     assert not half.exists()
 

@@ -122,7 +122,7 @@ def test_a_release_shows_each_definition() -> None:
 
 
 def test_an_update_shows_each_changed_field() -> None:
-    """Changes in lists, additions and removals are shown; long values are cut, and those of a Secret are hidden."""
+    """Changes in lists, additions and removals are shown; long values are cut."""
     before = {"spec": {"quota": [1, 2], "gone": "x"}, "data": {"text": "a" * 100}}
     after = {"spec": {"quota": [1, 3], "new": True}, "data": {"text": "b" * 100}}
     assert list(preview_lines({"steps": [make_update("ConfigMap", before, after)]})) == [
@@ -133,8 +133,29 @@ def test_an_update_shows_each_changed_field() -> None:
         f"  data.text: {'a' * 59}… → {'b' * 59}…",
         "1 to update, 0 unchanged",
     ]
-    secret = make_update("Secret", {"data": {"key": "old"}}, {"data": {"key": "new"}})
-    assert list(preview_lines({"steps": [secret]}))[1] == "  data.key"
+
+
+@pytest.mark.parametrize("kind", ["Secret", "SecretPatch", "SecretList"])
+def test_the_values_of_a_secret_are_hidden(kind: str) -> None:
+    """The changed keys are shown."""
+    before, after = {"data": {"key": "old", "gone": "x"}}, {"data": {"key": "new", "added": "y"}}
+    lines = list(preview_lines({"steps": [make_update(kind, before, after)]}))
+    assert lines[1:-1] == ["  data.key", "  data.gone", "  data.added"]
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_a_changed_key_is_one_line_without_control_characters(kind: str) -> None:
+    """A key of an untrusted author looks like no other line, and has no effect on the terminal."""
+    key = "a\nb\r\nc\u2028d\te\x1b[31mf\x1b]0;title\x07\u202eg"
+    lines = list(preview_lines({"steps": [make_update(kind, {"data": {key: "1"}}, {"data": {key: "2"}})]}))
+    shown_value = ": 1 → 2" if kind == "ConfigMap" else ""
+    assert lines[1:-1] == [rf"  data.a\nb\nc\nd\tef\u202eg{shown_value}"]
+
+
+def test_a_changed_value_is_one_line_without_control_characters() -> None:
+    """The same holds for all line ends."""
+    step = make_update("ConfigMap", {"data": {"key": "a\nb\rc"}}, {"data": {"key": "a\x1b[2Jb\u2028\tc"}})
+    assert list(preview_lines({"steps": [step]}))[1] == r"  data.key: a\nb\nc → ab\n\tc"
 
 
 def test_every_deletion_is_named() -> None:

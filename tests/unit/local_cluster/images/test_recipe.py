@@ -95,6 +95,19 @@ def test_stage_copies_what_the_tag_covers(tmp_path: Path) -> None:
     assert modes == {"Dockerfile": "0o644", "kept": "0o644", "sub/run.sh": "0o755", "link": "link", "bin": "0o755"}
 
 
+@pytest.mark.parametrize("name", [".containerignore", "Dockerfile.dockerignore", "Dockerfile.containerignore"])
+def test_stage_copies_no_other_file_of_patterns(tmp_path: Path, name: str) -> None:
+    """buildah would prefer it, and leave out files that the tag covers."""
+    context, target = tmp_path / "context", tmp_path / "target"
+    for folder in (context / "sub", target):
+        folder.mkdir(parents=True)
+    for file in ("Dockerfile", "kept", name, f"sub/{name}"):
+        (context / file).write_text("*\n")
+    stage_context(Recipe("x", context), target)
+    copied_files = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
+    assert copied_files == {"Dockerfile", "kept", f"sub/{name}"}
+
+
 def test_a_workload_is_built_under_the_name_that_settings_give_it(tmp_path: Path) -> None:
     """The recipe and the pure function agree."""
     (tmp_path / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
