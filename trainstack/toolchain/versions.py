@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass
 
 from trainstack.toolchain import debian, distribution, go_modules, go_toolchain, programs_on_path, python_locks
@@ -30,8 +30,12 @@ def show(*, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps([asdict(version) for version in collect()], indent=2) + "\n")
         return
-    rows = [("KIND", "NAME", "VERSION", "PINNED IN"), *(astuple(version) for version in collect())]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    print_table([("KIND", "NAME", "VERSION", "PINNED IN"), *(astuple(version) for version in collect())])
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of equal length with aligned columns, for other programs too."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
 

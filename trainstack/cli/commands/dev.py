@@ -2,14 +2,16 @@
 the command is installed from."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trainstack.cli.output.console import err, fail, out, write
+from trainstack.cli.output.console import err, fail, out, show_json, write
 from trainstack.cli.session import JsonOption, find_project
 from trainstack.dev import release
+from trainstack.dev.newer_versions import find_newer_versions
 from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
 from trainstack.local_cluster import drivers
@@ -64,18 +66,48 @@ def machine(
 
 
 @app.command()
-def versions(*, as_json: JsonOption = False) -> None:
+def versions(
+    *,
+    newer: Annotated[
+        bool, typer.Option("--newer", help="Print what registries have beyond the pinned versions instead.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Print every pinned version.
+
+    With --newer, reads the versions of Go modules and Python packages from the registries that go and uv use.
 
     Examples:
       trainstack dev versions
+      trainstack dev versions --newer
       trainstack dev versions --json
     """
     try:
-        pins.show(as_json=as_json)
+        if newer:
+            _show_newer(as_json=as_json)
+        else:
+            pins.show(as_json=as_json)
     except BrokenPipeError:
         # The reader of the pipe has closed it: `make versions | head`.
         raise typer.Exit(0) from None
+
+
+def _show_newer(*, as_json: bool) -> None:
+    _checkout()
+    err.print("reading the versions in the registries (about 10 s)")
+    newer_versions = find_newer_versions(pins.collect())
+    if as_json:
+        show_json([asdict(version) for version in newer_versions])
+        return
+    rows = [
+        (version.kind, version.name, version.pinned, version.newest, version.pre_release, version.pinned_in)
+        for version in newer_versions
+        if not version.problem
+    ]
+    pins.print_table([("KIND", "NAME", "PINNED", "NEWEST", "PRE-RELEASE", "PINNED IN"), *rows])
+    for version in newer_versions:
+        if version.problem:
+            err.print(f"unknown: {version.name} {version.pinned}: {version.problem}")
 
 
 @app.command()
