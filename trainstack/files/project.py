@@ -6,7 +6,7 @@ A symbolic link may point to another file of the project, but neither outside it
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -156,8 +156,12 @@ class ProjectEdit:
                 replacement.apply()
             self._texts |= files
         except BaseException as error:
-            for replacement in reversed(replacements):
-                replacement.undo()
+            if unrestored_files := _undo(replacements):
+                raise EditError(
+                    f"the change of {name or self._root} failed ({error}), and these files have their new content: "
+                    f"{', '.join(unrestored_files)}",
+                    "restore them with git, and run the command again",
+                ) from None
             if isinstance(error, OSError):
                 failed_file = str(name or error.filename or self._root)
                 raise _edit_error(failed_file, str(error.strerror or error), remedy_of(error)) from None
@@ -186,6 +190,17 @@ class ProjectEdit:
     def _ensure_unchanged(self, name: str, text: str | None) -> None:
         if name in self._texts and text != self._texts[name]:
             raise _edit_error(name, "was changed by another program in the meantime", "run the command again")
+
+
+def _undo(replacements: Sequence[Replacement]) -> list[str]:
+    """Undo all replacements, and return the files of those that could not be undone."""
+    unrestored_files = []
+    for replacement in reversed(replacements):
+        try:
+            replacement.undo()
+        except OSError:
+            unrestored_files.append(str(replacement.path))
+    return unrestored_files
 
 
 def _edit_error(name: str, problem: str, remedy: str) -> EditError:

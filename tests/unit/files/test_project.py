@@ -4,6 +4,7 @@ import os
 import resource
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,24 @@ def test_if_the_second_is_not_renamed_the_first_is_restored(tmp_path: Path, monk
         write(root, {"Pulumi.lab.yaml": "config: {}\n", "new.yaml": "", "last.yaml": ""})
     (file,) = root.iterdir()
     assert (file.name, file.read_text(), file.stat().st_mode & 0o777) == ("Pulumi.lab.yaml", FORMER, 0o640)
+
+
+def test_what_cannot_be_restored_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other files are restored all the same."""
+    root = make_project(tmp_path)
+    (root / "b.yaml").write_text("old")
+    apply, undo = replacement.Replacement.apply, replacement.Replacement.undo
+
+    def fail(self: replacement.Replacement, name: str, method: Callable[[replacement.Replacement], None]) -> None:
+        if self.path.name == name:
+            raise OSError(5, "Input/output error", str(self.path))
+        method(self)
+
+    monkeypatch.setattr(replacement.Replacement, "apply", lambda self: fail(self, "last.yaml", apply))
+    monkeypatch.setattr(replacement.Replacement, "undo", lambda self: fail(self, "b.yaml", undo))
+    with pytest.raises(TrainstackError, match=r"change of last\.yaml failed .* new content: \S+/b\.yaml; restore them"):
+        write(root, {"Pulumi.lab.yaml": "config: {}\n", "b.yaml": "new", "last.yaml": ""})
+    assert ((root / "Pulumi.lab.yaml").read_text(), (root / "b.yaml").read_text()) == (FORMER, "new")
 
 
 def test_a_full_disk_names_the_file_and_the_remedy(tmp_path: Path) -> None:

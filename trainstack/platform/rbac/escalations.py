@@ -89,8 +89,14 @@ class _Pattern:
     def matches(self, grant: Grant) -> bool:
         is_verb_matched = grant.verb in self.verbs or grant.verb == "*"
         return is_verb_matched and any(
-            grant.group in (group, "*") and grant.resource in (kind, "*") for group, kind in self.kinds
+            grant.group in (group, "*") and _is_resource_matched(grant.resource, kind) for group, kind in self.kinds
         )
+
+
+def _is_resource_matched(granted: str, kind: str) -> bool:
+    """Return whether a granted resource includes a kind. `*/exec` includes the subresource `exec` of all kinds."""
+    subresource = kind.partition("/")[2]
+    return granted in (kind, "*") or (subresource != "" and granted == f"*/{subresource}")
 
 
 def _pattern(name: str, verbs: Collection[str], *kinds: tuple[str, str]) -> _Pattern:

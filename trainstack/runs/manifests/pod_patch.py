@@ -221,7 +221,7 @@ def _faults_of_volumes(original: _TemplateParts, patched: _TemplateParts) -> Ite
         if patched.volumes.get(name) != volume:
             remedy = "set volumes, scratch, sharedMemory or code of the run"
             yield PatchFault(f"spec.volumes[{name}]", "may not be changed by a patch", remedy)
-    for name in patched.volumes.keys() - original.volumes.keys():
+    for name in sorted(patched.volumes.keys() - original.volumes.keys()):
         volume = patched.volumes[name]
         if "persistentVolumeClaim" in volume:
             yield PatchFault(f"spec.volumes[{name}].persistentVolumeClaim", "mounts a claim", "list it under volumes")

@@ -18,6 +18,7 @@ def ids(granted: set[Grant], level: str = "") -> list[tuple[str, str]]:
         (Grant("", "pods/exec", "create", "lab"), [("exec", "lab")]),
         (Grant("", "pods/ephemeralcontainers", "patch", "lab"), [("exec", "lab")]),
         (Grant("", "nodes/proxy", "get"), [("nodes", "")]),
+        (Grant("", "*/exec", "create", "lab"), [("exec", "lab")]),
         (Grant("", "serviceaccounts/token", "create", "lab"), [("tokens", "lab")]),
         (Grant("", "users", "impersonate"), [("impersonation", "")]),
         (Grant("", "namespaces", "patch", name="lab"), [("pod-security", "")]),
