@@ -115,6 +115,8 @@ def draw_svg(name: str, picture: Picture) -> str:
     console = Console(record=True, width=picture.columns, file=StringIO(), force_terminal=True, highlight=False)
     console.print(Text.assemble(("$ ", "green"), (picture.command, "bold")))
     console.print(Text.from_ansi(output.rstrip()))
+    # The margin below the last line, which the frame would otherwise touch.
+    console.print()
     drawing = _FONT_OF_ANOTHER_HOST.sub("", console.export_svg(title="", unique_id=f"terminal-{name}"))
     return "".join(f"{line.rstrip()}\n" for line in drawing.splitlines())
 
