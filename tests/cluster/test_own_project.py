@@ -84,6 +84,7 @@ class Reader:
             elif step.text != INSTALL:
                 text = self._page.type(step.text, variables=self._programs).text
             self._use_image()
+            self._leave_out_priority_classes()
             if isinstance(step, Line) and end and step.text.startswith(end):
                 return text
         assert not end, f"the page has no line {end}"
@@ -99,6 +100,13 @@ class Reader:
         if file.is_file():
             image = workload_reference(ROOT / "workloads" / "digits")
             file.write_text(file.read_text().replace("python:3.13-slim", image))
+
+    def _leave_out_priority_classes(self) -> None:
+        """Remove the declared classes: another stack of this cluster has those names."""
+        file = self.root / "Pulumi.platform.yaml"
+        environment = yaml.safe_load(file.read_text()) if file.is_file() else {"config": {}}
+        if environment["config"].get("trainstack:queues", {}).pop("priorityClasses", None):
+            file.write_text(yaml.safe_dump(environment, sort_keys=False))
 
 
 def test_an_owner_and_a_researcher_follow_their_pages(
