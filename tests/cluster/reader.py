@@ -6,6 +6,7 @@ Who asks is who the kubeconfig names, as with kubectl.
 import base64
 import ssl
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,6 +17,8 @@ import httpx
 import yaml
 
 Body = dict[str, Any]
+_RETRY_SECONDS = 60
+"""How long a request is repeated that the server answers with 429 and Retry-After."""
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _NAMES = "application/json;g=meta.k8s.io;v=v1;as=PartialObjectMetadataList,application/json"
 
@@ -109,11 +112,17 @@ class Reader:
         def ask() -> httpx.Response:
             return self.client.get(path, params=parameters, headers={"Accept": accept})
 
-        try:
-            return ask()
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            # The server has closed the idle connection.
-            return ask()
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while True:
+            try:
+                answer = ask()
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                # The server has closed the idle connection.
+                answer = ask()
+            # The server of a definition that was created again answers so until its storage is ready.
+            if answer.status_code != httpx.codes.TOO_MANY_REQUESTS or time.monotonic() > deadline:
+                return answer
+            time.sleep(float(answer.headers.get("Retry-After", "1")))
 
 
 def reader(kubeconfig: Path) -> Reader:
