@@ -234,7 +234,7 @@ def queued_and_running(platform: Project) -> Project:
 
     def edit(config: dict[str, Any]) -> None:
         # No platform stack exists yet whose outputs would have its queues.
-        config["trainstack:environment"] = {"layers": ["training"]}
+        config["trainstack:environment"] = {"state": "embedded", "layers": ["training"]}
         roles = {"Master": {"restartPolicy": "Never"}, "Worker": {"restartPolicy": "Never"}}
         config["trainstack:workloads"]["runs"] += [
             unmanaged_run("joins", "PyTorchJob", command=["sh", "-c", WAIT_SCRIPT], roles=roles),
