@@ -13,11 +13,12 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
-from urllib.request import getproxies, parse_http_list, proxy_bypass
+from urllib.request import parse_http_list
 
 import httpx
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from trainstack.live.proxies import proxy_of
 from trainstack.live.registry_credentials import IDENTITY_TOKEN, RegistryCredentials, create_tls_context
 from trainstack.live.registry_errors import AccessDeniedError, ImageMissingError, NoAddressError, RegistryError
 from trainstack.runs.images.references import DEFAULT_HOST, mirror_reference, registry_host
@@ -117,8 +118,9 @@ class Registries:
         """Return the image of a reference. Raises RegistryError."""
         response = self._request("GET", reference, "manifests")
         digest = _parse_digest(reference, response)
-        if "manifests" in _parse_json(reference, response):
-            index = _parse_object(_Index, reference, response)
+        body = _parse_json(reference, response)
+        if "manifests" in body:
+            index = _validate(_Index, body, reference, response)
             digests_by_platform = [
                 (str(entry.platform), entry.digest)
                 for entry in index.manifests
@@ -128,8 +130,10 @@ class Registries:
             if len(digests_by_platform) != 1:
                 return ServedImage(digest, None, tuple(sorted(platform for platform, _ in digests_by_platform)), None)
             response = self._request("GET", reference, "manifests", digests_by_platform[0][1])
-        manifest = _parse_object(_Manifest, reference, response)
-        config = _parse_object(_Config, reference, self._request("GET", reference, "blobs", manifest.config.digest))
+            body = _parse_json(reference, response)
+        manifest = _validate(_Manifest, body, reference, response)
+        response = self._request("GET", reference, "blobs", manifest.config.digest)
+        config = _validate(_Config, _parse_json(reference, response), reference, response)
         return ServedImage(
             digest,
             sum(layer.size for layer in manifest.layers),
@@ -146,7 +150,7 @@ class Registries:
         url = f"{self.mirror or f'https://{api}'}/v2/{image_target.repository}/{kind}/{version}"
         # A mirror must not receive the credentials of another registry.
         login = None if self.mirror else self.credentials.login(registry, image_target.repository)
-        uses_proxy = self.mirror is None and self.transport is None and _has_proxy(api)
+        uses_proxy = self.mirror is None and self.transport is None and proxy_of(f"https://{api}") != ""
         try:
             response = _send(self._client(reference, registry), method, url, login)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -212,8 +216,7 @@ def _parse_json(reference: str, response: httpx.Response) -> dict[str, Any]:
         ) from None
 
 
-def _parse_object(model: type[Model], reference: str, response: httpx.Response) -> Model:
-    body = _parse_json(reference, response)
+def _validate(model: type[Model], body: Mapping[str, Any], reference: str, response: httpx.Response) -> Model:
     try:
         return model.model_validate(body)
     except ValidationError as error:
@@ -251,11 +254,6 @@ def _has_no_address(error: BaseException | None) -> bool:
         error = error.__cause__ or error.__context__
     # EAI_AGAIN: the name server is unavailable, so the host may have an address.
     return error is not None and error.errno != socket.EAI_AGAIN
-
-
-def _has_proxy(host: str) -> bool:
-    proxies = getproxies()
-    return bool(proxies.get("https") or proxies.get("all")) and not proxy_bypass(host)
 
 
 class _ChallengeAuth(httpx.Auth):

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
+from trainstack.live.proxies import proxy_of
 from trainstack.platform.operators.release import (
     ChecksumMismatchError,
     DownloadError,
@@ -245,7 +245,7 @@ def _explain_errors(url: str, part: Path, path: str) -> Iterator[None]:
         raise type(error)(error.message, error.remedy, path=path) from error.__cause__
     except httpx.ProxyError as error:
         raise DownloadError(
-            f"the proxy {_proxy(url)} refused the connection to {host} ({error})",
+            f"the proxy {proxy_of(url)} refused the connection to {host} ({error})",
             f"have it allow the host, add the host to NO_PROXY if it is reachable directly, {_ALTERNATIVES}",
             path=path,
         ) from error
@@ -273,7 +273,7 @@ def _explain_errors(url: str, part: Path, path: str) -> Iterator[None]:
 
 def _explain_connection_error(url: str, error: Exception) -> tuple[str, str]:
     """Return the message and the remedy for a failed connection."""
-    host, proxy, cause = httpx.URL(url).host, _proxy(url), _cause(error)
+    host, proxy, cause = httpx.URL(url).host, proxy_of(url), _cause(error)
     if "CERTIFICATE_VERIFY_FAILED" in cause:
         return (
             f"the certificate of {host} is not trusted ({cause})",
@@ -289,14 +289,6 @@ def _explain_connection_error(url: str, error: Exception) -> tuple[str, str]:
 
 def _cause(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-def _proxy(url: str) -> str:
-    """Return the address of the proxy for a URL, without its credentials; "" without a proxy."""
-    parsed, proxies = httpx.URL(url), getproxies()
-    if proxy_bypass(parsed.host):
-        return ""
-    return proxies.get(parsed.scheme, proxies.get("all", "")).rpartition("@")[2].removeprefix("http://").rstrip("/")
 
 
 def _size(file: Path) -> int:
