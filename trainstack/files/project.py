@@ -90,9 +90,29 @@ def edit_project(root: Path) -> Iterator["ProjectEdit"]:
 
     Read the files that the change depends on inside the block. Raises EditError if another command keeps the lock.
     """
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with _open_folder(root) as descriptor:
         yield ProjectEdit(root, is_locked=_wait_for_lock(descriptor, root))
+
+
+@contextmanager
+def try_lock_project(root: Path) -> Iterator[str]:
+    """Lock the project at `root` for the block, if its file system has locks, without waiting.
+
+    Yields a description of the command that holds the lock instead; empty if there is none.
+    """
+    with _open_folder(root) as descriptor:
+        try:
+            is_free = try_lock(descriptor)
+        except OSError:
+            is_free = True
+        yield "" if is_free else describe_holder(descriptor)
+
+
+@contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -1,11 +1,10 @@
 """Files of killed commands on this machine that no command removes."""
 
-import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainstack.files.locks import describe_holder, try_lock
+from trainstack.files.project import try_lock_project
 from trainstack.files.replacement import LEFTOVER_PATTERN
 from trainstack.lifecycle.recovery.problem import Problem
 
@@ -19,25 +18,13 @@ def local_file_problems(root: Path, unchecked_notes: list[str]) -> list[Problem]
     While another command is changing the project's files, its own are incomplete, too: the result is then empty, and
     `unchecked_notes` gets the reason. The lock is held during the search, so that no command starts meanwhile.
     """
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if _is_locked_by_another(descriptor):
+    with try_lock_project(root) as holder:
+        if holder:
             unchecked_notes.append(
-                f"files of killed commands: {describe_holder(descriptor)} is using {root}; run the same command again "
-                "after it has ended"
+                f"files of killed commands: {holder} is using {root}; run the same command again after it has ended"
             )
             return []
         return [_problem_of(file) for file in _find_leftovers(root)]
-    finally:
-        os.close(descriptor)
-
-
-def _is_locked_by_another(descriptor: int) -> bool:
-    """Lock the project's folder; return whether another command holds the lock."""
-    try:
-        return not try_lock(descriptor)
-    except OSError:
-        return False  # the file system has no locks
 
 
 def _find_leftovers(root: Path) -> Iterator[Path]:
