@@ -39,7 +39,7 @@ from trainstack.stack_objects.inputs import read_inputs
 from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.sweeps.search.expand import expand
 from trainstack.toolchain import debian
-from trainstack.toolchain.versions import collect
+from trainstack.toolchain.pinned_versions import collect
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))

@@ -8,13 +8,15 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trainstack.toolchain import go_toolchain
 from trainstack.toolchain.errors import ToolchainError
+from trainstack.toolchain.go_toolchain import Go
+from trainstack.toolchain.pinned_versions import Version
 from trainstack.toolchain.places import CHECKOUT
-from trainstack.toolchain.versions import Version
 from trainstack.versions import parse_version
 
 _CONCURRENCY = 8
@@ -50,18 +52,17 @@ def find_newer_versions(pins: Sequence[Version]) -> list[NewerVersion]:
     """
     modules = [pin for pin in pins if pin.kind == "go"]
     with ThreadPoolExecutor(_CONCURRENCY) as pool:
-        go_versions = list(pool.map(_newer_module, modules))
+        go_versions = list(pool.map(partial(_newer_module, go_toolchain.choose_go()), modules))
     # uv reads the environment of the complete lock, which is the first that has a package.
     python_versions = list(_newer_packages({pin.name: pin for pin in reversed(pins) if pin.kind == "python"}))
-    return [version for version in (*go_versions, *python_versions) if _is_listed(version)]
+    return [
+        version
+        for version in (*go_versions, *python_versions)
+        if version.newest or version.pre_release or version.problem
+    ]
 
 
-def _is_listed(version: NewerVersion) -> bool:
-    return bool(version.newest or version.pre_release or version.problem)
-
-
-def _newer_module(pin: Version) -> NewerVersion:
-    go = go_toolchain.choose_go()
+def _newer_module(go: Go, pin: Version) -> NewerVersion:
     command = [str(go.executable), "list", "-m", "-e", "-versions", "-json", pin.name]
     try:
         result = subprocess.run(
@@ -79,10 +80,13 @@ def _newer_module(pin: Version) -> NewerVersion:
 
 def highest_versions(pinned: str, offered: Iterable[str]) -> tuple[str, str]:
     """Return the highest release above a pinned version, and the highest pre-release above both; "" for none."""
-    versions = sorted((version, text) for text in {pinned, *offered} if (version := parse_version(text)) is not None)
-    above = [(version, text) for version, text in versions if version > (parse_version(pinned) or versions[0][0])]
-    newest = next((text for version, text in reversed(above) if not version.prerelease), "")
-    pre_release = above[-1][1] if above and above[-1][0].prerelease else ""
+    pinned_version = parse_version(pinned)
+    if pinned_version is None:
+        return "", ""
+    versions = ((parse_version(text), text) for text in offered)
+    newer = sorted((version, text) for version, text in versions if version is not None and version > pinned_version)
+    newest = next((text for version, text in reversed(newer) if not version.prerelease), "")
+    pre_release = newer[-1][1] if newer and newer[-1][0].prerelease else ""
     return newest, pre_release
 
 

@@ -50,7 +50,7 @@ def examine(
 ) -> CheckResult:
     """Apply the rules over clusters, and compute a verdict for each queued run from the cluster's present state.
 
-    `places`: the argument of `preflight.preflight.examine`. `file_findings`: its findings; a name that they report as
+    `places`: the argument of `preflight.file_checks.examine`. `file_findings`: its findings; a name that they report as
     unknown is not reported again if it is also missing on the cluster.
     """
     findings, verdicts = run_rules(RULES, context)

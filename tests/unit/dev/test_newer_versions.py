@@ -9,7 +9,7 @@ import pytest
 from trainstack.dev.newer_versions import NewerVersion, find_newer_versions, highest_versions
 from trainstack.toolchain import go_toolchain
 from trainstack.toolchain.go_toolchain import Go
-from trainstack.toolchain.versions import Version
+from trainstack.toolchain.pinned_versions import Version
 
 GO_MOD = "trainstack/toolchain/go/cluster/go.mod"
 LOCK = "trainstack/toolchain/requirements.lock"

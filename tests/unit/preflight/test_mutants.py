@@ -26,7 +26,7 @@ from tests.unit.preflight.rules import test_loaders as test_loader_rules
 from tests.unit.preflight.rules import test_sweeps as test_sweep_rules
 from tests.unit.preflight.rules.test_published_passphrase import OTHER, PUBLISHED
 from trainstack.kueue import node_capacity
-from trainstack.preflight import cluster_checks, file_checks, silences, versions
+from trainstack.preflight import cluster_checks, file_checks, silences, version_clashes
 from trainstack.preflight.live_rules import (
     image_registries,
     limit_ranges,
@@ -90,7 +90,7 @@ MODULES = (
         likely_mistakes,
     ),
     *(platform, storage, queueing, limit_ranges, runtime_classes, nodes, image_registries, secrets, workers),
-    *(silences, versions, node_capacity),
+    *(silences, version_clashes, node_capacity),
 )
 TESTS = (
     *(test_file_checks, test_cluster_checks, test_live_verdicts),

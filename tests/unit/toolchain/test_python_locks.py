@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from trainstack.toolchain import go_modules, python_locks, versions
+from trainstack.toolchain import go_modules, pinned_versions, python_locks
 from trainstack.toolchain.errors import ToolchainError
 from trainstack.toolchain.places import CHECKOUT, GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
 from trainstack.toolchain.python_locks import RUNTIME_LOCK, SITE_LOCK
@@ -124,7 +124,7 @@ def test_pinned_go_builds_every_module() -> None:
 
 def test_versions_list_each_pin_once_with_its_file() -> None:
     """`make versions` prints the list. The site's environment shares packages with the project's, in its own lock."""
-    collected = versions.collect()
+    collected = pinned_versions.collect()
     assert len({(version.kind, version.name, version.pinned_in) for version in collected}) == len(collected)
     pins = {(version.kind, version.name): version for version in reversed(collected)}
     assert pins["go", "sigs.k8s.io/kueue"].pinned_in == "trainstack/toolchain/go/cluster/go.mod"

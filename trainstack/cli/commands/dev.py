@@ -18,8 +18,8 @@ from trainstack.local_cluster import drivers
 from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.toolchain import debian, tools
 from trainstack.toolchain import machine as host
+from trainstack.toolchain import pinned_versions as pins
 from trainstack.toolchain import python_locks as locks
-from trainstack.toolchain import versions as pins
 from trainstack.toolchain.places import CHECKOUT
 
 app = typer.Typer(no_args_is_help=True, help="For contributors to Trainstack: the toolchain and generated files.")

@@ -17,7 +17,7 @@ from trainstack.preflight.live_context import (
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
-from trainstack.preflight.versions import MIN_KUEUE_VERSION, find_clashes
+from trainstack.preflight.version_clashes import MIN_KUEUE_VERSION, find_clashes
 from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind, launch_resource
 from trainstack.settings.sections.workloads import with_article
 from trainstack.versions import parse_release

@@ -12,7 +12,7 @@ from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs_with_paths
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.preflight.versions import find_clashes
+from trainstack.preflight.version_clashes import find_clashes
 from trainstack.runs.manifests.trainjob import unsupported_settings
 from trainstack.runs.status.launch_kinds import display_kind, framework_of, kind_of_launch, launch_kind
 from trainstack.settings.errors import suggest_name
