@@ -13,7 +13,7 @@ from trainstack.preflight.file_checks import examine, load_error_result
 from trainstack.preflight.finding import CheckResult
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
-from trainstack.settings.values.stack_name import list_named_stacks, stack_name_fault
+from trainstack.settings.values.stack_name import list_named_stacks
 from trainstack.stack_objects.stack_objects import StackObjects
 
 _STYLES = {"error": "red", "warning": "yellow", "unknown": "dim"}
@@ -92,8 +92,6 @@ def _format_count(count: int, noun: str) -> str:
 
 def _check(stack: str, *, cluster: bool) -> CheckResult:
     root = checkout()
-    if name_fault := stack_name_fault(stack):
-        return load_error_result(SettingsError(stack, [name_fault]))
     try:
         loaded = load_with_places(root, stack)
     except SettingsError as error:

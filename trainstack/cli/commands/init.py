@@ -1,6 +1,5 @@
 """`trainstack init`: a project in a repository of its own."""
 
-import hashlib
 import shlex
 from collections.abc import Iterable
 from importlib.metadata import distribution
@@ -36,6 +35,7 @@ from trainstack.settings.loading.load import default_version, load_with_places
 from trainstack.settings.loading.project import PROJECT_FILE, has_virtualenv, project_name
 from trainstack.settings.values.stack_name import stack_name_fault
 from trainstack.stack_objects.stack_objects import StackObjects
+from trainstack.toolchain import digests
 from trainstack.toolchain.python_locks import runtime_requirements
 
 _SCHEMAS = Path(".trainstack/schema")
@@ -141,7 +141,7 @@ def _installation() -> Installation:
 
 def _hash_of(file: Path) -> str | None:
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return digests.sha256(file)
     except OSError:
         return None
 

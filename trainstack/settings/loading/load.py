@@ -91,7 +91,7 @@ def load_with_places(
 ) -> LoadedEnvironment:
     """Load an environment as `load` does, with the place of each value.
 
-    `changes`: what-if values, see `settings.sections.what_if`. `to_run`: False keeps the branches and tags of `code`
+    `changes`: what-if values, see `settings.loading.what_if`. `to_run`: False keeps the branches and tags of `code`
     and the runs that `workloads.exclude` lists, as the command that pins code requires. Raises SettingsError with every
     fault.
     """
@@ -260,8 +260,7 @@ def _release_templates(environment: Node, findings: list[SettingsFinding]) -> No
 
     An operator with a manifest of its own has no template.
     """
-    package = _RELEASES_FILE.parents[3]
-    templates = read_map(package, _RELEASES_FILE.relative_to(package).as_posix(), findings).entries["operators"]
+    templates = _read_releases(findings)
     installed = environment.entries["operators"].entries
     manifests = {
         key: Node({"manifest": template.entries["manifest"]}, template.where)
@@ -273,9 +272,12 @@ def _release_templates(environment: Node, findings: list[SettingsFinding]) -> No
 
 def default_version(operator: str) -> str:
     """Return the version of an operator's release that projects without `defaults.yaml` install, such as `v0.15.2`."""
+    return _read_releases([]).entries[operator].entries["manifest"].entries["version"].text
+
+
+def _read_releases(findings: list[SettingsFinding]) -> Node:
     package = _RELEASES_FILE.parents[3]
-    templates = read_map(package, _RELEASES_FILE.relative_to(package).as_posix(), []).entries["operators"]
-    return templates.entries[operator].entries["manifest"].entries["version"].text
+    return read_map(package, _RELEASES_FILE.relative_to(package).as_posix(), findings).entries["operators"]
 
 
 def _unknown_key(node: Node, key: str, valid_keys: Sequence[str]) -> SettingsFinding:
