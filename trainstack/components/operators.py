@@ -11,6 +11,7 @@ import pulumi
 from trainstack.components.definitions import Definitions
 from trainstack.components.objects import declare_component, in_thread
 from trainstack.components.sections import build_stack_objects, validate_section
+from trainstack.components.storage_migration import migrate_stored_objects
 from trainstack.guards.definition_releases import plan_releases
 from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError
@@ -52,6 +53,7 @@ class Operator(pulumi.ComponentResource):
         super().__init__("trainstack:platform:Operator", name, {}, opts)
         settings, objects = stack_objects.settings, stack_objects.installs[name]
         probe = probes.BY_OPERATOR[name](settings.stack)
+        definitions = stack_objects.operators[name].crds
         resources = declare_component(objects, self)
         kinds = [manifest["kind"] for manifest in objects.manifests]
         controllers = [resource for kind, resource in zip(kinds, resources, strict=True) if kind == "Deployment"]
@@ -64,8 +66,11 @@ class Operator(pulumi.ComponentResource):
             if not pulumi.runtime.is_dry_run():
                 try:
                     await in_thread(partial(wait_until_accepted, probe, settings.cluster.context))
+                    notes = await in_thread(partial(migrate_stored_objects, definitions, settings.cluster.context))
                 except ClusterError as error:
                     raise pulumi.RunError(str(error)) from error
+                for note in notes:
+                    pulumi.log.warn(note, self)
             return settings.operators.installs[name].manifest.version
 
         awaited_outputs = [

@@ -52,7 +52,7 @@ class ReleaseManifest:
         return f"{self.name}-{self.version}.yaml"
 
 
-_TRAINING_OPERATOR_IMAGE = "ghcr.io/kubeflow/training-v1/training-operator:v1-d6eb98e"
+_TRAINING_OPERATOR_IMAGE = "ghcr.io/kubeflow/training-v1/training-operator:v1-93c5489"
 
 MANIFESTS = (
     ReleaseManifest(

@@ -42,10 +42,18 @@ ACCOUNT, CONTROLLER = (f"{kind} kubeflow/training-operator" for kind in ("Servic
 EXTENSION = "APIService v1beta1.visibility.kueue.x-k8s.io"
 
 
+@pytest.fixture(autouse=True)
+def _migrate_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the migration of stored objects to its own tests."""
+    monkeypatch.setattr(operators, "migrate_stored_objects", lambda *_: [])
+
+
 def operator(
     manifests: OperatorManifests = MANIFESTS, *, retained: frozenset[str] = frozenset(), last: list[int] | None = None
 ) -> tuple[dict[str, Registration], list[object]]:
-    """Return the registrations of an operator, and the kinds of the probes whose admission it waits for.
+    """Return the registrations of an operator, and what `up` does after them.
+
+    It waits for the admission of probes, listed by kind, and migrates the objects of definitions, listed by name.
 
     The number of objects on which others depend, without `available`, is appended to `last`.
     """
@@ -55,13 +63,19 @@ def operator(
         install = make_training_operator(manifest=make_manifest(version="v1.9.3"))
         declared = StackObjects(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
         declared.installs = {"training-operator": component_of(manifests, retained)}
+        declared.operators = {"training-operator": manifests}
         declared_operator = Operator("training-operator", declared, opts)
         if last is not None:
             last.append(len(declared_operator.dependencies) - 1)
         return declared_operator
 
+    def migrate(definitions: tuple[dict[str, Any], ...], _context: str | None) -> list[str]:
+        probes.extend(definition["metadata"]["name"] for definition in definitions)
+        return []
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operators, "wait_until_accepted", lambda probe, _context: probes.append(probe["kind"]))
+        patch.setattr(operators, "migrate_stored_objects", migrate)
         return declare(component, with_teardown=True), probes
 
 
@@ -88,7 +102,7 @@ def test_webhooks_answer_before_the_version_is_known() -> None:
     """The output waits in every `up`. A hook of the controller would stop the engine's other steps."""
     found, answered = operator()
     assert found[CONTROLLER].hooks == {"before_delete": ["teardown-deletion", "teardown-controller"]}
-    assert answered == ["PyTorchJob"]
+    assert answered == ["PyTorchJob", "pytorchjobs.kubeflow.org"]
     assert found[COMPONENT].outputs == {"version": "v1.9.3"}
 
 
@@ -112,6 +126,7 @@ def install_both(*frameworks: str, events: list[str] | None = None) -> dict[str,
         )
         declared = StackObjects(Settings(stack="dev", operators=settings))
         declared.installs = {"kueue": component_of(KUEUE), "training-operator": component_of(MANIFESTS)}
+        declared.operators = {"kueue": KUEUE, "training-operator": MANIFESTS}
         installed = install_operators(declared, opts, ())
         after = pulumi.ResourceOptions(depends_on=[operator.available for operator in installed.values()])
         follower = pulumi.ComponentResource("test:Follower", "follower", {}, after)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from hashlib import sha256
 
+from semver import Version
+
 from trainstack.files.regular import read_bytes
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.feature_gates import GROUPS_OF_GATES
@@ -36,11 +38,18 @@ _FRAMEWORKS = (
     "pod",
     "ray.io/raycluster",
     "ray.io/rayjob",
+    "ray.io/rayservice",
+    "sparkoperator.k8s.io/sparkapplication",
     "statefulset",
     "trainer.kubeflow.org/trainjob",
     "workload.codeflare.dev/appwrapper",
 )
-"""Integrations of Kueue v0.15.2. Source: FrameworkName in its pkg/controller/jobs."""
+"""Integrations of Kueue v0.19.2. Source: FrameworkName in its pkg/controller/jobs."""
+_FIRST_RELEASES = {
+    "ray.io/rayservice": Version(0, 17),
+    "sparkoperator.k8s.io/sparkapplication": Version(0, 17),
+}
+"""The first release of an integration that v0.16 does not have."""
 _SCHEMES = frozenset({"jaxjob", "paddlejob", "pytorchjob", "tfjob", "xgboostjob"})
 """Schemes of the training operator whose kinds no other operator serves."""
 
@@ -78,11 +87,15 @@ def framework_unlisted(context: RuleContext) -> Iterator[Violation]:
 def framework_unknown(context: RuleContext) -> Iterator[Violation]:
     kueue = context.settings.operators.kueue
     frameworks = kueue.configuration.frameworks if kueue else ()
+    release = parse_release(kueue.manifest.version) if kueue else None
     for index, framework in enumerate(frameworks):
         path = f"operators.kueue.configuration.frameworks[{index}]"
         if framework not in _FRAMEWORKS:
             message = f"unknown Kueue framework {framework!r}; the Kueue controller would fail to start"
             yield Violation(path, message, suggest_name(framework, _FRAMEWORKS))
+        elif release and release < (first := _FIRST_RELEASES.get(framework, release)):
+            message = f"Kueue v{release} does not have framework {framework}; its controller would fail to start"
+            yield Violation(path, message, f"remove it, or install Kueue v{first} or later")
         elif framework in frameworks[:index]:
             message = f"framework {framework} is listed twice; the Kueue controller would fail to start"
             yield Violation(path, message, "list it once")

@@ -1,6 +1,7 @@
 """The reason why a run is queued, in plain words: from Kueue's messages about its Workload, and from other objects.
 
-Kueue's messages are those of v0.15: pkg/scheduler, pkg/controller/core, pkg/cache/scheduler/clusterqueue.go.
+Kueue's messages are those of v0.15 to v0.19: pkg/scheduler, pkg/controller/core, pkg/workload,
+pkg/cache/scheduler/clusterqueue.go.
 """
 
 import re
@@ -27,7 +28,7 @@ _WORKLOAD_REASONS = (
     (r"ClusterQueue (\S+) is inactive", r"cluster queue \1 is inactive: ask its owner for the reason"),
     (r"LocalQueue (\S+) is inactive", r"queue \1 is inactive: ask its owner for the reason"),
     (
-        r"Workload namespace doesn't match ClusterQueue selector",
+        r"[Ww]orkload namespace doesn't match ClusterQueue selector",
         "the cluster queue does not accept this namespace: ask its owner to add it",
     ),
     (
@@ -35,6 +36,23 @@ _WORKLOAD_REASONS = (
         "it waits until the pods of all admitted runs are ready",
     ),
     (r"The workload has failed admission checks", "an admission check of the cluster queue rejected it"),
+    (r"Workload is pending evaluation in the scheduling queue", "Kueue has not evaluated it yet"),
+    (
+        r"Bypassed scheduling evaluation because an equivalent workload recently failed",
+        "an equivalent workload did not fit; Kueue evaluates this one once quota changes",
+    ),
+    (
+        r"Admission is gated by: (.+)",
+        r"its admission is gated by \1: whoever set the annotation kueue.x-k8s.io/admission-gated-by removes it",
+    ),
+    (
+        r"Workload has overlapping preemption targets with another workload",
+        "the runs that must be preempted for it are being preempted for another workload",
+    ),
+    (
+        r"Workload requires preemption, but it's gated",
+        "it must preempt other runs, and a preemption gate prevents that",
+    ),
 )
 """Kueue's messages about a whole workload."""
 INACTIVE_REASONS = {
@@ -42,6 +60,8 @@ INACTIVE_REASONS = {
     "FlavorNotFound": "lists a flavor that does not exist: ask its owner to declare or remove it",
     "AdmissionCheckNotFound": "lists an admission check that does not exist",
     "AdmissionCheckInactive": "lists an admission check that is not active",
+    "TopologyNotFound": "lists a flavor whose topology does not exist: ask its owner to declare it",
+    "MultiKueueWithProvisioningRequest": "lists admission checks of both MultiKueue and ProvisioningRequest",
     "ClusterQueueIsInactive": "uses an inactive cluster queue: ask its owner for the reason",
     "Terminating": "is being deleted",
 }
@@ -52,6 +72,8 @@ _EVICTION_REASONS = {
     "ClusterQueueStopped": "its cluster queue was stopped and drained",
     "LocalQueueStopped": "its queue was stopped and drained",
     "NodeFailures": "a node of its pods failed",
+    "FlavorMigration": "a flavor that its cluster queue lists earlier became available",
+    "EvictedOnManagerCluster": "it was evicted on the manager cluster of MultiKueue",
 }
 _PREEMPTION_REASONS = {
     "InClusterQueue": "of higher priority in the same cluster queue",
@@ -263,7 +285,7 @@ def _explain_missing_quota(copy: Body | str) -> str:
 def _is_requeued_by_check(workload: Body) -> bool:
     """Return whether the only admission check of a Workload, that of MultiKueue, has requeued it.
 
-    Kueue v0.15 requeues it if the worker cluster is lost; later releases also if the worker cluster evicts it.
+    Kueue v0.15 requeues it if the worker cluster is lost; releases since v0.16 also if the worker cluster evicts it.
     """
     checks = list((workload.get("status") or {}).get("admissionChecks") or ())
     return len(checks) == 1 and bool(checks[0].get("retryCount"))

@@ -4,15 +4,20 @@ from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from semver import Version
 
 from trainstack.settings.base import FilePath, Section, Sha256, Text, UniqueNames
 from trainstack.settings.values.kubernetes import ImageReference, NonNegative, Positive, ResourceName
 from trainstack.settings.values.quantities import Quantity
+from trainstack.versions import parse_release
 
 FeatureGate = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*$")]
 Weight = Annotated[float, Field(ge=0)]
 Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 _STRATEGIES: tuple[Strategy, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+
+
+_MIN_KUEUE_WITHOUT_RECOVERY = Version(0, 16)
 
 
 class Manifest(Section):
@@ -56,8 +61,9 @@ class WaitForPodsReady(Section):
     """Kueue's all-or-nothing scheduling: a workload whose pods are not all ready in time is evicted and requeued."""
 
     timeout_seconds: Positive = 300
-    recovery_timeout_seconds: Positive | None = None
-    """None: no limit for a replaced pod."""
+    recovery_timeout_seconds: NonNegative | None = None
+    """The timeout for the replacement of a pod that failed. 0: no limit. None: the release's: `timeoutSeconds` since
+    Kueue v0.19, no limit before."""
 
 
 class KueueFairSharing(Section):
@@ -115,10 +121,11 @@ class KueueConfiguration(Section):
     """The kinds that Kueue manages; other kinds start at once, regardless of quota."""
     manage_jobs_without_queue_name: bool = False
     wait_for_pods_ready: WaitForPodsReady | None = None
+    """None: the release's: 30 minutes since Kueue v0.19, no limit before."""
     retain_finished_seconds: NonNegative | None = None
     """How long finished Workloads are kept; None: they are never deleted, Kueue's default."""
     client_connection: ClientConnection | None = None
-    """None: the release's: in v0.15, 50 requests a second and 100 at once."""
+    """None: the release's: in v0.19, 300 requests a second and 500 at once."""
     fair_sharing: KueueFairSharing | None = None
     """None: cohorts lend by nominal quota, without regard to shares."""
     admission_fair_sharing: AdmissionFairSharing | None = None
@@ -140,6 +147,17 @@ class Kueue(Install):
     """The install of Kueue."""
 
     configuration: KueueConfiguration = KueueConfiguration()
+
+    @model_validator(mode="after")
+    def _check_recovery_timeout(self) -> "Kueue":
+        """Source: waitForPodsReady in Kueue's pkg/controller/core/core.go, which ignores 0 since v0.16."""
+        ready, release = self.configuration.wait_for_pods_ready, parse_release(self.manifest.version)
+        if ready and ready.recovery_timeout_seconds == 0 and release and release < _MIN_KUEUE_WITHOUT_RECOVERY:
+            raise ValueError(
+                f"waitForPodsReady.recoveryTimeoutSeconds is 0, and Kueue v{release} would evict a run as soon as one "
+                "of its pods fails: remove recoveryTimeoutSeconds, which means no limit there"
+            )
+        return self
 
 
 class TrainingOperator(Install):

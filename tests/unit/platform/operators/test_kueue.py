@@ -194,6 +194,15 @@ def test_the_configuration_omits_what_is_left_to_kueue() -> None:
     assert {*config} == {"apiVersion", "kind", "clientConnection", "integrations", "manageJobsWithoutQueueName"}
 
 
+def test_no_limit_for_recovery_is_refused_where_kueue_evicts_at_once() -> None:
+    """Kueue ignores a timeout of 0 since v0.16."""
+    configuration = {"waitForPodsReady": {"recoveryTimeoutSeconds": 0}}
+    manifest = make_manifest(version="v0.15.2").model_dump(by_alias=True)
+    with pytest.raises(ValidationError, match=r"Kueue v0\.15\.2 would evict .*: remove recoveryTimeoutSeconds"):
+        Kueue.model_validate({"manifest": manifest, "configuration": configuration})
+    assert Kueue.model_validate({"manifest": {**manifest, "version": "v0.16.2"}, "configuration": configuration})
+
+
 def test_declared_limits_of_requests_replace_the_releases() -> None:
     declared = KueueConfiguration(client_connection=ClientConnection(qps=300, burst=500))
     config = yaml.safe_load(configuration(CONFIGURATION, declared))

@@ -91,6 +91,18 @@ READY = make_queue("research", "Ready")
             "waiting for all admitted workloads to be in PodsReady condition",
             "it waits until the pods of all admitted runs are ready",
         ),
+        ("Workload is pending evaluation in the scheduling queue", "Kueue has not evaluated it yet"),
+        (
+            "Admission is gated by: example.com/a,example.com/b",
+            (
+                "its admission is gated by example.com/a,example.com/b: whoever set the annotation "
+                "kueue.x-k8s.io/admission-gated-by removes it"
+            ),
+        ),
+        (
+            "workload namespace doesn't match ClusterQueue selector",
+            "the cluster queue does not accept this namespace: ask its owner to add it",
+        ),
         ("something that no version has said yet", "something that no version has said yet"),
         (
             f"{MAIN}something new, 1 more needed",
