@@ -1,49 +1,61 @@
 """Operators are upgraded under queued and running runs; a downgrade is refused."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
 
+from tests.cluster import search
 from tests.cluster.lab import (
     HELD,
     MOUNT,
     NAMESPACE,
-    OPEN,
-    await_end,
     await_pods,
     exec_in_pod,
-    launch,
+    managed_run,
+    run_id,
+    true_conditions,
     uid,
-    uids,
     unmanaged_run,
 )
 from tests.cluster.project import ROOT, Project, eventually
 from tests.faults import outages
+from tests.faults.former_releases import FORMER_RELEASES, FormerOperators
 from tests.faults.outages import SECONDS, Record
-from tests.faults.predecessors import RELEASES, Predecessors
-from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster import cluster as local_cluster
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
-from trainstack.objects import labels
-from trainstack.platform import namespaces, probes, storage
-from trainstack.settings.sections.environment import Namespace
-from trainstack.settings.sections.storage import StorageClass
-from trainstack.toolchain.manifests import MANIFESTS, ReleaseManifest
+from trainstack.toolchain.manifests import MANIFESTS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-GROUP = "kueue.x-k8s.io"
-GROUPS = (GROUP, "kubeflow.org")
+GROUPS = ("kueue.x-k8s.io", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")
 CURRENT = {
-    key: next(manifest for manifest in MANIFESTS if manifest.name == older.name) for key, older in RELEASES.items()
+    key: next(manifest for manifest in MANIFESTS if manifest.name == former.name)
+    for key, former in FORMER_RELEASES.items()
 }
-"""The releases that are installed here, by the key of `trainstack:operators`."""
-QUEUES = ("resourceflavors", "clusterqueues", "localqueues")
-CONTROLLERS = (("kueue-controller-manager", "kueue-system"), ("training-operator", "kubeflow"))
+"""The default releases, by the key of `trainstack:operators`."""
+CONTROLLERS = {
+    "kueue": ("kueue-controller-manager", "kueue-system"),
+    "trainingOperator": ("training-operator", "kubeflow"),
+    "jobset": ("jobset-controller-manager", "jobset-system"),
+    "trainer": ("kubeflow-trainer-controller-manager", "kubeflow-system"),
+}
+"""Name and namespace of each operator's Deployment."""
+FRAMEWORKS = ["batch/job", "kubeflow.org/pytorchjob", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"]
+LAUNCH_KINDS = "jobs,jobsets,pytorchjobs,trainjobs"
 WAIT_SCRIPT = f"until [ -e {MOUNT}/go ]; do sleep 0.2; done"
-"""The script of the replicas of a PyTorchJob."""
+"""The script of runs that end when a file exists."""
+ROLES = {"Master": {"restartPolicy": "Never"}, "Worker": {"restartPolicy": "Never"}}
+SWEEP = "half"
+TRIAL = f"""\
+import os, pathlib, time
+while os.environ["WHAT"] == "long" and not pathlib.Path("{MOUNT}/go").exists():
+    time.sleep(0.1)
+print("val_accuracy=0.5", flush=True)
+"""
+"""A trial that ends at once, or when a file exists."""
 
 
 def declare_older(project: Project, operator: str, version: str) -> None:
@@ -76,209 +88,212 @@ def assert_downgrade_refused(project: Project, operator: str, version: str) -> N
 
 
 def installed_specs(project: Project) -> dict[str, str]:
-    """The operators' definitions and Deployments by name."""
-    found = [*definitions(project).values(), *(project.get("deployment", *controller) for controller in CONTROLLERS)]
-    return {body["metadata"]["name"]: json.dumps(body["spec"], sort_keys=True) for body in found}
+    """Return the specs of the operators' definitions and of Deployments, by name."""
+    deployments = (project.get("deployment", *CONTROLLERS[key]) for key in ("kueue", "trainingOperator"))
+    return {
+        body["metadata"]["name"]: json.dumps(body["spec"], sort_keys=True)
+        for body in (*definitions(project).values(), *deployments)
+    }
 
 
 def definitions(project: Project) -> dict[str, dict[str, Any]]:
-    """The operators' definitions."""
+    """Return the operators' definitions by name."""
     items = project.get("customresourcedefinitions")["items"]
     return {body["metadata"]["name"]: body for body in items if body["spec"]["group"] in GROUPS}
 
 
-@pytest.mark.parametrize(("operator", "version"), [("kueue", "v0.15.1"), ("trainingOperator", "v1.9.2")])
+@pytest.mark.parametrize(("operator", "version"), [("kueue", "v0.19.1"), ("trainingOperator", "v1.9.3")])
 def test_an_older_operator_is_refused(platform: Project, operator: str, version: str) -> None:
     """The release on the live definitions and Deployment decides."""
     assert_downgrade_refused(platform, operator, version)
 
 
 @pytest.fixture(scope="module")
-def predecessors() -> Predecessors:
-    """Kueue v0.14.0 and the training operator v1.8.1."""
-    return Predecessors()
+def former_operators() -> FormerOperators:
+    """Build the former releases."""
+    return FormerOperators()
 
 
 @pytest.fixture(scope="module")
-def older_cluster(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def older_cluster(
+    former_operators: FormerOperators, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
     """Yield a cluster with the images of both releases of each operator."""
-    with devcluster.temporary_cluster(tmp_path_factory.mktemp("older")) as running:
-        images = [
-            *operators(["kueue", "training-operator"]),
-            *predecessors.recipes,
-            *helpers(),
-            workload(ROOT / "workloads" / "digits"),
-        ]
+    with local_cluster.temporary_cluster(tmp_path_factory.mktemp("older")) as running:
+        images = [*operators(), *former_operators.recipes, *helpers(), workload(ROOT / "workloads" / "digits")]
         ensure_images(images, running.registry, lambda _: None)
         yield running
 
 
-def test_operators_are_upgraded_under_runs(
-    older_cluster: LocalCluster, predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory
+def test_the_former_releases_are_upgraded_under_runs(
+    older_cluster: LocalCluster, former_operators: FormerOperators, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Running runs continue, queued ones are admitted later; definitions are kept, and v1beta1 is served."""
+    """Running runs and trials continue, queued ones are admitted later, and none is launched twice."""
     project = Project.copy(tmp_path_factory.mktemp("upgrade"), older_cluster)
-    platform = project.other_stack("platform", outages.platform())
-    install(platform, predecessors)
+    platform = project.other_stack("platform", platform_config(former_operators.write(project.root)))
+    up(platform)
     team = queued_and_running(platform)
     record = Record(team, older_cluster)
     record.await_epoch(3)
-    replicas = await_pods(team, "joins", 2)
-    before, kinds = uids(team), {name: uid(body) for name, body in definitions(team).items()}
-    others = {kind: v1beta1_uids(team, kind) for kind in QUEUES}
-    assert images(team) == image_names(RELEASES.values())
+    running_pods = {name: await_pods(team, name, count) for name, count in RUNNING.items()}
+    eventually("half of the sweep has ended", lambda: len(ended_trials(team)) == 2)
+    before, definitions_before = uids(team), {name: uid(body) for name, body in definitions(team).items()}
+    assert images(team) == released_images(FORMER_RELEASES)
+    assert "v1beta1" in stored_versions(team)["workloads.kueue.x-k8s.io"]
 
-    done = platform.up(seconds=SECONDS)
-    assert done.code == 0, done.text
-    assert images(team) == image_names(CURRENT.values())
-
-    assert kinds.items() <= {name: uid(body) for name, body in definitions(team).items()}.items()
-    assert {kind: v1beta1_uids(team, kind) for kind in QUEUES} == others
+    platform.edit_stack(install_defaults)
+    up(platform)
+    assert images(team) == released_images(CURRENT)
+    assert definitions_before.items() <= {name: uid(body) for name, body in definitions(team).items()}.items()
+    assert {name: versions for name, versions in stored_versions(team).items() if len(versions) > 1} == {}
     assert uids(team) == before
+    assert_no_changes(platform)
+    assert_no_changes(team)
+
     record.assert_expected_result()
     assert record.attempts() == 1
-    assert container_ids(await_pods(team, "joins", 2)) == container_ids(replicas)
-    exec_in_pod(team, replicas[0], "touch", f"{MOUNT}/go")
-    await_end(team, "joins", "Succeeded")
-    assert all(is_suspended(body) for body in waiting_launches(team))
-    done = team.up("--refresh", "--expect-no-changes", seconds=SECONDS)
-    assert done.code == 0, done.text
+    for name, pods in running_pods.items():
+        assert container_ids(await_pods(team, name, len(pods))) == container_ids(pods)
+    exec_in_pod(team, running_pods["joins"][0], "touch", f"{MOUNT}/go")
+    await_success(team, RUNNING)
+    eventually("the sweep has ended", lambda: len(ended_trials(team)) == 4)
+    assert all(is_suspended(body) for body in launches(team) if workload_name(body) in WAITING_RUNS)
 
     platform.edit_stack(open_queues)
-    done = platform.up(seconds=SECONDS)
-    assert done.code == 0, done.text
-    for run in WAITING_RUNS:
-        await_end(team, run, "Complete", "Succeeded")
+    up(platform)
+    await_success(team, WAITING_RUNS)
     assert uids(team) == before
-
-    for operator, release in RELEASES.items():
+    assert_no_changes(team)
+    for operator, release in FORMER_RELEASES.items():
         assert_downgrade_refused(platform, operator, release.version)
+
+
+def platform_config(former_manifests: dict[str, Any]) -> dict[str, Any]:
+    """Return a platform with the former releases."""
+    requests = {"requests": {"cpu": "50m", "memory": "128Mi"}}
+    installs = {key: {**requests, "manifest": manifest} for key, manifest in former_manifests.items()}
+    installs["kueue"]["configuration"] = {"frameworks": FRAMEWORKS}
+    return {**outages.platform(), "trainstack:operators": installs}
+
+
+def install_defaults(config: dict[str, Any]) -> None:
+    """Edit a stack to the releases of `defaults.yaml`."""
+    for install in config["trainstack:operators"].values():
+        del install["manifest"]
 
 
 def open_queues(config: dict[str, Any]) -> None:
     """Edit a stack: all its queues admit."""
-    for queue in queues_of(config):
+    for queue in config["trainstack:queues"]["clusterQueues"]:
         queue.pop("stopPolicy", None)
 
 
-def queues_of(config: dict[str, Any]) -> list[dict[str, Any]]:
-    """The cluster queues of a stack's configuration."""
-    found: list[dict[str, Any]] = config["trainstack:queues"]["clusterQueues"]
-    return found
-
-
-def install(platform: Project, predecessors: Predecessors) -> None:
-    """Have the older operators as this stack would, and the lab's queues in the only version that Kueue v0.14.0 serves.
-
-    It is done by kubectl in the engine's name: with v0.14.0, which does not serve v1beta2, no queue can be declared.
-    """
-    mark = labels.ownership_labels(platform.stack)
-    apply(platform, [namespaces.namespace(Namespace(name=NAMESPACE), platform.stack)])
-    shared = StorageClass(name="shared", provisioner="rancher.io/local-path")
-    apply(platform, [storage.storage_class(shared, platform.stack)])
-    before, other = predecessors.install(platform.stack)
-    apply(platform, (*before.crds, *other.crds))
-    apply(platform, before.after_crds())
-    cluster_queues = [
-        v1beta1_object("ClusterQueue", queue["name"], mark, {key: queue[key] for key in queue if key != "name"})
-        for queue in queues_of(outages.platform())
-    ]
-    for queue in cluster_queues:
-        queue["spec"]["namespaceSelector"] = {}
-    queues = [
-        v1beta1_object("ResourceFlavor", NAMESPACE, mark, {}),
-        *cluster_queues,
-        *(
-            v1beta1_object("LocalQueue", name, mark, {"clusterQueue": f"{NAMESPACE}-{name}"}, namespace=NAMESPACE)
-            for name in (OPEN, HELD)
-        ),
-        # Somebody else's, who knows no other version.
-        v1beta1_object("ResourceFlavor", "theirs", {}, {"nodeLabels": {"theirs": "yes"}}),
-    ]
-    # Until its webhooks answer, the API server refuses what they watch, the other operator's pods too.
-    eventually("Kueue takes queues", lambda: try_apply(platform, queues), SECONDS)
-    apply(platform, other.after_crds())
-    probe = [probes.training_operator(platform.stack)]
-    eventually("the training operator takes jobs", lambda: try_apply(platform, probe, "--dry-run=server"), SECONDS)
-
-
-def v1beta1_object(
-    kind: str, name: str, labels: dict[str, str], spec: dict[str, Any], **metadata: str
-) -> dict[str, Any]:
-    """An object of Kueue in its older version."""
-    meta = {"name": name, "labels": labels, **metadata}
-    return {"apiVersion": f"{GROUP}/v1beta1", "kind": kind, "metadata": meta, "spec": spec}
-
-
-def apply(project: Project, objects: Any) -> None:
-    """Apply objects, and check that the cluster accepts them."""
-    assert try_apply(project, objects)
-
-
-def try_apply(project: Project, objects: Any, *options: str) -> bool:
-    """Apply objects as ours, and return whether the cluster accepts them; `options` are more options of `kubectl`."""
-    file = project.root / ".trainstack" / "objects.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
-    done = project.run(["kubectl", "apply", "--server-side", "--field-manager=trainstack", *options, "-f", str(file)])
-    print(done.err)
-    return done.code == 0
-
-
-WAITING_RUNS = ("waits-0", "waits-1", "waits-2")
-"""Runs in the queue that holds everything."""
+RUNNING = {"joins": 2, "nodes": 2, "set": 1}
+"""The runs that wait for a file, with the number of their pods."""
+WAITING_RUNS = ("waits-job", "waits-pytorchjob", "waits-trainjob", "waits-set")
+"""The runs in the queue that admits nothing."""
 
 
 def queued_and_running(platform: Project) -> Project:
-    """Deploy a team's stack with a Job and a PyTorchJob that run, and three runs that wait."""
+    """Deploy a team's stack with runs of each kind that run and that wait, and a sweep."""
     team = outages.team(platform)
+    search.write_space(
+        platform,
+        SWEEP,
+        {"what": {"categorical": ["short", "long"]}, "n": search.values(1, 2)},
+        env={"WHAT": "${parameters.what}"},
+    )
 
     def edit(config: dict[str, Any]) -> None:
-        # No platform stack exists yet whose outputs would have its queues.
-        config["trainstack:environment"] = {"state": "embedded", "layers": ["training"]}
-        roles = {"Master": {"restartPolicy": "Never"}, "Worker": {"restartPolicy": "Never"}}
+        waiting: dict[str, Any] = {"command": ["sh", "-c", WAIT_SCRIPT]}
+        held: dict[str, Any] = {"queue": HELD, "command": ["true"], "volumes": []}
+        nodes: dict[str, Any] = {"roles": ROLES}
         config["trainstack:workloads"]["runs"] += [
-            unmanaged_run("joins", "PyTorchJob", command=["sh", "-c", WAIT_SCRIPT], roles=roles),
-            *(unmanaged_run(name, queue=HELD, command=["true"], volumes=[]) for name in WAITING_RUNS[:2]),
-            unmanaged_run(WAITING_RUNS[2], "PyTorchJob", queue=HELD, command=["true"], roles=roles, volumes=[]),
+            unmanaged_run("joins", "PyTorchJob", **waiting, **nodes),
+            unmanaged_run("nodes", "TrainJob", **waiting, **nodes),
+            unmanaged_run("set", "JobSet", replicatedJobs=[{"name": "node", **waiting}]),
+            unmanaged_run("waits-job", **held),
+            unmanaged_run("waits-pytorchjob", "PyTorchJob", **held, **nodes),
+            unmanaged_run("waits-trainjob", "TrainJob", **held, **nodes),
+            unmanaged_run("waits-set", "JobSet", **held, replicatedJobs=[{"name": "node"}]),
         ]
+        run = managed_run(SWEEP, TRIAL, backoffLimit=0)
+        config["trainstack:sweeps"] = {
+            "sweeps": [{"name": SWEEP, "form": "jobs", "run": {key: run[key] for key in run if key != "name"}}]
+        }
 
     team.edit_stack(edit)
-    done = team.up(seconds=SECONDS)
-    assert done.code == 0, done.text
+    up(team)
     return team
 
 
-def waiting_launches(team: Project) -> list[dict[str, Any]]:
-    """The runs that wait."""
-    return [launch(team, name) for name in WAITING_RUNS]
+def up(project: Project) -> None:
+    """Deploy a stack, and assert that it succeeds."""
+    done = project.up(seconds=SECONDS)
+    assert done.code == 0, done.text
+
+
+def assert_no_changes(project: Project) -> None:
+    """Assert that a further `up`, which reads all live objects, changes nothing."""
+    done = project.up("--refresh", "--expect-no-changes", seconds=SECONDS)
+    assert done.code == 0, done.text
+
+
+def launches(team: Project) -> list[dict[str, Any]]:
+    """Return the stack's live launches."""
+    return team.select(LAUNCH_KINDS, f"trainstack.dev/stack={team.stack},trainstack.dev/run", NAMESPACE)
+
+
+def workload_name(body: dict[str, Any]) -> str:
+    """Return the name of the workload of a launch."""
+    return str(body["metadata"]["labels"]["trainstack.dev/workload"])
+
+
+def uids(team: Project) -> dict[str, str]:
+    """Return the UIDs of the stack's launches, by run id."""
+    return {run_id(body): uid(body) for body in launches(team)}
+
+
+def await_success(team: Project, names: Collection[str]) -> None:
+    """Wait until the launch of each workload has succeeded."""
+
+    def remaining() -> list[str]:
+        succeeded = {"Complete", "Completed", "Succeeded"}
+        ended = {workload_name(body) for body in launches(team) if true_conditions(body) & succeeded}
+        return [name for name in names if name not in ended]
+
+    eventually(f"the end of {', '.join(names)}", lambda: not remaining(), SECONDS)
+
+
+def ended_trials(team: Project) -> list[dict[str, Any]]:
+    """Return the Jobs of the sweep that have succeeded."""
+    return [body for body in launches(team) if workload_name(body) == SWEEP and "Complete" in true_conditions(body)]
 
 
 def is_suspended(body: dict[str, Any]) -> bool:
-    """Return whether a Job or a PyTorchJob is suspended."""
+    """Return whether a launch is suspended."""
     return bool(body["spec"].get("runPolicy", body["spec"])["suspend"])
 
 
 def container_ids(pods: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """The containers of pods, by the pods' UIDs: another one has taken the place of one that ended."""
+    """Return the ids of the containers of pods, by the pods' UIDs: a restarted container has another id."""
     return {uid(pod): [container["containerID"] for container in pod["status"]["containerStatuses"]] for pod in pods}
 
 
-def image_names(releases: Iterable[ReleaseManifest]) -> set[str]:
+def released_images(releases: dict[str, Any]) -> set[str]:
     """Return the names of the releases' images."""
-    return {release.release_image.format(version=release.version) for release in releases}
+    return {release.release_image.format(version=release.version) for release in releases.values()}
 
 
 def images(project: Project) -> set[str]:
     """Return the images of the controllers."""
-    found = (
-        project.get("deployment", *controller)["spec"]["template"]["spec"]["containers"] for controller in CONTROLLERS
+    pod_specs = (
+        project.get("deployment", *controller)["spec"]["template"]["spec"] for controller in CONTROLLERS.values()
     )
     # A digest may follow.
-    return {container["image"].partition("@")[0] for containers in found for container in containers}
+    return {container["image"].partition("@")[0] for spec in pod_specs for container in spec["containers"]}
 
 
-def v1beta1_uids(project: Project, kind: str) -> dict[str, str]:
-    """Return the UIDs of the objects of a kind by name, read as v1beta1."""
-    items = project.get(f"{kind}.v1beta1.{GROUP}")["items"]
-    assert all(body["apiVersion"] == f"{GROUP}/v1beta1" for body in items)
-    return {body["metadata"]["name"]: uid(body) for body in items}
+def stored_versions(project: Project) -> dict[str, list[str]]:
+    """Return the versions in which objects may be stored, by the name of the definition."""
+    return {name: body["status"]["storedVersions"] for name, body in definitions(project).items()}
