@@ -14,11 +14,14 @@ def ensure_tools(session: Session, *, kubectl: bool, local_cluster: bool) -> Non
     `kubectl`: whether files are exchanged with pods. `local_cluster`: whether the local cluster is started.
     """
     installs = session.settings.operators.installs.values()
+    cluster_spec = drivers.status(session.cluster_folder).spec if local_cluster else None
     groups = tools.needed_groups(
         local_cluster=local_cluster,
         kind=local_cluster and drivers.default_driver(session.cluster_folder) == "kind",
         kubectl=kubectl,
         releases=any(map(is_built, installs)),
+        simulation=cluster_spec is not None and cluster_spec.simulated_nodes > 0,
+        judge=bool(session.settings.queues.topologies),
     )
     tools.ensure(groups, project=session.root)
     for program in tools.replacements():

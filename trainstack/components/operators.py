@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
+from semver import Version
 
 from trainstack.components.definitions import Definitions
 from trainstack.components.objects import declare_component, in_thread
+from trainstack.components.queued_trainjobs import add_runtime_patches
 from trainstack.components.sections import build_stack_objects, validate_section
 from trainstack.components.storage_migration import migrate_stored_objects
 from trainstack.guards.definition_releases import plan_releases
@@ -25,6 +27,10 @@ from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators as OperatorsSettings
 from trainstack.stack_objects.inputs import Inputs, ReleasesError, release_path
 from trainstack.stack_objects.stack_objects import StackObjects
+from trainstack.versions import parse_release
+
+_RUNTIME_PATCHES = Version(2, 2, 0)
+"""The first Trainer whose TrainJobs have `runtimePatches`."""
 
 
 class Operator(pulumi.ComponentResource):
@@ -54,6 +60,7 @@ class Operator(pulumi.ComponentResource):
         settings, objects = stack_objects.settings, stack_objects.installs[name]
         probe = probes.BY_OPERATOR[name](settings.stack)
         definitions = stack_objects.operators[name].crds
+        release = settings.operators.installs[name].manifest.version
         resources = declare_component(objects, self)
         kinds = [manifest["kind"] for manifest in objects.manifests]
         controllers = [resource for kind, resource in zip(kinds, resources, strict=True) if kind == "Deployment"]
@@ -67,11 +74,13 @@ class Operator(pulumi.ComponentResource):
                 try:
                     await in_thread(partial(wait_until_accepted, probe, settings.cluster.context))
                     notes = await in_thread(partial(migrate_stored_objects, definitions, settings.cluster.context))
+                    if name == "trainer" and (version := parse_release(release)) and version >= _RUNTIME_PATCHES:
+                        notes += await in_thread(partial(add_runtime_patches, settings.cluster.context))
                 except ClusterError as error:
                     raise pulumi.RunError(str(error)) from error
                 for note in notes:
                     pulumi.log.warn(note, self)
-            return settings.operators.installs[name].manifest.version
+            return release
 
         awaited_outputs = [
             *(controller.id for controller in controllers),

@@ -34,6 +34,9 @@ OPERATORS_GROUP = "cluster"
 JUDGE_GROUP = GROUP_OF_PROGRAM["kueue-judge"].name
 """The group of Kueue's scheduler as a program. Without it, verdicts on topologies are unknown."""
 
+SIMULATION_GROUP = GROUP_OF_PROGRAM["kwok"].name
+"""The group that simulates nodes of the local cluster."""
+
 
 def ensure(groups: Sequence[str] | None = None, console: Console | None = None, project: Path | None = None) -> None:
     """Build missing tools and verify the digests of existing ones. Runs no `go` if nothing is missing.
@@ -94,19 +97,28 @@ def _report_unsupported(names: Sequence[str], missing: Collection[str], console:
 
 
 def needed_groups(
-    *, local_cluster: bool = True, kind: bool = False, kubectl: bool = True, releases: bool = True
+    *,
+    local_cluster: bool = True,
+    kind: bool = False,
+    kubectl: bool = True,
+    releases: bool = True,
+    simulation: bool = True,
+    judge: bool = True,
 ) -> tuple[str, ...]:
     """Return the groups that a deployment needs on this machine, without those that official programs replace.
 
     `kubectl`: whether the deployment exchanges files with pods. `releases`: whether its settings refer to the release
     manifests that are built here. The local cluster needs both, and the pinned kubectl, which renders its manifests.
     `kind`: whether kind runs the local cluster, which then needs only the operators' programs and the judge.
+    `simulation`: whether the local cluster simulates nodes. `judge`: whether topologies are declared.
     """
     engine_groups = () if programs_on_path.pulumi().program else ENGINE_GROUPS
     if local_cluster and kind:
-        return (*engine_groups, *KUBECTL_GROUPS, OPERATORS_GROUP, JUDGE_GROUP, MANIFESTS_GROUP)
+        judge_groups = (JUDGE_GROUP,) if judge else ()
+        return (*engine_groups, *KUBECTL_GROUPS, OPERATORS_GROUP, *judge_groups, MANIFESTS_GROUP)
     if local_cluster:
-        cluster_groups = (group.name for group in GROUPS if group.name not in ENGINE_GROUPS and not group.for_tests)
+        unused = {*ENGINE_GROUPS, *(() if simulation else (SIMULATION_GROUP,)), *(() if judge else (JUDGE_GROUP,))}
+        cluster_groups = (group.name for group in GROUPS if group.name not in unused and not group.for_tests)
         return (*engine_groups, *cluster_groups, MANIFESTS_GROUP)
     kubectl_groups = KUBECTL_GROUPS if kubectl and not programs_on_path.kubectl().program else ()
     return (*engine_groups, *kubectl_groups, *((MANIFESTS_GROUP,) if releases else ()))

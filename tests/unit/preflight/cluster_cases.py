@@ -160,7 +160,7 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run()),
             make_live(version="v1.28.9+k3s1"),
             "operators.kueue",
-            "the cluster runs Kubernetes v1.28.9+k3s1, but Kueue v0.15 requires v1.29 or later",
+            "the cluster runs Kubernetes v1.28.9+k3s1, but Kueue requires v1.29 or later",
             "upgrade the cluster, or use another one",
         )
     ],

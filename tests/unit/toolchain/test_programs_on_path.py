@@ -161,7 +161,7 @@ def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.Mo
     assert tools.needed_groups(local_cluster=False) == ("manifests",)
     assert {"engine", "provider"} & {*tools.needed_groups()} == set()
     assert {"kubectl", "cluster", "manifests"} <= {*tools.needed_groups()}
-    assert tools.needed_groups(kind=True) == ("kubectl", "cluster", "judge-v0.15", "manifests")
+    assert tools.needed_groups(kind=True, judge=False) == ("kubectl", "cluster", "manifests")
     assert tools.replacements() == [f"pulumi v3.260.0 ({pulumi})", f"kubectl v1.33.1 ({kubectl})"]
     assert tools.kubectl() == kubectl
     linked = state_root(tmp_path) / "bin" / "kubectl"
@@ -173,7 +173,11 @@ def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_without_official_programs_a_deployment_needs_what_it_uses(cache: Path) -> None:
-    """kubectl is built only for file transfers, manifests only for operators."""
+    """kubectl is built only for file transfers, manifests only for operators, KWOK and the judge only where used."""
+    assert {*tools.needed_groups()} - {*tools.needed_groups(simulation=False, judge=False)} == {
+        tools.SIMULATION_GROUP,
+        tools.JUDGE_GROUP,
+    }
     assert tools.needed_groups(local_cluster=False) == ("engine", "provider", "kubectl", "manifests")
     assert tools.needed_groups(local_cluster=False, kubectl=False, releases=False) == ("engine", "provider")
 
@@ -236,7 +240,7 @@ def test_nothing_to_build_runs_no_go(cache: Path, tmp_path: Path, version_of_go:
     make_builds(version_of_go)
     go_toolchain.record_version(version_of_go)
     ensure(tools.needed_groups(), tmp_path / "checkout")
-    assert (state_root(tmp_path / "checkout") / "manifests" / "kueue-v0.15.2.yaml").is_file()
+    assert (state_root(tmp_path / "checkout") / "manifests" / manifests.MANIFESTS[0].file_name).is_file()
     assert tools.program("kubelet").is_file()
     assert calls_of_go(tmp_path) == []
 

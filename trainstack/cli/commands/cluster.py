@@ -20,6 +20,7 @@ from trainstack.local_cluster.kind import cluster as kind
 from trainstack.local_cluster.sites import install
 from trainstack.local_cluster.spec import ClusterSpec
 from trainstack.local_cluster.state_folder import Layout
+from trainstack.toolchain import tools
 
 app = typer.Typer(
     no_args_is_help=True, help="Manage the local cluster: Kubernetes on this machine, natively or in kind."
@@ -106,6 +107,8 @@ def up(  # noqa: PLR0913 (the options of the command)
     }
     chosen_options = {name: value for name, value in options.items() if value is not None}
     spec = dataclasses.replace(install.with_sites(saved_spec, site or ()), **chosen_options)
+    if spec.simulated_nodes:
+        tools.ensure([tools.SIMULATION_GROUP])
     cluster = drivers.up(folder, spec, report, driver=driver, node_image=node_image, registry_image=registry_image)
     _install_sites(cluster, spec)
     if as_json:

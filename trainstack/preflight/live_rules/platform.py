@@ -27,7 +27,7 @@ _IGNORED_STATUSES = (404, 409)
 """Statuses of a dry run that are no refusal. 404: the kind or the namespace is missing, which another rule reports;
 409: the launch already exists."""
 _MIN_KUBERNETES_VERSION = Version(1, 29, 0)
-"""Oldest Kubernetes version for the Kueue that serves our API version. Source: README of Kueue v0.15."""
+"""Oldest Kubernetes version for the Kueue that serves our API version. Source: README of Kueue v0.15 and v0.19."""
 
 
 @Rule(
@@ -40,7 +40,7 @@ def server_version(context: LiveContext) -> Iterator[Violation]:
     server = parse_release(context.live.version)
     path = required_operators(context.settings).get("kueue")
     if path and server and server < _MIN_KUBERNETES_VERSION:
-        message = f"the cluster runs Kubernetes {context.live.version}, but Kueue v0.15 requires v1.29 or later"
+        message = f"the cluster runs Kubernetes {context.live.version}, but Kueue requires v1.29 or later"
         yield Violation(path, message)
 
 
