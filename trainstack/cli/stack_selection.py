@@ -1,7 +1,7 @@
 """Stacks in Pulumi: the selected one, as `pulumi stack select` stores it, and the creation of one.
 
 Pulumi keeps it in its home, in a file for each path of a Pulumi.yaml
-(https://github.com/pulumi/pulumi/blob/v3.250.0/pkg/workspace/workspace.go).
+(https://github.com/pulumi/pulumi/blob/v3.259.0/pkg/workspace/workspace.go).
 """
 
 import json

@@ -23,12 +23,13 @@ def omit_unused_registration_data() -> None:
     """
     transfer, resolve = rpc.transfer_properties, rpc.resolve_outputs
 
-    def transfer_to_components(res: pulumi.Resource, *args: Any) -> dict[str, Any]:
-        return {} if isinstance(res, Object) else transfer(res, *args)
+    # Releases of the SDK add parameters to these functions.
+    def transfer_to_components(res: pulumi.Resource, *args: Any, **options: Any) -> dict[str, Any]:
+        return {} if isinstance(res, Object) else transfer(res, *args, **options)
 
-    def resolve_of_components(res: pulumi.Resource, *args: Any) -> None:
+    def resolve_of_components(res: pulumi.Resource, *args: Any, **options: Any) -> None:
         if not isinstance(res, Object):
-            resolve(res, *args)
+            resolve(res, *args, **options)
 
     replacements = {
         (resource, "_get_stack_trace"): source_pb2.StackTrace,

@@ -28,8 +28,8 @@ class VersionRange:
 
 
 SUPPORTED_PULUMI = VersionRange(oldest=(3, 250), below_major=4)
-"""The Python SDK is 3.250.0; an older engine lacks `on_error` hooks. The next major release may write a state that
-version 3 cannot read."""
+"""An engine before v3.250 lacks `on_error` hooks. The next major release may write a state that version 3 cannot
+read."""
 
 SUPPORTED_KUBECTL = VersionRange(oldest=(1, 29), below_major=2)
 """kubectl supports servers of its own minor release, one older and one newer, and clusters need Kubernetes 1.30

@@ -1,6 +1,6 @@
 """The faults because of which the engine refuses a state that it can parse. Pure.
 
-Source: VerifyIntegrity in pkg/resource/stack/snapshot/integrity.go of Pulumi v3.250.0.
+Source: VerifyIntegrity in pkg/resource/stack/snapshot/integrity.go of Pulumi v3.259.0.
 """
 
 import hashlib

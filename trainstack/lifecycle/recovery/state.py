@@ -1,6 +1,6 @@
 """The engine's state, as `pulumi stack export` prints it: resources and pending operations.
 
-Source: DeploymentV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
+Source: DeploymentV3 in sdk/go/common/apitype/core.go of Pulumi v3.259.0.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -37,7 +37,7 @@ def state_file(folder: Path, project: str, stack: str) -> Path | None:
 def read_deployment(file: Path) -> Mapping[str, Any] | None:
     """Return the `deployment` of a stack's file, as `pulumi stack export` prints it; None if the form is unknown.
 
-    Source: CheckpointV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
+    Source: CheckpointV3 in sdk/go/common/apitype/core.go of Pulumi v3.259.0.
     """
     content = _read_json(file)
     if not isinstance(content, dict) or content.get("version") not in _CHECKPOINT_VERSIONS:
