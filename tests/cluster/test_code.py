@@ -98,12 +98,12 @@ GOOD = {"by-https": 2, "by-ssh": 2, "public": 1, "by-branch": 2}
 """The runs that train, with the number of their commit."""
 
 BAD = {
-    "no-commit": "no branch or tag leads to this commit: was it pushed?",
-    "no-repository": "there is no such repository, or none that the credentials may read",
-    "no-password": "there is no such repository, or it is private: name a Secret under code.secret",
-    "no-authority": "the server's certificate is not trusted; its authority's belongs into ca.crt of code.secret",
-    "wrong-password": f"the server refuses username and password of Secret {PREFIX}wrong-password",
-    "wrong-key": f"the server refuses ssh-privatekey of Secret {PREFIX}wrong-key; it must need no passphrase",
+    "no-commit": "no branch or tag contains this commit; push it first",
+    "no-repository": "the repository does not exist, or the credentials do not permit access to it",
+    "no-password": "the repository does not exist or is private; for a private repository, set code.secret",
+    "no-authority": "the server's certificate is not trusted; add ca.crt with its CA to the Secret of code.secret",
+    "wrong-password": f"the server rejected username and password of Secret {PREFIX}wrong-password",
+    "wrong-key": f"the server rejected ssh-privatekey of Secret {PREFIX}wrong-key; the key must have no passphrase",
     "wrong-host": f"the server's host key is not in known_hosts of Secret {PREFIX}wrong-host",
 }
 """The runs whose checkout fails, with the message."""
@@ -197,7 +197,7 @@ def test_status_and_logs_have_the_reason_of_a_failed_checkout(team: Project, log
     }
     for name, reason in BAD.items():
         (pod,) = views[name]["pods"]
-        assert any(problem.endswith(f" failed: {reason}") for problem in pod["problems"])
+        assert any(problem.endswith(f": {reason}") for problem in pod["problems"])
         assert reason in logs[name]
         assert "trained" not in logs[name]
     done = team.trainstack("logs", "wrong-key")

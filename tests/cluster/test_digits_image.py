@@ -83,7 +83,7 @@ def test_a_resumed_run_has_the_same_result(outcome: dict[str, Any]) -> None:
 def test_a_checkpoint_of_another_seed_is_refused(outcome: dict[str, Any]) -> None:
     """All ranks exit with the same message; none hangs."""
     assert outcome["other_seed"]["codes"] == [2, 2, 2]
-    assert all("is another run's: seed is 2, was 1" in log for log in outcome["other_seed"]["logs"])
+    assert all("is of a different run: seed is 2, was 1" in log for log in outcome["other_seed"]["logs"])
 
 
 def test_one_process_without_ranks_is_deterministic(outcome: dict[str, Any]) -> None:

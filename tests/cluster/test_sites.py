@@ -95,9 +95,9 @@ def await_refusal(person: Person, body: dict[str, Any], message: str) -> None:
 def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     """The API server refuses each violation with a plain message, and accepts a valid Job, with a TTL of a week."""
     violations: dict[str, Callable[[dict[str, Any]], Any]] = {
-        f"add the label kueue.x-k8s.io/queue-name: {QUEUE}": lambda job: job["metadata"].pop("labels"),
-        "write metadata.generateName": lambda job: job["metadata"].update(generateName="", name="fixed"),
-        "activeDeadlineSeconds is 3024000 or less": lambda job: job["spec"].update(activeDeadlineSeconds=3024001),
+        f"Jobs must have the label kueue.x-k8s.io/queue-name: {QUEUE}": lambda job: job["metadata"].pop("labels"),
+        "Jobs must set metadata.generateName": lambda job: job["metadata"].update(generateName="", name="fixed"),
+        "activeDeadlineSeconds must be at most 3024000": lambda job: job["spec"].update(activeDeadlineSeconds=3024001),
     }
     for message, violate in violations.items():
         job = make_job()
@@ -105,7 +105,7 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
         await_refusal(tenant, job, message)
     pod = make_pod("alone", "busybox")
     pod["metadata"]["namespace"] = NAMESPACE
-    await_refusal(tenant, pod, "a pod of this service has an owner")
+    await_refusal(tenant, pod, "Pods must have an owner")
     job = tenant.create(make_job(command="echo trained", activeDeadlineSeconds=3024000))
     assert job["spec"]["ttlSecondsAfterFinished"] == 604800
     assert tenant.create(make_job(ttlSecondsAfterFinished=60))["spec"]["ttlSecondsAfterFinished"] == 60

@@ -422,7 +422,7 @@ def assert_gpu_job_as_published(project: Project, owner: Person) -> None:
         assert values_of(container, "image", "args") == [f"{VSPHERE}gpu-cu11.6-py3.8-v0.1", ["--backend", "nccl"]]
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
     log = project.trainstack("logs", f"{DISTRIBUTED}-gpu", "--role", "master").out
-    assert "no GPU here: gloo stands in for nccl\n" in log
+    assert "no GPU found: using gloo instead of nccl\n" in log
 
 
 def assert_baseline_as_published(vsphere: Page) -> None:

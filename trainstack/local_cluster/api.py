@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from trainstack.local_cluster.errors import LocalClusterError
 
 Manifest = dict[str, Any]
-FIELD_MANAGER = "trainstack-devcluster"
+FIELD_MANAGER = "trainstack-local-cluster"
 PLURALS = {"EndpointSlice": "endpointslices"}
 """Plurals of kinds that are not the lower-case name and an s."""
 CLUSTER_SCOPED = frozenset({"Namespace", "Node", "ClusterRole", "ClusterRoleBinding"})

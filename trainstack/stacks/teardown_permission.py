@@ -15,7 +15,7 @@ from trainstack.errors import RefusedError
 from trainstack.lifecycle.teardown.permission_files import consume_permission, write_permission_file
 from trainstack.objects.ownership import Identity
 
-PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
+PERMISSION_VARIABLE = "TRAINSTACK_TEARDOWN_PERMISSION"
 """The variable with the permission's name, 32 hexadecimal digits, which `trainstack destroy` sets for its engine only.
 The program refuses to run with an inherited value."""
 TeardownMode = Literal["everything", "keep-platform"]

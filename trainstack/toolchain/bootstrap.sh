@@ -1,29 +1,29 @@
 #!/bin/sh
-# Makes .venv from the hash-locked requirements and installs the checkout into it. A no-op when the lock is unchanged.
+# Create .venv with the hash-locked requirements, and install the checkout into it. Does nothing if the lock is unchanged.
 set -eu
 cd "$(dirname "$0")/../.."
 
 stamp=.venv/.trainstack-lock
 digest() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d " " -f 1; }
-wanted=$(cat trainstack/toolchain/requirements.lock pyproject.toml | digest)
-if [ -x .venv/bin/python ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+expected=$(cat trainstack/toolchain/requirements.lock pyproject.toml | digest)
+if [ -x .venv/bin/python ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$expected" ]; then
     exit 0
 fi
 
-# One at a time: a second call waits here and then finds the work done.
+# A concurrent call waits for the first one, and then finds .venv complete.
 if [ "${TRAINSTACK_BOOTSTRAP_LOCKED:-}" != yes ] && command -v flock >/dev/null; then
     mkdir -p .trainstack
     TRAINSTACK_BOOTSTRAP_LOCKED=yes exec flock .trainstack/bootstrap.lock "$0" "$@"
 fi
 
 # Ubuntu 22.04's python3.11 is a release candidate of 3.11.0, for which pip selects the packages of 3.10.
-new_enough() {
+is_supported() {
     "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11, 0, "final"))' 2>/dev/null
 }
 
 find_python() {
     for candidate in python3 python3.13 python3.12 python3.11; do
-        if command -v "$candidate" >/dev/null && new_enough "$candidate"; then
+        if command -v "$candidate" >/dev/null && is_supported "$candidate"; then
             echo "$candidate"
             return
         fi
@@ -39,7 +39,7 @@ if ! [ -x .venv/bin/python ] || ! .venv/bin/python -c 'import pip' 2>/dev/null; 
         python=$(find_python)
     fi
     if [ -z "$python" ]; then
-        echo "error: no Python 3.11 or later with the venv module on PATH: install it" \
+        echo "error: no Python 3.11 or later with the venv module on PATH; install it" \
             "(Debian 12 and later, Ubuntu 24.04 and later: apt-get install python3 python3-venv)" >&2
         exit 1
     fi
@@ -50,6 +50,6 @@ fi
 echo "python: installing the locked packages into .venv (about 60 s)"
 pip="env PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip --quiet"
 $pip install --require-hashes --requirement trainstack/toolchain/requirements.lock
-# The checkout itself: what it needs is locked and installed, and nothing else may be fetched for it.
+# The requirements of the checkout are locked and installed, so pip must not download anything else for it.
 $pip install --no-deps --no-build-isolation --editable .
-echo "$wanted" >"$stamp"
+echo "$expected" >"$stamp"

@@ -68,10 +68,10 @@ _WAIT_SCRIPT = f"""end() {{
   exit 143
 }}
 trap end TERM
-limit=$1 look=$2 idle=0
+limit=$1 interval=$2 idle=0
 while [ $idle -lt "$limit" ]; do
-  sleep "$look" & wait $!
-  idle=$((idle + look))
+  sleep "$interval" & wait $!
+  idle=$((idle + interval))
   set -- /proc/[0-9]*
   if [ $# -gt 1 ]; then idle=0; fi
 done

@@ -47,9 +47,9 @@ frame "$0" "$@"
 _LIST_SCRIPT = f"""{SHELL_FUNCTIONS}
 top=$2
 found() {{
-  find . "$@" -print0 || {{ code=$?; [ $code -lt {KILLED_EXIT_CODE} ] || echo "find ended with $code" >&2; }}
+  find . "$@" -print0 || {{ code=$?; [ $code -lt {KILLED_EXIT_CODE} ] || echo "find exited with $code" >&2; }}
 }}
-batches() {{ {_XARGS} "$@" >&3 || echo "xargs ended with $?" >&2; }}
+batches() {{ {_XARGS} "$@" >&3 || echo "xargs exited with $?" >&2; }}
 if [ -d "$1" ]; then
   cd "$1" || exit
   frame folder

@@ -1,1 +1,1 @@
-"""The handwritten-digits training program: runs in a container, imports nothing of the stack."""
+"""The training program for handwritten digits. It runs in a container and imports no module of Trainstack."""

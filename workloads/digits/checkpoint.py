@@ -1,6 +1,7 @@
-"""How far a run is: all that is needed to go on from there to the same end.
+"""Checkpoints: the state from which a run resumes and reaches the same result as without an interruption.
 
-Random numbers need no place in it: the order of an epoch comes from seed and epoch, and the net draws none.
+They contain no state of random generators: the order of an epoch depends on seed and epoch alone, and the network uses
+no random numbers.
 """
 
 import json
@@ -17,17 +18,17 @@ FILE = "checkpoint.pt"
 
 @dataclass(kw_only=True)
 class Progress:
-    """State of a run. `identity` is what a resumed run must share with the one that saved it."""
+    """The state of a run. `identity` must be equal in the run that saved it and the run that resumes."""
 
     identity: dict[str, Any]
     epoch: int = 0
     """Finished epochs."""
     step: int = 0
-    """Finished steps of the epoch that is under way."""
+    """Finished steps of the current epoch."""
     loss_sums: list[float] = field(default_factory=list)
-    """Of the epoch under way, by rank: the sum of its images' losses."""
+    """Sums of the losses of the images in the current epoch, by rank."""
     seconds: float = 0.0
-    """Time spent on the epoch under way."""
+    """Time spent on the current epoch."""
     history: list[Metrics] = field(default_factory=list)
     model: dict[str, Any] = field(default_factory=dict)
     momentum: dict[int, Any] = field(default_factory=dict)
@@ -35,15 +36,15 @@ class Progress:
 
 
 def save(folder: Path, progress: Progress) -> None:
-    """Writes the checkpoint whole or not at all, over the previous one. Raises ProgramError."""
+    """Replace the checkpoint atomically. Raises ProgramError."""
     plain = dict(vars(progress))
     tensors = {"model": plain.pop("model"), "momentum": plain.pop("momentum")}
-    # As JSON, since torch 1.13 reads no float back without running code from the file; JSON keeps floats exactly.
+    # JSON, because torch 1.13 cannot load floats with weights_only=True; JSON preserves their exact values.
     write_atomically(folder / FILE, to_bytes({**tensors, "plain": json.dumps(plain)}))
 
 
 def read(folder: Path) -> bytes:
-    """The checkpoint's bytes; empty where there is none. Raises ProgramError."""
+    """Return the checkpoint's bytes, or b"" if it does not exist. Raises ProgramError."""
     try:
         return (folder / FILE).read_bytes()
     except FileNotFoundError:
@@ -53,10 +54,10 @@ def read(folder: Path) -> bytes:
 
 
 def restore(content: bytes, folder: Path, identity: dict[str, Any]) -> Progress:
-    """The progress that `content` holds, or a fresh one where it is empty.
+    """Return the state in `content`, or an initial state if `content` is empty.
 
-    Raises ProgramError when it is damaged or is another run's: going on with other data or settings gives a result
-    that no single run would give.
+    Raises ProgramError if the checkpoint is damaged or of a different run: with other data or settings, the result
+    would be one that no uninterrupted run has.
     """
     if not content:
         return Progress(identity=identity)
@@ -65,11 +66,14 @@ def restore(content: bytes, folder: Path, identity: dict[str, Any]) -> Progress:
         saved_file = from_bytes(content, where)
         progress = Progress(**json.loads(saved_file.pop("plain")), **saved_file)
     except (KeyError, TypeError, ValueError) as error:
-        raise ProgramError(f"{where} is not one of this program: {error}; delete it to begin again") from error
+        raise ProgramError(f"{where} is not of this program: {error}; delete it to restart the run") from error
     saved = progress.identity
-    other = [f"{key} is {identity[key]}, was {saved.get(key)}" for key in identity if saved.get(key) != identity[key]]
-    if other:
+    differences = [
+        f"{key} is {identity[key]}, was {saved.get(key)}" for key in identity if saved.get(key) != identity[key]
+    ]
+    if differences:
         raise ProgramError(
-            f"{where} is another run's: {'; '.join(other)}; use another --checkpoint or delete it to begin again"
+            f"{where} is of a different run: {'; '.join(differences)}; set another --checkpoint, or delete this one to "
+            "restart the run"
         )
     return progress

@@ -1,5 +1,5 @@
-"""The one error class of the training program."""
+"""The error class of the training program."""
 
 
 class ProgramError(Exception):
-    """Something a person has to put right; the message says what, where and how. Ends the program with code 2."""
+    """An error that the user has to fix: the message has the problem, the place and the remedy. The exit code is 2."""

@@ -1,4 +1,4 @@
-"""Judges a fetched model on the test images that its training never saw, and prints the result as JSON.
+"""Evaluate a fetched model on the test images, which training does not use, and print the result as JSON.
 
 python3 /opt/digits/evaluate.py --model model.pt --data FOLDER
 """
@@ -19,13 +19,13 @@ BATCH = 1000
 
 
 def evaluate(model_path: Path, folder: Path) -> dict[str, float | int]:
-    """Test loss and accuracy, number of images, and the seed, which the model brings along. Raises ProgramError."""
+    """Return test loss, test accuracy, the number of images, and the seed in the model file. Raises ProgramError."""
     model, entries = load_model(model_path)
     dataset = load(folder)
     if list(dataset.image_size) != entries["image_size"]:
         raise ProgramError(
-            f"{folder} has images of {list(dataset.image_size)} pixels, the model takes "
-            f"{entries['image_size']}: give the data that it was trained on"
+            f"{folder} has images of {list(dataset.image_size)} pixels, but the model requires {entries['image_size']};"
+            " set --data to the data set of its training"
         )
     part, indices = dataset.test_part(entries["seed"])
     loss, correct = evaluate_sums(model, part, indices, BATCH, torch.device("cpu"))
@@ -34,10 +34,10 @@ def evaluate(model_path: Path, folder: Path) -> dict[str, float | int]:
 
 
 def main() -> int:
-    """Exit codes: 0 judged, 2 something to put right (told on stderr)."""
-    parser = argparse.ArgumentParser(prog="evaluate.py", description="Judge a trained model on its test images.")
+    """Evaluate, and return the exit code: 0, or 2 after an error message on stderr."""
+    parser = argparse.ArgumentParser(prog="evaluate.py", description="Evaluate a trained model on its test images.")
     parser.add_argument("--model", type=Path, required=True, help="the model.pt of a run")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the IDX files of that run")
+    parser.add_argument("--data", type=Path, required=True, help="the folder with the IDX files of that run")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""IDX files, the format of MNIST and FashionMNIST: unsigned bytes in up to four dimensions, plain or gzip."""
+"""IDX, the file format of MNIST and FashionMNIST: arrays of unsigned bytes, uncompressed or gzip."""
 
 import gzip
 import math
@@ -10,45 +10,46 @@ from pathlib import Path
 from .errors import ProgramError
 
 UNSIGNED_BYTE = 0x08
-"""Element type 8 of the IDX format; the only one that image sets use."""
+"""The element type of unsigned bytes, the only supported one: image sets use no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IdxArray:
-    """An array of bytes: `shape`, outermost dimension first, and the elements row by row."""
+    """An array of bytes in row-major order; `shape` begins with the outermost dimension."""
 
     shape: tuple[int, ...]
     data: bytes
 
 
 def encode(array: IdxArray) -> bytes:
-    """The bytes of an IDX file; the same array gives the same bytes."""
+    """Return the content of an IDX file; it depends on the array alone."""
     header = struct.pack(">HBB", 0, UNSIGNED_BYTE, len(array.shape))
     return header + struct.pack(f">{len(array.shape)}I", *array.shape) + array.data
 
 
 def decode(content: bytes, where: str) -> IdxArray:
-    """Parses an IDX file that was read from `where` (used in errors).
+    """Parse an IDX file; errors contain `where`.
 
-    Raises ProgramError when it is no IDX file of unsigned bytes or is longer or shorter than its header says.
+    Raises ProgramError if the content is not an IDX file of unsigned bytes, or if its size differs from the header's.
     """
     if len(content) < 4 or content[:2] != b"\0\0":
-        raise ProgramError(f"{where}: not an IDX file (it must begin with two zero bytes)")
+        raise ProgramError(f"{where}: not an IDX file: it does not start with two zero bytes")
     if content[2] != UNSIGNED_BYTE:
-        raise ProgramError(f"{where}: IDX element type 0x{content[2]:02x}; only unsigned bytes (0x08) are read")
+        raise ProgramError(f"{where}: IDX element type 0x{content[2]:02x}; only unsigned bytes (0x08) are supported")
     end = 4 + 4 * content[3]
     if len(content) < end:
-        raise ProgramError(f"{where}: the IDX header is cut off; copy the file again")
+        raise ProgramError(f"{where}: the IDX header is truncated; copy the file again")
     shape = struct.unpack(f">{content[3]}I", content[4:end])
     if len(content) - end != math.prod(shape):
         raise ProgramError(
-            f"{where}: {len(content) - end} bytes of data where the header says {math.prod(shape)}; copy the file again"
+            f"{where}: {len(content) - end} bytes of data, but the header specifies {math.prod(shape)}; copy the file "
+            "again"
         )
     return IdxArray(shape=shape, data=content[end:])
 
 
 def read(folder: Path, name: str) -> IdxArray | None:
-    """Reads `name`, else `name.gz`, from a folder; None when neither is there."""
+    """Read `name`, or else `name.gz`, from a folder. Return None if neither exists. Raises ProgramError."""
     plain, packed = folder / name, folder / f"{name}.gz"
     try:
         if plain.exists():
@@ -61,22 +62,22 @@ def read(folder: Path, name: str) -> IdxArray | None:
 
 
 def read_pair(folder: Path, prefix: str) -> tuple[IdxArray, IdxArray] | None:
-    """The images and labels of `train` or `t10k`, checked against each other; None when both are missing."""
+    """Return matching images and labels (`prefix`: `train` or `t10k`), or None without both. Raises ProgramError."""
     names = f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"
     images, labels = (read(folder, name) for name in names)
     if images is None and labels is None:
         return None
     if images is None or labels is None:
-        raise ProgramError(f"{folder} has only one of {names[0]} and {names[1]}: both are needed")
+        raise ProgramError(f"{folder} has only one of {names[0]} and {names[1]}; both are required")
     if len(images.shape) != 3 or len(labels.shape) != 1 or images.shape[0] != labels.shape[0] or not labels.data:
         raise ProgramError(
-            f"{folder}: {names[0]} has shape {images.shape}, {names[1]} {labels.shape}: "
-            "there must be (n, height, width) and (n), n at least 1"
+            f"{folder}: {names[0]} has shape {images.shape} and {names[1]} has {labels.shape}; the shapes must be "
+            "(n, height, width) and (n), with n at least 1"
         )
     return images, labels
 
 
 def check_sizes(folder: Path, train: IdxArray, test: IdxArray) -> None:
-    """Raises ProgramError when training and test images differ in height or width."""
+    """Raise ProgramError if training and test images differ in height or width."""
     if test.shape[1:] != train.shape[1:]:
-        raise ProgramError(f"{folder}: test images are {test.shape[1:]}, training images {train.shape[1:]}")
+        raise ProgramError(f"{folder}: test images are {test.shape[1:]}, but training images are {train.shape[1:]}")

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one JSON line per epoch, and a last one for the test."""
+"""metrics.jsonl: one line of JSON per epoch, and a last line for the test."""
 
 import json
 import os
@@ -9,12 +9,12 @@ from .errors import ProgramError
 
 FILE = "metrics.jsonl"
 Metrics = dict[str, float | int]
-"""One line. Per epoch: epoch, step (since the run began), train_loss, val_loss, val_accuracy, seconds. At the end:
-epoch, step, test_loss, test_accuracy."""
+"""One line. For an epoch: epoch, step (since the start of the run), train_loss, val_loss, val_accuracy, seconds. For
+the test: epoch, step, test_loss, test_accuracy."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file that appears whole or not at all, also when the machine stops. Raises ProgramError."""
+    """Write a file atomically, even if the node crashes. Raises ProgramError."""
     temporary = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -25,9 +25,11 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True) if path.parent.is_dir() and os.access(path.parent, os.W_OK) else None
-        raise ProgramError(f"cannot write {path}: {error}; is the volume mounted, writable and not full?") from error
+        raise ProgramError(
+            f"cannot write {path}: {error}; the volume must be mounted, writable and not full"
+        ) from error
 
 
 def write(folder: Path, history: Sequence[Metrics]) -> None:
-    """Writes the whole history. The checkpoint carries it, so a resumed run has no line twice and misses none."""
+    """Write the whole history. It is also in the checkpoint, so a resumed run neither repeats nor omits a line."""
     write_atomically(folder / FILE, "".join(json.dumps(line) + "\n" for line in history).encode())

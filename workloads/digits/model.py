@@ -1,4 +1,4 @@
-"""The network, and the file a trained one is kept in."""
+"""The network, and the file of a trained model."""
 
 import io
 from pathlib import Path
@@ -10,13 +10,13 @@ from torch import nn
 from .errors import ProgramError
 
 SECOND_POOL_FROM = 16
-"""Images at least this many pixels high and wide are halved twice, smaller ones (the 8x8 digits) once."""
+"""The minimum height and width, in pixels, of images that are pooled twice; smaller ones are pooled once."""
 
 
 def build_model(height: int, width: int, classes: int) -> nn.Module:
-    """A small convolutional net for grey images of any size from 2x2.
+    """Return a small convolutional network for grayscale images of at least 2x2 pixels.
 
-    A plain Sequential without batch norm or dropout: nothing in it depends on the rank, so all ranks stay equal.
+    It has no batch norm or dropout, whose state would differ between ranks.
     """
     early: list[nn.Module] = [nn.MaxPool2d(2)] if min(height, width) >= SECOND_POOL_FROM else []
     shrink = 4 if early else 2
@@ -35,29 +35,29 @@ def build_model(height: int, width: int, classes: int) -> nn.Module:
 
 
 def to_bytes(value: dict[str, Any]) -> bytes:
-    """Tensors, whole numbers, strings, lists and dicts of them as bytes."""
+    """Serialize a dict of tensors, integers and strings, and of lists and dicts of these."""
     buffer = io.BytesIO()
     torch.save(value, buffer)
     return buffer.getvalue()
 
 
 def from_bytes(content: bytes, where: str) -> dict[str, Any]:
-    """The opposite of `to_bytes`; runs no code from the file. Raises ProgramError naming `where`."""
+    """Return the value from `to_bytes`, without running code in `content`. Raises ProgramError with `where`."""
     try:
         value: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises a different class for each kind of damage
-        raise ProgramError(f"{where} is damaged or no torch file: {error}") from error
+        raise ProgramError(f"{where} is damaged, or is not a file of torch: {error}") from error
     return value
 
 
 def model_bytes(model: nn.Module, *, height: int, width: int, classes: int, seed: int) -> bytes:
-    """The content of model.pt: weights on the CPU, and what `load_model` and the split need."""
+    """Return the content of model.pt: the weights, and the values that `load_model` and the split require."""
     weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     return to_bytes({"state_dict": weights, "image_size": [height, width], "classes": classes, "seed": seed})
 
 
 def load_model(path: Path) -> tuple[nn.Module, dict[str, Any]]:
-    """A model from model.pt, and the file's other entries (image_size, classes, seed). Raises ProgramError."""
+    """Load a model.pt. Return the model and the other entries: image_size, classes, seed. Raises ProgramError."""
     try:
         saved = from_bytes(path.read_bytes(), str(path))
         height, width = saved["image_size"]

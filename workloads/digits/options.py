@@ -1,4 +1,4 @@
-"""The training program's arguments: those of the reference programs, and where data, output and checkpoints lie."""
+"""The arguments of the training program: those of PyTorch's MNIST example, and the folders."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The parsed arguments; `parse` holds their defaults."""
+    """The parsed arguments. `parse` has the defaults."""
 
     backend: str
     no_cuda: bool
@@ -27,28 +27,28 @@ class Options:
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
-    """Parses a command line (default: the process's own). A wrong one ends the process with code 2."""
+    """Parse a command line; None: that of this process. Exits with code 2 if it is invalid."""
     parser = argparse.ArgumentParser(
         prog="train.py",
-        description="Train a small convolutional net on IDX images (MNIST's format), alone or as one rank of several.",
+        description="Train a small convolutional network on IDX images (MNIST's format), with one rank or several.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
     backends = ("gloo", "nccl", "mpi")
-    add("--backend", choices=backends, default="gloo", help="how ranks exchange gradients; nccl needs CUDA, mpi MPI")
-    add("--no-cuda", action="store_true", help="stay on the CPU where there is a GPU")
-    add("--epochs", type=_positive, default=1, help="times to go through the training images")
-    add("--batch-size", type=_positive, default=64, help="images per step and rank")
+    add("--backend", choices=backends, default="gloo", help="communication between ranks; nccl requires CUDA, mpi MPI")
+    add("--no-cuda", action="store_true", help="do not use a GPU")
+    add("--epochs", type=_positive, default=1, help="passes over the training images")
+    add("--batch-size", type=_positive, default=64, help="images per step of each rank")
     add("--test-batch-size", type=_positive, default=1000, help="images per step of an evaluation")
     add("--lr", type=float, default=0.01, help="learning rate of SGD")
     add("--momentum", type=float, default=0.5, help="momentum of SGD, 0 to 1")
-    add("--seed", type=int, default=1, help="decides split, weights and order")
-    add("--log-interval", type=_positive, default=10, help="steps between two progress lines")
-    add("--save-model", action="store_true", help="keep the trained model as model.pt in --output")
-    add("--dir", type=Path, help="folder for TensorBoard summaries; none are written without it")
-    add("--data", type=Path, default=Path("data"), help="folder with the IDX files; only rank 0 needs it")
-    add("--output", type=Path, default=Path("output"), help="folder for metrics.jsonl and model.pt; rank 0 writes")
-    add("--checkpoint", type=Path, help="folder to save to and resume from; without it a stopped run begins again")
+    add("--seed", type=int, default=1, help="determines the split, the initial weights and the order")
+    add("--log-interval", type=_positive, default=10, help="steps between progress lines")
+    add("--save-model", action="store_true", help="write the trained model to model.pt in --output")
+    add("--dir", type=Path, help="folder for TensorBoard summaries; without it, none are written")
+    add("--data", type=Path, default=Path("data"), help="folder with the IDX files; only rank 0 reads it")
+    add("--output", type=Path, default=Path("output"), help="folder for metrics.jsonl and model.pt, from rank 0")
+    add("--checkpoint", type=Path, help="folder for checkpoints; without it, a stopped run restarts")
     return Options(**vars(parser.parse_args(arguments)))
 
 

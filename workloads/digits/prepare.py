@@ -1,10 +1,11 @@
-"""Writes scikit-learn's bundled handwritten digits as IDX files with a manifest: no download.
+"""Write the handwritten digits of scikit-learn as IDX files with a manifest. Nothing is downloaded.
 
     python -m workloads.digits.prepare FOLDER
 
-The same bytes come out on every machine (plain files: gzip's bytes depend on the zlib). All 1,797 images go into the
-training files, and the training program splits validation and test off by its seed; or the last of them go into test
-files, as MNIST has them (`--test-images`). `data.json` beside this file is the committed manifest of the former.
+The files are equal on every machine. They are not compressed, because gzip's output depends on the version of zlib. All
+1,797 images are in the training files, which the training program splits into training, validation and test by its
+seed; with `--test-images`, the last images are in test files, as in MNIST. `data.json` in this folder is the committed
+manifest of the files without test images.
 """
 
 import argparse
@@ -24,13 +25,13 @@ TEST_LABELS = "t10k-labels-idx1-ubyte"
 MANIFEST = "manifest.json"
 SOURCE = "scikit-learn load_digits: UCI Optical Recognition of Handwritten Digits, test part"
 GREATEST = 16
-"""Pixels of the source are 0..16; files hold 0..255 as MNIST does."""
+"""The maximum value of a pixel in the source; the files have values from 0 to 255, as MNIST."""
 ALL = 1797
-"""How many images there are."""
+"""The number of images."""
 
 
 def digits_files(test_images: int = 0) -> dict[str, bytes]:
-    """The data files by name; the last `test_images` images are in test files."""
+    """Return the data files by name; the last `test_images` images are in test files."""
     from sklearn.datasets import load_digits  # noqa: PLC0415 (the names above are used without scikit-learn)
 
     digits = load_digits()
@@ -51,23 +52,23 @@ def digits_files(test_images: int = 0) -> dict[str, bytes]:
 
 
 def manifest_text(files: Mapping[str, bytes], source: str, count: int) -> str:
-    """The manifest of data files: source, number of images, and size in bytes and sha256 of each file."""
+    """Return the manifest: source, number of images, and the size in bytes and sha256 of each file."""
     entries = {name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)} for name, data in files.items()}
     return json.dumps({"source": source, "count": count, "files": entries}, indent=2, sort_keys=True) + "\n"
 
 
 def write_dataset(folder: Path, test_images: int = 0) -> str:
-    """Writes the digits into `folder` as `write_files` does."""
+    """Write the digits, like `write_files`."""
     files = digits_files(test_images)
-    # The labels' header is 8 bytes, and each label is one.
+    # A file of labels has a header of 8 bytes and one byte per label.
     count = sum(len(files[name]) - 8 for name in (LABELS, TEST_LABELS) if name in files)
     return write_files(folder, files, SOURCE, count)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], source: str, count: int) -> str:
-    """Writes data files into `folder` (made if missing), the manifest last, and returns the manifest's text.
+    """Write data files into `folder`, which is created if necessary, and return the manifest.
 
-    Each file appears whole or not at all, so a folder with a manifest is complete. Raises OSError.
+    Files are written atomically and the manifest last, so a folder with a manifest is complete. Raises OSError.
     """
     text = manifest_text(files, source, count)
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,20 +80,20 @@ def write_files(folder: Path, files: Mapping[str, bytes], source: str, count: in
 
 
 def main() -> int:
-    """Command line: the folder, and how many images are for the test."""
+    """Run the command line, and return the exit code."""
     parser = argparse.ArgumentParser(description="Write scikit-learn's handwritten digits as IDX files.")
-    parser.add_argument("folder", type=Path, help="where the files go; made if missing")
-    parser.add_argument("--test-images", type=int, default=0, help="how many of them go into test files; default: none")
+    parser.add_argument("folder", type=Path, help="the target folder, which is created if necessary")
+    parser.add_argument("--test-images", type=int, default=0, help="number of images in test files; default: none")
     arguments = parser.parse_args()
     folder: Path = arguments.folder
     if not 0 <= arguments.test_images < ALL:
-        parser.error(f"--test-images is {arguments.test_images}: it must be from 0 to {ALL - 1}")
+        parser.error(f"--test-images is {arguments.test_images}; it must be between 0 and {ALL - 1}")
     try:
         write_dataset(folder, arguments.test_images)
     except OSError as error:
-        print(f"cannot write the data set into {folder}: {error}", file=sys.stderr)
+        print(f"error: cannot write the data set to {folder}: {error}", file=sys.stderr)
         return 1
-    print(f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} into {folder}")
+    print(f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}")
     return 0
 
 

@@ -1,10 +1,10 @@
-"""Writes scikit-learn's handwritten digits in MNIST's sizes: 60,000 and 10,000 images of 28x28. No download.
+"""Write the handwritten digits of scikit-learn with the sizes of MNIST: 60,000 and 10,000 images of 28x28 pixels.
 
     python -m workloads.digits.prepare_enlarged FOLDER
 
-It stands in for MNIST where that cannot be downloaded: the same files, steps and progress, other images. Each image is
-a digit of 8x8, three times as large, shifted and with noise. The images of training and test files come from different
-digits, so a test tells what a network has learnt. The same bytes come out on every machine.
+The data set replaces MNIST where it cannot be downloaded: files, steps and progress are the same, the images differ.
+Nothing is downloaded. Each image is an 8x8 digit, enlarged by three, shifted, and with noise. Training and test files
+show different digits, so the test measures generalization. The files are equal on every machine.
 """
 
 import argparse
@@ -17,24 +17,24 @@ from .prepare import ALL, GREATEST, IMAGES, LABELS, TEST_IMAGES, TEST_LABELS, wr
 
 TRAIN, TEST = 60_000, 10_000
 TEST_DIGITS = 300
-"""The last digits of the source, which only the test files show."""
+"""The number of digits, the last ones of the source, that only the test files show."""
 SIZE, FACTOR = 28, 3
 SHIFT = 2
-"""Pixels to each side, as many as there is room for."""
+"""The maximum shift in pixels: the width of the margin."""
 NOISE = 24
-"""Of 255, added or taken away."""
+"""The maximum change of a pixel, whose value is at most 255."""
 SEED = 1
 _ROWS_AT_ONCE = 2_000
 SOURCE = "scikit-learn load_digits, enlarged to 28x28, shifted, with noise (seed 1)"
 
 
 def enlarged_files(train: int = TRAIN, test: int = TEST) -> dict[str, bytes]:
-    """The four data files by name, with so many images."""
+    """Return the four data files by name, with these numbers of images."""
     import numpy as np  # noqa: PLC0415 (the program's image has no scikit-learn)
     from sklearn.datasets import load_digits  # noqa: PLC0415
 
     digits = load_digits()
-    # Integers and RandomState alone, whose numbers are the same in every version of numpy.
+    # Only integers, and RandomState, whose sequence is the same in every version of numpy.
     pixels = (digits.images.astype(np.int16) * 255 + GREATEST // 2) // GREATEST
     large = np.pad(pixels.repeat(FACTOR, axis=1).repeat(FACTOR, axis=2), ((0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT)))
     labels = digits.target.astype(np.uint8)
@@ -53,11 +53,11 @@ def enlarged_files(train: int = TRAIN, test: int = TEST) -> dict[str, bytes]:
 
 
 def _varied(images: Any, random: Any) -> Any:
-    """Each image shifted by up to SHIFT pixels both ways, with noise of up to NOISE in each pixel."""
+    """Return each image shifted by at most SHIFT pixels in both directions, with noise of at most NOISE per pixel."""
     import numpy as np  # noqa: PLC0415
 
     shifts = random.randint(-SHIFT, SHIFT + 1, size=(2, len(images), 1))
-    # The margin is as wide as the greatest shift, so what leaves on one side is empty, and so is what enters.
+    # The margin is as wide as the maximum shift, so the pixels that wrap around are empty.
     rows, columns = ((shift + np.arange(SIZE)) % SIZE for shift in shifts)
     number = np.arange(len(images))[:, None, None]
     varied = random.randint(-NOISE, NOISE + 1, size=images.shape, dtype=np.int16)
@@ -66,16 +66,16 @@ def _varied(images: Any, random: Any) -> Any:
 
 
 def main() -> int:
-    """Command line: the folder to write."""
-    parser = argparse.ArgumentParser(description="Write scikit-learn's digits in MNIST's sizes.")
-    parser.add_argument("folder", type=Path, help="where the files go; made if missing")
+    """Run the command line, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Write the digits of scikit-learn with the sizes of MNIST.")
+    parser.add_argument("folder", type=Path, help="the target folder, which is created if necessary")
     folder: Path = parser.parse_args().folder
     try:
         write_files(folder, enlarged_files(), SOURCE, TRAIN + TEST)
     except OSError as error:
-        print(f"error: cannot write the data set into {folder}: {error}", file=sys.stderr)
+        print(f"error: cannot write the data set to {folder}: {error}", file=sys.stderr)
         return 1
-    print(f"wrote {TRAIN + TEST} images into {folder}")
+    print(f"wrote {TRAIN + TEST} images to {folder}")
     return 0
 
 

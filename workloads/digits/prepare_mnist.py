@@ -1,9 +1,9 @@
-"""Checks the four files of MNIST, FashionMNIST or another set of that format, and writes them with a manifest.
+"""Verify the four files of MNIST, FashionMNIST or another data set of that format, and write them with a manifest.
 
     MNIST_FOLDER=~/mnist python -m workloads.digits.prepare_mnist FOLDER
 
-Nothing is downloaded: MNIST_FOLDER (`data/mnist` where it is not set) holds the files under their published names,
-plain or with `.gz`. Those in FOLDER are plain, because gzip's bytes differ from one download to another.
+Nothing is downloaded: MNIST_FOLDER (default: `data/mnist`) must contain the files with their published names,
+uncompressed or with `.gz`. The files in FOLDER are uncompressed, because gzip files differ between downloads.
 """
 
 import argparse
@@ -21,15 +21,15 @@ SOURCE = "IDX files under MNIST's published names"
 
 
 def mnist_files(folder: Path) -> tuple[dict[str, bytes], int]:
-    """The plain data files by name, and how many images they hold.
+    """Return the uncompressed data files by name, and the number of images.
 
-    Raises ProgramError for files that are missing, damaged, not of this format, or do not belong together.
+    Raises ProgramError if a file is missing, damaged or of another format, or if the files do not match.
     """
     missing = [name for name in NAMES if not any((folder / f"{name}{end}").exists() for end in ("", ".gz"))]
     if missing:
         raise ProgramError(
-            f"{folder} lacks {', '.join(missing)} (each plain or with .gz): copy the published files there, or name "
-            f"their folder in {VARIABLE}"
+            f"{folder} lacks {', '.join(missing)} (each plain or with .gz); copy the published files there, or set "
+            f"{VARIABLE} to their folder"
         )
     train, test = idx.read_pair(folder, "train"), idx.read_pair(folder, "t10k")
     if train is None or test is None:
@@ -40,9 +40,9 @@ def mnist_files(folder: Path) -> tuple[dict[str, bytes], int]:
 
 
 def main() -> int:
-    """Command line: the folder to write."""
-    parser = argparse.ArgumentParser(description="Check MNIST's files, and write them with a manifest.")
-    parser.add_argument("folder", type=Path, help="where the files go; made if missing")
+    """Run the command line, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Verify the files of MNIST, and write them with a manifest.")
+    parser.add_argument("folder", type=Path, help="the target folder, which is created if necessary")
     folder: Path = parser.parse_args().folder
     try:
         files, count = mnist_files(Path(os.environ.get(VARIABLE) or DEFAULT).expanduser())
@@ -51,9 +51,9 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"error: cannot write the data set into {folder}: {error}", file=sys.stderr)
+        print(f"error: cannot write the data set to {folder}: {error}", file=sys.stderr)
         return 1
-    print(f"wrote {count} images into {folder}")
+    print(f"wrote {count} images to {folder}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Which images train, validate and test, and which rank takes which image at which step: plain arithmetic."""
+"""The split into training, validation and test, and the batches of each rank. Pure functions."""
 
 import hashlib
 import random
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 VALIDATION_PERCENT = 10
-"""Share of the training files that is kept for validation."""
+"""The share of the training files for validation."""
 TEST_PERCENT = 20
-"""Share of the training files that is kept for the test, where the data set has no test files of its own."""
+"""The share of the training files for the test, if the data set has no test files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Indices of images. `test` is empty where the data set brings test files."""
+    """Indices of images. `test` is empty if the data set has test files."""
 
     train: tuple[int, ...]
     validation: tuple[int, ...]
@@ -21,10 +21,10 @@ class Split:
 
 
 def split(count: int, seed: int, *, has_test_files: bool) -> Split:
-    """Splits `count` images by seed.
+    """Split `count` images by seed.
 
-    The order comes from SHA-256, not from a random generator: it stays the same in every version of Python and torch,
-    so a model can be judged years later on the images that it has never seen.
+    The order is that of SHA-256 digests. Unlike that of a random generator, it is the same in every version of Python
+    and torch, so a model can be evaluated on its test images years later.
     """
     order = sorted(range(count), key=lambda index: hashlib.sha256(f"{seed}:{index}".encode()).digest())
     test = 0 if has_test_files else count * TEST_PERCENT // 100
@@ -33,17 +33,17 @@ def split(count: int, seed: int, *, has_test_files: bool) -> Split:
 
 
 def shard(indices: Sequence[int], rank: int, world: int) -> list[int]:
-    """A rank's part of `indices`, for evaluation: each index once over all ranks, parts differ by at most one."""
+    """Return a rank's share of `indices`: each index is in one share, and the sizes differ by at most one."""
     return list(indices[rank::world])
 
 
 def epoch_batches(
     indices: Sequence[int], *, seed: int, epoch: int, rank: int, world: int, batch_size: int
 ) -> list[list[int]]:
-    """A rank's batches of one epoch: shuffled by seed and epoch, the same number and sizes on every rank.
+    """Return a rank's batches of one epoch, shuffled by seed and epoch. All ranks have equally many, of equal sizes.
 
-    Where the images do not divide evenly, the first ones of the epoch's order fill up (a few are seen twice), as
-    DistributedSampler does: a rank with a step more would wait for the others for ever.
+    If the number of images is not divisible, the first images of the epoch are used twice, as DistributedSampler does:
+    a rank with an additional step would wait for the other ranks forever.
     """
     order = list(indices)
     random.Random(f"{seed}-{epoch}").shuffle(order)  # noqa: S311 (no secret)

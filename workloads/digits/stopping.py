@@ -1,25 +1,25 @@
-"""SIGTERM: at once while the program is starting, after the current batch once it trains."""
+"""The handling of SIGTERM: it ends the program at once during its start, and after the current step during training."""
 
 import os
 import signal
 import threading
 
 STOPPED = 128 + signal.SIGTERM
-"""Exit code of a stopped run, 143: restart policies take it as "run me again"."""
+"""The exit code of a stopped run, 143, which is a failure for restart policies, so the run is restarted."""
 
 
 class StopSignal:
-    """Knows whether SIGTERM came.
+    """A record of whether SIGTERM has arrived.
 
-    A Python signal handler cannot run while the main thread sits in native code, and joining the other ranks may sit
-    there for half an hour; nor does a container's first process die of a signal by default. So a thread of its own
-    listens, and until `defer` is called (nothing is worth saving before) it ends the process itself.
+    Python runs no signal handler while the main thread is in native code, where joining the other ranks may take half
+    an hour; and by default a signal does not end PID 1 of a container. So a separate thread waits for signals. It ends
+    the process until `defer` is called, because there is nothing to save before.
     """
 
     def __init__(self) -> None:
-        """Listens from now on. Call from the main thread."""
+        """Start to listen. Must be called from the main thread."""
         self._deferred = False
-        self._came = threading.Event()
+        self._has_arrived = threading.Event()
         self._lock = threading.Lock()
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
@@ -28,20 +28,20 @@ class StopSignal:
         threading.Thread(target=self._listen, args=(reader,), daemon=True).start()
 
     def defer(self) -> None:
-        """From now on a signal is only noted, for `came`."""
+        """Only record further signals, for `has_arrived`."""
         with self._lock:
             self._deferred = True
 
-    def came(self) -> bool:
-        """Whether SIGTERM has come."""
-        return self._came.is_set()
+    def has_arrived(self) -> bool:
+        """Return whether SIGTERM has arrived."""
+        return self._has_arrived.is_set()
 
     def _listen(self, reader: int) -> None:
         while number := os.read(reader, 1):
             if number[0] != signal.SIGTERM:
                 continue
             with self._lock:
-                self._came.set()
+                self._has_arrived.set()
                 if not self._deferred:
-                    os.write(2, b"stopped by SIGTERM before the training began\n")
+                    os.write(2, b"stopped by SIGTERM before training started\n")
                     os._exit(STOPPED)

@@ -1,7 +1,6 @@
-"""TensorBoard event files with scalars, written without the tensorboard package: Debian's torch comes without it.
+"""TensorBoard event files with scalars, without the package tensorboard, on which Debian's torch does not depend.
 
-The format: records of length, checksum, data, checksum; the data is a protobuf message `Event`. Both are small and
-have not changed since TensorBoard began.
+A file is a sequence of records: length, checksum, data, checksum. The data is a protobuf message `Event`.
 """
 
 import os
@@ -12,23 +11,23 @@ from pathlib import Path
 from .errors import ProgramError
 
 _CRC32C = 0x82F63B78
-"""The Castagnoli polynomial, bit-reversed."""
+"""The Castagnoli polynomial with its bits reversed."""
 
 
 class SummaryWriter:
-    """Appends scalars to one new event file in a folder; TensorBoard joins the files of a folder."""
+    """A new event file in a folder; TensorBoard combines the files of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Makes the folder and the file. Raises ProgramError."""
+        """Create the folder and the file. Raises ProgramError."""
         self._path = folder / f"events.out.tfevents.{int(time.time())}.{os.uname().nodename}.{os.getpid()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ProgramError(f"cannot make --dir {folder}: {error}") from error
+            raise ProgramError(f"cannot create --dir {folder}: {error}") from error
         self._append(_field(3, b"brain.Event:2"), 0)
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """Adds one point. Raises ProgramError."""
+        """Append a value. Raises ProgramError."""
         point = _field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
         self._append(_field(5, _field(1, point)), step)
 
@@ -42,13 +41,13 @@ class SummaryWriter:
 
 
 def record(data: bytes) -> bytes:
-    """One record: the data between its length and checksums."""
+    """Return a record with the data, its length and the checksums."""
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", masked_crc(length)) + data + struct.pack("<I", masked_crc(data))
 
 
 def masked_crc(data: bytes) -> int:
-    """CRC-32C, rotated and offset as the record format asks."""
+    """Return the CRC-32C, rotated and offset as the record format requires."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -67,5 +66,5 @@ def _varint(value: int) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited protobuf field."""
+    """Return a length-delimited protobuf field."""
     return bytes([number << 3 | 2]) + _varint(len(content)) + content

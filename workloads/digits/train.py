@@ -1,6 +1,6 @@
-"""Entry of the training program: `python3 /opt/digits/train.py --help`.
+"""The entry point of the training program: `python3 /opt/digits/train.py --help`.
 
-torch is imported late: the import takes seconds, and a stop in that time must not be lost.
+torch is imported after the signal handler is installed, because the import takes seconds.
 """
 
 import sys
@@ -11,7 +11,7 @@ from .stopping import StopSignal
 
 
 def main() -> int:
-    """Exit codes: 0 trained, 2 something to put right (see stderr), 143 stopped by SIGTERM (start again to go on)."""
+    """Train, and return the exit code: 0; 2 after an error message on stderr; 143 if SIGTERM stopped the training."""
     options = parse()
     stop = StopSignal()
     from .training import run  # noqa: PLC0415 (see above)

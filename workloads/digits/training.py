@@ -1,4 +1,4 @@
-"""The training itself: epochs of steps over this rank's share, a checkpoint after each, the test at the end."""
+"""The training of one rank: epochs, each followed by a checkpoint, and the test at the end."""
 
 import os
 import sys
@@ -23,11 +23,11 @@ MODEL_FILE = "model.pt"
 
 
 def run(options: Options, stop: StopSignal) -> int:
-    """Trains and returns the exit code: 0, or 143 when SIGTERM stopped it. Raises ProgramError."""
-    # A container's share of the machine is smaller than what torch counts, and sums depend on the number of threads.
+    """Train, and return the exit code: 0, or 143 if SIGTERM stopped the training. Raises ProgramError."""
+    # torch counts the CPUs of the node, not those of the container; and sums depend on the number of threads.
     torch.set_num_threads(1)
     world = join(options.backend, os.environ, no_cuda=options.no_cuda)
-    _say(f"world size {world.size} rank {world.rank} backend {world.backend} device {world.device}")
+    _report(f"world size {world.size} rank {world.rank} backend {world.backend} device {world.device}")
     try:
         trainer = Trainer(options, world)
         stop.defer()
@@ -37,41 +37,43 @@ def run(options: Options, stop: StopSignal) -> int:
 
 
 class Trainer:
-    """One rank's part of a run."""
+    """The part of one rank in a run."""
 
     def __init__(self, options: Options, world: World) -> None:
-        """Takes data and checkpoint from rank 0 and builds the net. Raises ProgramError."""
+        """Receive data and checkpoint from rank 0, and build the network. Raises ProgramError."""
         self.options, self.world = options, world
         sent = world.share(lambda: to_bytes(data.to_dict(data.load(options.data))))
         self.data = data.from_dict(from_bytes(sent, "the data set from rank 0"))
         self.split = self.data.split(options.seed)
         test_indices = self.data.test_part(options.seed)[1]
         if not (self.split.train and self.split.validation and test_indices):
-            raise ProgramError(f"{options.data}: too few images, at least 10 are needed to train, validate and test")
+            raise ProgramError(f"{options.data}: too few images to train, validate and test; at least 10 are required")
         torch.manual_seed(options.seed)
         self.model: nn.Module = build_model(*self.data.image_size, self.data.classes).to(world.device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=options.lr, momentum=options.momentum)
         self.progress = self._resume()
         self.summaries = SummaryWriter(options.dir) if options.dir and world.first else None
-        _say(f"images train {len(self.split.train)} validation {len(self.split.validation)} test {len(test_indices)}")
+        _report(
+            f"images train {len(self.split.train)} validation {len(self.split.validation)} test {len(test_indices)}"
+        )
 
     def run(self, stop: StopSignal) -> int:
-        """All epochs that are left, then the test."""
+        """Train the remaining epochs and test. Return the exit code."""
         parallel = self._parallel()
         while self.progress.epoch < self.options.epochs:
             if not self._epoch(parallel, stop):
                 self._save()
-                _say(f"stopped by SIGTERM in epoch {self.progress.epoch + 1} after step {self.progress.step}")
+                _report(f"stopped by SIGTERM in epoch {self.progress.epoch + 1} after step {self.progress.step}")
                 return STOPPED
         self._finish()
         return 0
 
     def _parallel(self) -> nn.Module:
-        """The net with averaged gradients, settled.
+        """Return the network with averaged gradients, after a backward pass whose gradients are discarded.
 
-        DistributedDataParallel rearranges its buckets after its first backward pass, which changes the order of the
-        sums: without a first pass that does not count, a resumed run would differ from an undisturbed one in the last
-        bits, and visibly some epochs later.
+        DistributedDataParallel rebuilds its buckets after the first backward pass, which changes the order of the sums.
+        Without this pass, a resumed run would differ from an uninterrupted one in the last bits, and visibly some
+        epochs later.
         """
         parallel = self.world.wrap(self.model)
         height, width = self.data.image_size
@@ -80,7 +82,7 @@ class Trainer:
         return parallel
 
     def _epoch(self, parallel: nn.Module, stop: StopSignal) -> bool:
-        """Trains the epoch's steps that are left; False when a signal came in between."""
+        """Train the remaining steps of the epoch. Return False if a signal stopped it."""
         options, world, progress = self.options, self.world, self.progress
         batches = epoch_batches(
             self.split.train,
@@ -90,20 +92,20 @@ class Trainer:
             world=world.size,
             batch_size=options.batch_size,
         )
-        own_sum = progress.loss_sums[world.rank] if progress.loss_sums else 0.0
-        began = time.monotonic() - progress.seconds
+        loss_sum = progress.loss_sums[world.rank] if progress.loss_sums else 0.0
+        started_at = time.monotonic() - progress.seconds
         for step, batch in enumerate(batches[progress.step :], start=progress.step + 1):
             loss = self._step(parallel, batch)
-            own_sum += loss * len(batch)
+            loss_sum += loss * len(batch)
             if step % options.log_interval == 0 or step == len(batches):
-                _say(f"epoch {progress.epoch + 1}/{options.epochs} step {step}/{len(batches)} loss {loss:.4f}")
+                _report(f"epoch {progress.epoch + 1}/{options.epochs} step {step}/{len(batches)} loss {loss:.4f}")
                 self._summary("train_loss", loss, progress.epoch * len(batches) + step)
-            # All ranks must stop after the same step: one that went on would wait for the others' gradients.
-            if world.any(flag=stop.came()):
-                progress.step, progress.loss_sums = step, world.gather(own_sum)
-                progress.seconds = time.monotonic() - began
+            # All ranks stop after the same step: a rank that continued would wait for the gradients of the others.
+            if world.any(flag=stop.has_arrived()):
+                progress.step, progress.loss_sums = step, world.gather(loss_sum)
+                progress.seconds = time.monotonic() - started_at
                 return False
-        train_loss, images = world.sum(own_sum, sum(len(batch) for batch in batches))
+        train_loss, images = world.sum(loss_sum, sum(len(batch) for batch in batches))
         val_loss, val_accuracy = self._evaluate(self.data.train, list(self.split.validation))
         line: metrics.Metrics = {
             "epoch": progress.epoch + 1,
@@ -111,9 +113,9 @@ class Trainer:
             "train_loss": train_loss / images,
             "val_loss": val_loss,
             "val_accuracy": val_accuracy,
-            "seconds": round(time.monotonic() - began, 3),
+            "seconds": round(time.monotonic() - started_at, 3),
         }
-        _say(
+        _report(
             f"epoch {progress.epoch + 1}/{options.epochs} done "
             + " ".join(f"{key} {line[key]:.4f}" for key in ("train_loss", "val_loss", "val_accuracy", "seconds"))
         )
@@ -133,9 +135,9 @@ class Trainer:
         return float(loss.item())
 
     def _evaluate(self, part: data.Part, indices: list[int]) -> tuple[float, float]:
-        """Mean loss and accuracy; each rank takes a share of the images."""
-        own = shard(indices, self.world.rank, self.world.size)
-        sums = evaluate_sums(self.model, part, own, self.options.test_batch_size, self.world.device)
+        """Return mean loss and accuracy; each rank evaluates a share of the images."""
+        rank_indices = shard(indices, self.world.rank, self.world.size)
+        sums = evaluate_sums(self.model, part, rank_indices, self.options.test_batch_size, self.world.device)
         loss, correct = self.world.sum(*sums)
         return loss / len(indices), correct / len(indices)
 
@@ -156,10 +158,10 @@ class Trainer:
             return b""
 
         self.world.share(write)
-        _say(f"test loss {loss:.4f} accuracy {accuracy:.4f}")
+        _report(f"test loss {loss:.4f} accuracy {accuracy:.4f}")
 
     def _save(self) -> None:
-        """Rank 0 writes metrics and checkpoint; all ranks wait until they are there."""
+        """Write metrics and checkpoint on rank 0; all ranks wait until they are written."""
 
         def write() -> bytes:
             metrics.write(self.options.output, self.progress.history)
@@ -189,7 +191,7 @@ class Trainer:
         if content:
             self.model.load_state_dict(progress.model)
             self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": progress.momentum})
-            _say(f"resumed after epoch {progress.epoch} step {progress.step}")
+            _report(f"resumed after epoch {progress.epoch} step {progress.step}")
         return progress
 
     def _summary(self, tag: str, value: float, step: int) -> None:
@@ -200,7 +202,7 @@ class Trainer:
 def evaluate_sums(
     model: nn.Module, part: data.Part, indices: list[int], batch_size: int, device: torch.device
 ) -> tuple[float, float]:
-    """Sum of the losses and number of right answers over some images."""
+    """Return the sum of the losses and the number of correct predictions for the images."""
     loss, correct = 0.0, 0.0
     model.eval()
     with torch.no_grad():
@@ -213,6 +215,6 @@ def evaluate_sums(
     return loss, correct
 
 
-def _say(line: str) -> None:
-    """One progress line, out at once; readable by people and by `epoch E/N step S/N loss L` parsers."""
+def _report(line: str) -> None:
+    """Print a line and flush it. Trainstack parses lines of the form `epoch E/N step S/N loss L`."""
     print(line, file=sys.stdout, flush=True)

@@ -1,4 +1,4 @@
-"""The ranks of a run: who this process is, and the few things that ranks tell each other."""
+"""The ranks of a run: the rank of this process, and the messages between ranks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from .errors import ProgramError
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """This process among `size` ranks. `control` is the gloo group for small messages; None: the default group."""
+    """One of `size` ranks. `control` is the gloo group for small messages; None: the default group."""
 
     rank: int
     size: int
@@ -24,13 +24,13 @@ class World:
 
     @property
     def first(self) -> bool:
-        """Whether this is rank 0, which alone reads and writes files: the others may lack the volume."""
+        """Whether this is rank 0, the only one that reads and writes files: the others may not mount the volume."""
         return self.rank == 0
 
     def share(self, produce: Callable[[], bytes]) -> bytes:
-        """Runs `produce` on rank 0 and gives its result to all ranks.
+        """Run `produce` on rank 0, and return its result on all ranks.
 
-        A ProgramError of rank 0 is raised on every rank, so that none waits for one that has gone.
+        A ProgramError on rank 0 is raised on every rank, so that no rank waits for one that has exited.
         """
         if self.size == 1:
             return produce()
@@ -52,51 +52,52 @@ class World:
         return received
 
     def sum(self, *values: float) -> list[float]:
-        """The sums over all ranks."""
+        """Return the sums over all ranks."""
         total = torch.tensor(values, dtype=torch.float64)
         if self.size > 1:
             dist.all_reduce(total, group=self.control)
         return [float(value) for value in total]
 
     def gather(self, value: float) -> list[float]:
-        """Every rank's value, by rank."""
+        """Return the value of each rank, by rank."""
         return self.sum(*(value if rank == self.rank else 0.0 for rank in range(self.size)))
 
     def any(self, *, flag: bool) -> bool:
-        """Whether `flag` is set on any rank."""
+        """Return whether `flag` is set on any rank."""
         return self.sum(flag)[0] > 0
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with gradients averaged over the ranks; the model itself where there is one rank."""
+        """Return the model with gradients averaged over the ranks; with one rank, the model itself."""
         if self.size == 1:
             return model
         devices = [self.device.index] if self.device.type == "cuda" else None
         return DistributedDataParallel(model, device_ids=devices)
 
     def leave(self) -> None:
-        """Ends the connections."""
+        """Close the connections."""
         if self.size > 1:
             dist.destroy_process_group()
 
 
 def join(backend: str, environment: Mapping[str, str], *, no_cuda: bool) -> World:
-    """Meets the other ranks as RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say (PyTorchJob and torchrun set them).
+    """Connect to the other ranks by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which PyTorchJob and torchrun set.
 
-    Waits for all of them, up to torch's limit of half an hour; without the variables it is alone. Raises ProgramError.
+    Waits until all ranks have connected, at most half an hour, torch's default. Without the variables, there is one
+    rank. Raises ProgramError.
     """
     rank, size = _number(environment, "RANK", 0), _number(environment, "WORLD_SIZE", 1)
-    needed = ("RANK", "MASTER_ADDR", "MASTER_PORT") if size > 1 else ()
-    if missing := [name for name in needed if not environment.get(name)]:
+    required = ("RANK", "MASTER_ADDR", "MASTER_PORT") if size > 1 else ()
+    if missing := [name for name in required if not environment.get(name)]:
         raise ProgramError(
-            f"WORLD_SIZE is {size} but {', '.join(missing)} not set: start all ranks with PyTorchJob or "
-            "torchrun, or unset WORLD_SIZE to train alone"
+            f"WORLD_SIZE is {size}, but {', '.join(missing)} must be set, too: start all ranks with a PyTorchJob or "
+            "torchrun, or unset WORLD_SIZE to train in one process"
         )
     cuda = torch.cuda.is_available() and not no_cuda
     if backend == "nccl" and not (cuda and dist.is_nccl_available()):
-        why = "--no-cuda is given" if no_cuda else "torch finds no usable GPU here"
-        raise ProgramError(f"--backend nccl needs CUDA, and {why}: use --backend gloo or give the run a GPU")
+        reason = "--no-cuda is set" if no_cuda else "torch finds no usable GPU"
+        raise ProgramError(f"--backend nccl requires CUDA, but {reason}; use --backend gloo, or request a GPU")
     if backend == "mpi" and not dist.is_mpi_available():
-        raise ProgramError("--backend mpi needs a torch that was built with MPI, and this one was not: use gloo")
+        raise ProgramError("--backend mpi requires a torch that is built with MPI; use --backend gloo")
     device = torch.device("cpu")
     if cuda:
         device = torch.device("cuda", _number(environment, "LOCAL_RANK", rank % torch.cuda.device_count()))
@@ -108,7 +109,7 @@ def join(backend: str, environment: Mapping[str, str], *, no_cuda: bool) -> Worl
             control = dist.new_group(backend="gloo") if backend == "nccl" else None
         except (RuntimeError, ValueError) as error:
             master = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
-            raise ProgramError(f"rank {rank} of {size} cannot meet the others at {master}: {error}") from error
+            raise ProgramError(f"rank {rank} of {size} cannot connect to the others at {master}: {error}") from error
     return World(rank=rank, size=size, backend=backend, device=device, control=control)
 
 
@@ -117,5 +118,5 @@ def _number(environment: Mapping[str, str], name: str, unset: int) -> int:
     if not text:
         return unset
     if not text.isdecimal():
-        raise ProgramError(f"the variable {name} is {text!r}: it must be a whole number")
+        raise ProgramError(f"the variable {name} is {text!r}; it must be an integer of at least 0")
     return int(text)

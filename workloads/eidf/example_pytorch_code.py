@@ -1,9 +1,9 @@
-# ruff: noqa: INP001 (a tenant's script outside any package: it is copied to a volume unchanged)
-"""A program that a tenant copies to `/mnt/ceph`: it trains on the data in its own folder and writes `model.pth` there.
+# ruff: noqa: INP001 (a script outside any package, which is copied to a volume)
+"""Train on the data in the folder of this file, and write `model.pth` there. A tenant copies the file to `/mnt/ceph`.
 
     python3 /mnt/ceph/example_pytorch_code.py
 
-The data are MNIST's training files (IDX), as `python -m workloads.digits.prepare FOLDER` writes them.
+The data are the training files of `python -m workloads.digits.prepare FOLDER`, in the format of MNIST.
 """
 
 import os
@@ -15,7 +15,7 @@ from torch import nn
 EPOCHS, BATCH = 5, 64
 HERE = Path(__file__).resolve().parent
 OUTPUT = Path(os.environ.get("TRAINSTACK_OUTPUT", HERE))
-"""The data's folder, as in the tenant's own Job; a recorded run sets its own folder."""
+"""By default, the folder of the data; a recorded run sets the variable."""
 
 
 def read(name: str, header: int) -> torch.Tensor:
@@ -24,7 +24,7 @@ def read(name: str, header: int) -> torch.Tensor:
 
 
 def main() -> None:
-    """Train and save."""
+    """Train, and save the model."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(1)
     labels = read("train-labels-idx1-ubyte", 8).long()

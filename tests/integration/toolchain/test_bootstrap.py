@@ -61,6 +61,6 @@ def test_too_old(tmp_path: Path, pythons: dict[str, str]) -> None:
     process = bootstrap(tmp_path, pythons)
     assert process.returncode == 1
     assert process.stderr == (
-        "error: no Python 3.11 or later with the venv module on PATH: install it (Debian 12 and later, Ubuntu 24.04 "
+        "error: no Python 3.11 or later with the venv module on PATH; install it (Debian 12 and later, Ubuntu 24.04 "
         "and later: apt-get install python3 python3-venv)\n"
     )

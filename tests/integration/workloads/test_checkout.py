@@ -263,7 +263,7 @@ def test_a_missing_commit_ends_the_checkout(sandbox: Sandbox, repository: Path) 
     result = sandbox.run(f"file://{repository}", COMMIT)
     assert result.returncode == 1
     message = (sandbox.root / "termination-log").read_text()
-    assert message.endswith("failed: no branch or tag leads to this commit: was it pushed?\n")
+    assert message.endswith(": no branch or tag contains this commit; push it first\n")
     assert message in result.stdout
     assert not sandbox.code.exists()
 
@@ -281,7 +281,7 @@ def test_the_checkout_waits_for_a_late_secret(
     monkeypatch.setenv("PATH", f"{pause.parent}:{os.environ['PATH']}")
     result = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD"))
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "Secret deploy-key has no ssh-privatekey, or is not there\ntrying again in 1 s\n" in result.stdout
+    assert "Secret deploy-key does not exist or has no ssh-privatekey\nretrying in 1 s\n" in result.stdout
 
 
 def test_an_unreachable_server_ends_the_checkout_at_its_deadline(sandbox: Sandbox) -> None:
@@ -291,7 +291,7 @@ def test_an_unreachable_server_ends_the_checkout_at_its_deadline(sandbox: Sandbo
     result = sandbox.run("https://localhost:1/mnist", COMMIT, seconds=1)
     assert result.returncode == 1
     assert (
-        f" failed: not within {DEADLINE_SECONDS} s: fatal: unable to access "
+        f": timed out after {DEADLINE_SECONDS} s: fatal: unable to access "
         in (sandbox.root / "termination-log").read_text()
     )
 
@@ -301,7 +301,8 @@ def test_the_object_id_of_a_tag_is_refused(sandbox: Sandbox, repository: Path) -
     git(repository, "tag", "-a", "v1", "-m", "x")
     tag, commit = git(repository, "rev-parse", "v1"), git(repository, "rev-parse", "HEAD")
     assert sandbox.run(f"file://{repository}", tag).returncode == 1
-    assert f"this is a tag's own number; its commit is {commit}" in (sandbox.root / "termination-log").read_text()
+    message = (sandbox.root / "termination-log").read_text()
+    assert f"the revision is the id of a tag object; use its commit {commit}" in message
     assert not sandbox.code.exists()
 
 
@@ -313,7 +314,7 @@ def test_the_log_names_submodules_and_lfs_files(sandbox: Sandbox, repository: Pa
     git(repository, "commit", "--quiet", "-m", "4")
     out = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD")).stdout
     assert "submodules are not checked out" in out
-    assert "files in Git LFS stay pointers" in out
+    assert "Git LFS files are checked out as pointers" in out
 
 
 def test_commits_of_sha256_are_checked_out(sandbox: Sandbox, tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def test_packed_files_are_read_and_plain_ones_preferred(tmp_path: Path) -> None:
         (b"", "not an IDX file"),
         (b"PNG!", "not an IDX file"),
         (b"\0\0\x0d\x01\0\0\0\x01", "element type 0x0d"),
-        (b"\0\0\x08\x02\0\0\0\x01", "header is cut off"),
-        (b"\0\0\x08\x01\0\0\0\x05abc", "3 bytes of data where the header says 5"),
+        (b"\0\0\x08\x02\0\0\0\x01", "header is truncated"),
+        (b"\0\0\x08\x01\0\0\0\x05abc", "3 bytes of data, but the header specifies 5"),
     ],
 )
 def test_a_damaged_file_is_refused(content: bytes, message: str) -> None:

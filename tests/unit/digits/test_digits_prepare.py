@@ -54,7 +54,7 @@ def run_prepare(folder: Path, **variables: str) -> "subprocess.CompletedProcess[
 def test_packed_and_plain_files_give_the_same_data_set(published: Path, tmp_path: Path) -> None:
     """The output is plain files with a manifest: with gzip's bytes each download would be another run."""
     process = run_prepare(tmp_path / "out", MNIST_FOLDER=str(published))
-    assert (process.returncode, process.stdout) == (0, f"wrote {TRAIN + TEST} images into {tmp_path / 'out'}\n"), (
+    assert (process.returncode, process.stdout) == (0, f"wrote {TRAIN + TEST} images to {tmp_path / 'out'}\n"), (
         process.stderr
     )
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted((*NAMES, MANIFEST))
@@ -85,11 +85,11 @@ WRONG = {
     "magic": (IMAGES, b"\x89PNG" + bytes(12), "not an IDX file"),
     "a label file's magic": (IMAGES, small(10, 10)[1], r"train-images-idx3-ubyte has shape \(10,\)"),
     "element type": (LABELS, b"\0\0\x0d\x01" + bytes(8), "element type 0x0d"),
-    "truncated": (TEST_IMAGES, small(10, 10)[0][:-1], "7839 bytes of data where the header says 7840"),
-    "too long": (TEST_LABELS, small(10, 10)[1] + b"x", "11 bytes of data where the header says 10"),
-    "counts": (LABELS, small(10, 29)[1], r"shape \(30, 28, 28\), train-labels-idx1-ubyte \(29,\)"),
-    "test counts": (TEST_LABELS, small(10, 9)[1], r"t10k-images.* \(10, 28, 28\), t10k-labels-idx1-ubyte \(9,\)"),
-    "sizes": (TEST_IMAGES, small(10, 10, size=8)[0], r"test images are \(8, 8\), training images \(28, 28\)"),
+    "truncated": (TEST_IMAGES, small(10, 10)[0][:-1], "7839 bytes of data, but the header specifies 7840"),
+    "too long": (TEST_LABELS, small(10, 10)[1] + b"x", "11 bytes of data, but the header specifies 10"),
+    "counts": (LABELS, small(10, 29)[1], r"shape \(30, 28, 28\) and train-labels-idx1-ubyte has \(29,\)"),
+    "test counts": (TEST_LABELS, small(10, 9)[1], r"t10k-images.* \(10, 28, 28\) and t10k-labels.* has \(9,\)"),
+    "sizes": (TEST_IMAGES, small(10, 10, size=8)[0], r"test images are \(8, 8\), but training images are \(28, 28\)"),
     "no images": (TEST_IMAGES, small(0, 0)[0], r"n at least 1"),
 }
 

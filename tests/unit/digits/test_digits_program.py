@@ -61,7 +61,7 @@ def test_metrics_are_complete_lines_of_all_epochs(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """The message has the path and the remedy."""
     (tmp_path / "file").touch()
-    with pytest.raises(ProgramError, match=r"cannot write .*file/metrics\.jsonl: .*is the volume mounted"):
+    with pytest.raises(ProgramError, match=r"cannot write .*file/metrics\.jsonl: .*the volume must be mounted"):
         metrics.write(tmp_path / "file", [])
 
 
@@ -93,7 +93,7 @@ def test_summaries_are_event_records(tmp_path: Path) -> None:
     ("stage", "code", "output"),
     [
         # A mutex locked twice: native code that ignores all signals.
-        ("[libc.pthread_mutex_lock(mutex) for _ in 'ab']", 143, "stopped by SIGTERM before the training began\n"),
+        ("[libc.pthread_mutex_lock(mutex) for _ in 'ab']", 143, "stopped by SIGTERM before training started\n"),
         ("stop.defer()", 7, ""),
     ],
 )
@@ -106,7 +106,7 @@ stop, libc, mutex = StopSignal(), ctypes.CDLL(None), ctypes.create_string_buffer
 if "defer" in {stage!r}: {stage}
 print("ready", flush=True)
 {stage}
-while not stop.came():
+while not stop.has_arrived():
     libc.usleep(1000)
 os._exit(7)
 """

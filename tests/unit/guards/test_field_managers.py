@@ -161,7 +161,7 @@ def make_entry(manager: str, time: str = "2026-01-01T00:00:00Z", operation: str 
     ("managers", "expected"),
     [
         ([], False),
-        ([OWN, "kubectl-edit", "trainstack-devcluster", "manager"], False),
+        ([OWN, "kubectl-edit", "trainstack-local-cluster", "manager"], False),
         ([OWN, OTHER], True),
         # A release before states had field managers.
         (["trainstack"], True),

@@ -46,7 +46,7 @@ def test_a_command_permits_one_run_of_the_program(
         assert teardown_permission(tmp_path, "dev") == Permission(mode=mode, stack="dev")
         with pytest.raises(
             RefusedError,
-            match=r"is set, but no running .* on 'dev'.* Run `unset TRAINSTACK_ENDS`",
+            match=r"is set, but no running .* on 'dev'.* Run `unset TRAINSTACK_TEARDOWN_PERMISSION`",
         ):
             teardown_permission(tmp_path, "dev")
 

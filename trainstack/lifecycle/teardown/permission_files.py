@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainstack.files.locks import is_locked, try_lock_new
 
-_FOLDER = Path(".trainstack/endings")
+_FOLDER = Path(".trainstack/teardown-permissions")
 """The folder of the files, relative to the project."""
 _NAME = re.compile("[0-9a-f]{32}")
 

@@ -36,10 +36,10 @@ INIT_TEMPLATE = """\
       until nslookup "$1" 2>/dev/null | grep -q "^Name:"; do
         tries=$((tries + 1))
         if [ "$tries" -ge {{.MaxTries}} ]; then
-          echo "the name of the master, $1, did not resolve in $tries tries: did its pod start?"
+          echo "the host name of the master, $1, did not resolve in $tries attempts; check whether its pod has started"
           exit 1
         fi
-        echo "waiting for the master, $1"
+        echo "waiting for the master: $1 does not resolve yet"
         sleep 2
       done
     - wait-for-master

@@ -66,7 +66,10 @@ def _pod_security_policy(stack: str, namespaces: list[str]) -> list[Manifest]:
         exempt_rights=[("", "namespaces", "patch"), ("", "namespaces", "update")],
         variables={"before": _LABELS_EXPRESSION.format("oldObject"), "after": _LABELS_EXPRESSION.format("object")},
         expression=_SAME_LEVEL_EXPRESSION,
-        message=f"the Pod Security level of this namespace is set by rights/{stack}.yaml: an administrator applies it",
+        message=(
+            f"labels with the prefix {POD_SECURITY} must not change; to set another Pod Security level, ask a cluster "
+            f"administrator to apply a new rights/{stack}.yaml"
+        ),
     )
 
 
@@ -78,7 +81,10 @@ def _host_path_policy(stack: str, folders: Mapping[str, str]) -> list[Manifest]:
         exempt_rights=[("", "persistentvolumes", "create"), ("", "persistentvolumes", "update")],
         variables={"folders": json.dumps(dict(sorted(folders.items())))},
         expression="has(object.spec.hostPath) && object.spec.hostPath.path == variables.folders[object.metadata.name]",
-        message=f"the folder of this volume is set by rights/{stack}.yaml: an administrator applies it",
+        message=(
+            f"spec.hostPath.path must be the folder that rights/{stack}.yaml defines for this volume; to use another "
+            f"folder, ask a cluster administrator to apply a new rights/{stack}.yaml"
+        ),
     )
 
 
@@ -90,7 +96,7 @@ def _probe_policy(stack: str, kinds: Iterable[tuple[str, str]]) -> list[Manifest
         exempt_rights=[],
         variables={},
         expression="has(request.dryRun) && request.dryRun",
-        message=f"an object of the name {probes.NAME} is only ever sent as a dry run",
+        message=f"objects named {probes.NAME} must be sent as a dry run",
     )
 
 

@@ -30,24 +30,24 @@ _CREDENTIALS = "/credentials"
 # complete, so a container that restarts in the same pod keeps it, with the files that a program wrote there.
 _SCRIPT = r"""
 set -u
-umask 000  # the program may run as any user, and write beside its code
+umask 000  # The program may run as any user and may write files next to its code.
 url=$1 revision=$2 secret=$3
 work=WORK credentials=CREDENTIALS
 export HOME=$work/home TMPDIR=$work LC_ALL=C
 export GIT_TERMINAL_PROMPT=0 GIT_CONFIG_NOSYSTEM=1 GIT_ALLOW_PROTOCOL=https:ssh
 
-end_badly() {
-  message="the checkout of $revision of $url failed: $1"
+fail() {
+  message="cannot check out $revision of $url: $1"
   echo "$message"
   echo "$message" > /dev/termination-log
   exit 1
 }
 
-# Fails while the Secret may still come: the kubelet brings it into a running pod.
+# The failure is retried, because the kubelet updates the volume of a running pod once the Secret exists.
 has_keys() {
   for key in "$@"; do
     test -s "$credentials/$key" && continue
-    problem="Secret $secret has no $key, or is not there"
+    problem="Secret $secret does not exist or has no $key"
     echo "$problem"
     return 1
   done
@@ -62,12 +62,12 @@ use_https() {
     test -e "$credentials/username" || test -e "$credentials/password" || return 0
   fi
   has_keys username password || return 1
-  # Of this server alone: wherever it sends us, nobody else is told.
-  git config --global "credential.$(echo "$url" | cut -d/ -f1-3).helper" '!tell() {
+  # The helper is limited to this server, so that a redirect cannot send the password to another server.
+  git config --global "credential.$(echo "$url" | cut -d/ -f1-3).helper" '!credentials() {
     test "$1" = get || return 0
     printf "username=%s\n" "$(cat CREDENTIALS/username)"
     printf "password=%s\n" "$(cat CREDENTIALS/password)"
-  }; tell'
+  }; credentials'
 }
 
 use_ssh() {
@@ -79,22 +79,22 @@ use_ssh() {
 }
 
 fetch() {
-  git fetch --quiet --no-tags "$@" > "$work/said" 2>&1 && return
-  problem=$(cat "$work/said")
+  git fetch --quiet --no-tags "$@" > "$work/output" 2>&1 && return
+  problem=$(cat "$work/output")
   echo "$problem"
   case $problem in
     *"Host key verification failed"*)
-      end_badly "the server's host key is not in known_hosts of Secret $secret" ;;
+      fail "the server's host key is not in known_hosts of Secret $secret" ;;
     *"Permission denied ("*)
-      end_badly "the server refuses ssh-privatekey of Secret $secret; it must need no passphrase" ;;
+      fail "the server rejected ssh-privatekey of Secret $secret; the key must have no passphrase" ;;
     *"could not read Username"*)
-      end_badly "there is no such repository, or it is private: name a Secret under code.secret" ;;
+      fail "the repository does not exist or is private; for a private repository, set code.secret" ;;
     *"Authentication failed"* | *"returned error: 403"*)
-      end_badly "the server refuses username and password of Secret $secret" ;;
+      fail "the server rejected username and password of Secret $secret" ;;
     *ertificate*)
-      end_badly "the server's certificate is not trusted; its authority's belongs into ca.crt of code.secret" ;;
+      fail "the server's certificate is not trusted; add ca.crt with its CA to the Secret of code.secret" ;;
     *"epository"*" not found"* | *"not appear to be a git repository"* | *"returned error: 404"*)
-      end_badly "there is no such repository, or none that the credentials may read" ;;
+      fail "the repository does not exist, or the credentials do not permit access to it" ;;
   esac
   return 1
 }
@@ -113,35 +113,35 @@ check_out() {
       *"not our ref"* | *"unadvertised object"* | *"shallow capabilities"*) ;;
       *) return 1 ;;
     esac
-    echo "the server does not give this commit alone; fetching all branches and tags"
+    echo "the server does not serve a single commit; fetching all branches and tags"
     fetch origin "+refs/heads/*:refs/remotes/origin/*" "+refs/tags/*:refs/tags/*" || return 1
-    git cat-file -e "$revision" 2> "$work/said" || end_badly "no branch or tag leads to this commit: was it pushed?"
+    git cat-file -e "$revision" 2> "$work/output" || fail "no branch or tag contains this commit; push it first"
   fi
-  problem="the files could not be written"
+  problem="cannot write the files"
   git -c advice.detachedHead=false checkout --quiet --detach "$revision" || return 1
 }
 
 test -d "$work/PUBLISHED" && exit 0
 problem="" pause=1
-end=$(($(date +%s) + SECONDS_AT_MOST))
+end=$(($(date +%s) + TIMEOUT_SECONDS))
 until check_out; do
-  test "$(date +%s)" -lt "$end" || end_badly "not within SECONDS_AT_MOST s: $(echo "$problem" | tail -n 1)"
-  echo "trying again in $pause s"
+  test "$(date +%s)" -lt "$end" || fail "timed out after TIMEOUT_SECONDS s: $(echo "$problem" | tail -n 1)"
+  echo "retrying in $pause s"
   sleep $pause
   test $pause -ge 16 || pause=$((pause * 2))
 done
-found=$(git rev-parse HEAD)
-test "$found" = "$revision" || end_badly "this is a tag's own number; its commit is $found"
-test ! -e .gitmodules || echo "note: submodules are not checked out"
-grep -qs filter=lfs .gitattributes && echo "note: files in Git LFS stay pointers"
+commit=$(git rev-parse HEAD)
+test "$commit" = "$revision" || fail "the revision is the id of a tag object; use its commit $commit"
+test ! -e .gitmodules || echo "warning: submodules are not checked out"
+grep -qs filter=lfs .gitattributes && echo "warning: Git LFS files are checked out as pointers"
 cd "$work"
-mv new PUBLISHED || end_badly "the files could not be moved"
+mv new PUBLISHED || fail "cannot move the files to $work/PUBLISHED"
 echo "checked out $revision of $url"
 """
 _SUBSTITUTIONS = {
     "CREDENTIALS": _CREDENTIALS,
     "PUBLISHED": _PUBLISHED,
-    "SECONDS_AT_MOST": str(DEADLINE_SECONDS),
+    "TIMEOUT_SECONDS": str(DEADLINE_SECONDS),
     "WORK": _WORK,
 }
 

@@ -69,7 +69,7 @@ def format_sets(sweep: str, space: Space, sets: Sequence[ParameterSet]) -> str:
         }
         entries.append({"number": parameter_set.number, "id": _Quoted(parameter_set.id), "hyperparam_set": quoted})
     header = (
-        f"# Made from {SPACE_FILE} by `trainstack sweep expand {sweep}`: edit that file, not this one.\n"
+        f"# Generated from {SPACE_FILE} by `trainstack sweep expand {sweep}`. Edit {SPACE_FILE} instead.\n"
         f"# space: sha256:{space_digest(space)}\n"
     )
     body: str = yaml.dump(

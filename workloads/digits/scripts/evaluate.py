@@ -1,5 +1,5 @@
-# ruff: noqa: INP001 (a script beside the package, as it lies in the image)
-"""Lets the image judge a model by path: `python3 /opt/digits/evaluate.py` is `python3 -m digits.evaluate`."""
+# ruff: noqa: INP001 (a script outside the package, as in the image)
+"""Run `python3 -m digits.evaluate` by the path `/opt/digits/evaluate.py`."""
 
 import runpy
 

@@ -1,5 +1,5 @@
-# ruff: noqa: INP001 (a script beside the package, as it lies in the image)
-"""Lets the image start training by path: `python3 /opt/digits/train.py` is `python3 -m digits.train`."""
+# ruff: noqa: INP001 (a script outside the package, as in the image)
+"""Run `python3 -m digits.train` by the path `/opt/digits/train.py`."""
 
 import runpy
 

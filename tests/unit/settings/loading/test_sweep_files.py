@@ -388,7 +388,7 @@ def test_the_form_of_the_file() -> None:
         "s", space, number_sets([{"batch_size": 32, "lr": 1e-05}, {"batch_size": 64, "name": "no"}])
     ) == dedent(
         f"""\
-        # Made from space.yaml by `trainstack sweep expand s`: edit that file, not this one.
+        # Generated from space.yaml by `trainstack sweep expand s`. Edit space.yaml instead.
         # space: sha256:{space_digest(space)}
         - number: 1
           id: "8a1a5d1ad9"

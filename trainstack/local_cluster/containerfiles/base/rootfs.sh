@@ -1,9 +1,9 @@
 #!/bin/sh
-# Fills an empty working container with the root file system of the base image.
+# Create the root file system of the base image in an empty working container.
 #   rootfs.sh CONTAINER MIRROR KEYRING SOURCES_LIST APT_CONF BUILDAH [OPTION…]
-# MIRROR is the archive that debootstrap reads; SOURCES_LIST and APT_CONF are given to the apt inside.
-# Run it in a mount namespace of its own (unshare --mount): what it mounts then ends with it, however it ends.
-# Lines that begin with "## " are the stages that a person is told of.
+# debootstrap installs from MIRROR; apt in the container uses SOURCES_LIST and APT_CONF.
+# Run the script in its own mount namespace (unshare --mount), so that its mounts disappear even if it is killed.
+# Lines that start with "## " are the stages that the caller reports.
 set -eu
 container=$1 mirror=$2 keyring=$3 sources=$4 apt_conf=$5
 shift 5
@@ -27,13 +27,13 @@ chroot "$target" apt-get install --yes --no-install-recommends $(cat "$here/pack
 chroot "$target" useradd --uid 1000 --create-home --shell /bin/sh trainer
 umount "$target/proc"
 
-echo "## leaving out what training never loads"
-# What only this build or only this machine needs. /dev is the container runtime's.
+echo "## removal of unused files"
+# Files of the build and of the host. The container runtime provides /dev.
 rm -rf "$target"/dev/* "$target"/tmp/* "$target"/run/* "$target"/var/log/* \
   "$target"/var/cache/* "$target"/var/lib/apt/lists/* \
   "$target"/usr/share/doc/* "$target"/usr/share/man/* "$target"/usr/share/locale/* "$target"/usr/share/info/* \
   "$target/etc/resolv.conf" "$target/etc/hostname" "$target/etc/apt/apt.conf.d/90build"
-# Tests and a rule base of SymPy's, which PyTorch depends on and never loads: 90 MB.
+# Tests, and a rule base of SymPy, which PyTorch depends on: 90 MB that training does not load.
 rm -rf "$target/usr/lib/python3/dist-packages/sympy/integrals/rubi"
 for package in numpy sympy; do
   find "$target/usr/lib/python3/dist-packages/$package" -type d -name tests -prune -exec rm -rf {} +

@@ -1,5 +1,5 @@
-# ruff: noqa: INP001 (a script, as it lies in the image)
-"""The demo's program, with its arguments and output."""
+# ruff: noqa: INP001 (a script outside a package, as in the image)
+"""The program of the demo, with the same arguments and output."""
 
 import sys
 

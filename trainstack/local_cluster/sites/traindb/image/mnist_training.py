@@ -1,7 +1,7 @@
-# ruff: noqa: INP001 (a script, as it lies in the image)
-"""The service's program: PyTorch's MNIST example, which writes the model to /opt/mnist/models/mnist_cnn.pt.
+# ruff: noqa: INP001 (a script outside a package, as in the image)
+"""The program of the service: PyTorch's MNIST example, which writes the model to /opt/mnist/models/mnist_cnn.pt.
 
-It always writes the model: the job's command has no option for it, and reads the file from the volume afterwards.
+It always writes the model, because the command of the job has no option for it and reads the file afterwards.
 """
 
 import os

@@ -1,8 +1,8 @@
-# ruff: noqa: INP001 (a script, as it lies in the image)
-"""The image's entry point: six epochs of 48 steps in one process, or of 16 in each of three.
+# ruff: noqa: INP001 (a script outside a package, as in the image)
+"""The entry point of the image: six epochs of 48 steps with one rank, or of 16 steps with three.
 
-1,600 training images without a tenth for validation are 1,440: 48 batches of 30. With this learning rate, training
-converges in both cases. The pod's arguments follow these defaults, and override them.
+Of the 1,600 training images, a tenth is for validation; 1,440 are 48 batches of 30. With this learning rate, training
+converges in both cases. The arguments of the pod follow these defaults and override them.
 """
 
 import runpy
@@ -11,8 +11,8 @@ from pathlib import Path
 
 arguments = sys.argv[1:]
 if not Path("/dev/nvidiactl").exists() and {"nccl", "--backend=nccl"} & set(arguments):
-    # Pods with a GPU of the local cluster run on the CPU, where gloo replaces NCCL.
-    print("no GPU here: gloo stands in for nccl", flush=True)
+    # In the local cluster, pods that request a GPU run on the CPU, where gloo replaces NCCL.
+    print("no GPU found: using gloo instead of nccl", flush=True)
     arguments = [
         argument.replace("nccl", "gloo") if argument in ("nccl", "--backend=nccl") else argument
         for argument in arguments
