@@ -76,6 +76,7 @@ async def _transfer(manifest: Mapping[str, Any], owner: str, state_identity: str
         if not has_fields_of_other_states(metadata, manager):
             return
         change = {
+            # A concurrent write makes this patch a conflict, and the loop checks the owner again.
             "resourceVersion": metadata["resourceVersion"],
             "annotations": {STATE: state_identity},
             "managedFields": managed_fields_after_transfer(metadata["managedFields"], manager),

@@ -110,6 +110,7 @@ class AdmissionSimulator:
         )
         if not idle_attempt.succeeds:
             reasons += unmet_requests(model, idle_cq, workload, now=False) or [_joint_quota_reason(workload)]
+        # A lasting reason hides temporary ones: after their end, the workload would still not fit.
         refusals = _pod_refusals(workload)
         if len(reasons) > len(temporary_reasons) or refusals:
             return _make_verdict(workload, queue.name, "never fits", [*reasons, *refusals])

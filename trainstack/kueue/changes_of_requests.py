@@ -73,6 +73,7 @@ def smaller_pods(
         amount, per_unit = next((source for source in sources if source[1]), (None, 0))
         if amount is None:
             return None
+        # The shortage includes the requests of earlier pod sets, which decrease with a setting that they share.
         shared_counts = [
             earlier.count
             for earlier, earlier_settings in pod_sets[:index]

@@ -52,6 +52,7 @@ def inadmissibility_reasons(
         )
     if queue.inactive_message:
         yield queue_reason("queue-inactive", f"is inactive: {queue.inactive_message}")
+    # A declared queue has no status, so the rule of the release is applied here.
     elif model.release.dispatches_or_provisions and dispatches_and_provisions(model, queue):
         yield queue_reason("queue-inactive", "is inactive: it has checks of both MultiKueue and ProvisioningRequest")
     local_queue = (model.local_queues or {})[workload.namespace, workload.queue]
@@ -112,11 +113,13 @@ def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: 
         for resource in cq.uncovered_resources(requests):
             message = f"{_pod_phrase(pods)} requests {resource}, which cluster queue {cq.spec.name} does not cover"
             reasons.append(Reason("uncovered", message, pods.resources_path, pods.name, resource=resource))
+        # `group_of` has a group once for each of its resources.
         groups = {id(group): group for name, group in cq.group_of.items() if name in requests}
         for group in groups.values():
             covered_requests = {name: number for name, number in requests.items() if name in group.covered_resources}
             mismatches: list[Reason] = []
             shortages_by_flavor: dict[str, list[Reason]] = {}
+            # A missing flavor is reported by `inadmissibility_reasons`.
             for flavor in group.flavors:
                 if flavor is not None and (mismatch := _mismatch(cq, pods, group, flavor)):
                     mismatches.append(mismatch)
@@ -211,6 +214,7 @@ def _shortages(
         if missing <= 0:
             continue
         amount = partial(format_readable, resource)
+        # After an overflow, the difference is not an amount of quota that is missing.
         if not now and cq.node.overflows(fr):
             message = (
                 f"{needs} {amount(number)} {resource}; the quotas of {resource} on flavor {flavor} that cluster queue "

@@ -100,6 +100,7 @@ def read_model(
         objects_by_kind[body["kind"]][f"{metadata.get('namespace', '')}/{metadata['name']}"] = body
 
     def read_kind(kind: str, read: Callable[[Body], T], key: Callable[[Body], K]) -> dict[K, T] | None:
+        # None, because objects of an unread kind may exist; {} would mean that there are none.
         return None if kind in unread_kinds else {key(body): read(body) for body in objects_by_kind[kind].values()}
 
     nodes, topologies = read_kind("Node", _node, _name), read_kind("Topology", _levels, _name)
@@ -115,6 +116,7 @@ def read_model(
             "ClusterQueue", partial(_cluster_queue, gates, kueue_release, calculated_reasons), _name
         ),
         local_queues=read_kind("LocalQueue", _local_queue, lambda body: (body["metadata"]["namespace"], _name(body))),
+        # Without the gate, Kueue ignores Cohort objects: a cohort is only the name that its queues share.
         cohorts={
             _name(body): _cohort(gates, body)
             for body in (objects_by_kind["Cohort"].values() if gates.is_enabled("HierarchicalCohorts") else ())

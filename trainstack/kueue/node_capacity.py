@@ -49,6 +49,7 @@ def _placement_reasons(
     def reason(message: str, path: str, resource: str = "", missing: int = 0) -> Reason:
         return Reason("shape", message, path, pods.name, flavor_names[0] if flavor_names else "", resource, missing)
 
+    # Each check narrows the nodes; only the first that leaves none is reported, because later ones depend on it.
     if not flavor_nodes:
         # Rule flavor-nodes reports a single flavor without nodes.
         if all(nodes_with_labels(flavor.labels, model.nodes or ()) for flavor in flavors):
@@ -90,6 +91,7 @@ def _placement_reasons(
             f" the largest node{flavor_text} has {format_readable(name, largest[name])}"
         )
         yield reason(message, pods.resources_path, name, requests[name] - largest[name])
+    # Each resource fits some node, but no node has enough of all of them.
     if not short_resources:
         requests_text = ", ".join(
             f"{name}={format_readable(name, number)}" for name, number in sorted(requests.items())

@@ -78,6 +78,7 @@ def judge_placements(
     problem = inputs.unavailable_reason(state.model)
     if problem or isinstance(inputs.judge, str) or inputs.pods is None:
         return {key: _keep_unknown(verdict, problem) for key, verdict in open_verdicts.items()}
+    # Verdicts without a submission keep this reason; answers replace those of the others.
     new_verdicts = {
         key: _keep_unknown(verdict, "its manifest cannot be built") for key, verdict in open_verdicts.items()
     }

@@ -28,6 +28,7 @@ def pod_set(
     spec: Body = template["spec"]
     limits = model.limit_ranges.get(namespace, ())
     pod_amounts, faults = requests_and_faults(spec, limits, model.overheads or {})
+    # The API server copies the overhead of a RuntimeClass into the spec; only a spec without it depends on the class.
     class_name = "" if spec.get("overhead") else spec.get("runtimeClassName") or ""
     default_faults = list(_faults_of_defaults(spec, limits))
     topology = topology_request(template)

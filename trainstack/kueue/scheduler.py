@@ -205,6 +205,7 @@ class Scheduler:
             if entry is None:
                 continue
             root_cohort = self._root_cohorts[name]
+            # A nomination searches flavors and preemption targets, so heads that cannot be admitted are left out here.
             if root_cohort.feasibility.may_admit(pending_queue.cq, entry.shape, entry.shape.needs):
                 head = root_cohort.nominate(entry, pending_queue)
                 heads.append(head)
@@ -213,6 +214,7 @@ class Scheduler:
                 )
             else:
                 infeasible_entries.append((entry, pending_queue, root_cohort))
+        # Such a head may still reserve quota that feasible heads after it in the order then lack.
         for entry, pending_queue, root_cohort in infeasible_entries:
             level = root_cohort.feasibility.reserving_level(pending_queue.cq, entry.shape.needs)
             last_order = last_order_by_root.get(id(root_cohort))

@@ -110,6 +110,7 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | AdmittedWorkload
     namespace = metadata["namespace"]
     counts = {_pod_set_name(pods): pods["count"] for pods in spec.get("podSets") or ()}
     reclaimed = {pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or ()}
+    # Without the gate, Kueue counts pods that have succeeded until the workload has finished.
     if not model.gates.is_enabled("ReclaimablePods"):
         reclaimed = {}
     workload = Workload(

@@ -51,10 +51,12 @@ def read_namespace_objects(namespace: str, context: str | None, *, cluster_wide:
         if is_namespaced or cluster_wide
     }
     if cluster_wide:
+        # The namespace is read by name: its status shows whether it exists.
         path_by_field["namespace"] += f"/{namespace}"
     answers = read(
         [*path_by_field.values(), *((_KUEUE_GROUP_PATH, *CONTROLLER_LISTS) if cluster_wide else ())], context
     )
+    # Without the right to read it, the namespace may exist.
     if cluster_wide and answers[path_by_field["namespace"]].status not in (200, FORBIDDEN):
         return None
     bodies: dict[str, tuple[Body, ...]] = {

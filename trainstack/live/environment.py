@@ -73,6 +73,7 @@ async def _read(settings: Settings) -> LiveCluster:
     return LiveCluster(
         version=api.version,
         lists=bodies_by_key,
+        # A collection is not found if its kind is not served; without objects, it is empty.
         unserved=frozenset(key.partition(" ")[0] for key, path in lists.items() if answers[path].status == NOT_FOUND),
         operators=operators,
         has_autoscaler=installed is not None and has_node_autoscaler(installed.deployments),
@@ -81,6 +82,7 @@ async def _read(settings: Settings) -> LiveCluster:
         frameworks=None if configuration is None else _frameworks(configuration),
         kueue=configuration,
         secrets=secrets,
+        # A tenant may not list namespaces, so each is read by name.
         namespaces=_existing_namespaces(settings, bodies_by_key["Namespace"])
         if is_owner
         else await _read_namespaces(api, settings),

@@ -243,6 +243,7 @@ def _explain_errors(url: str, part: Path, path: str) -> Iterator[None]:
         yield
     except DownloadError as error:
         raise type(error)(error.message, error.remedy, path=path) from error.__cause__
+    # ProxyError, ConnectError and UnsupportedProtocol are TransportErrors, so their handlers come first.
     except httpx.ProxyError as error:
         raise DownloadError(
             f"the proxy {proxy_of(url)} refused the connection to {host} ({error})",

@@ -121,6 +121,7 @@ async def read_launch_views_async(
         ),
         read_cluster_queues(api, queues) if cluster_wide else _empty_result(),
         read_preemptor_names(api, bodies, workloads, cluster_wide=cluster_wide),
+        # The pods of a dispatched launch are on nodes of another cluster.
         _read_usage(
             api, [launch_pods for index, launch_pods in enumerate(pods) if index not in worker_objects_by_index]
         )

@@ -40,6 +40,7 @@ def read_volumes(
         for volume in settings.storage.persistent_volumes
         if "platform" in layers
     ]
+    # By UID, because a claim may be in a list and also be read by name.
     claim_by_uid: dict[str, Body] = {}
     persistent_volumes: list[Body] = []
     object_paths = dict.fromkeys((*map(paths.object_path, (*claims, *volumes)), *state_claim_paths))

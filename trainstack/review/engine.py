@@ -83,6 +83,7 @@ def build_report(
     """Return the report from the engine's text and JSON outputs, with `secrets` masked. Raises LeakError."""
     parsed_output = _parse_object(json_output.stdout)
     output = parsed_output or {}
+    # Masking replaces known secrets only, so output with a decrypted one is discarded before anything is read from it.
     secret_masking.refuse_plaintext(output)
     diagnostics = output.get("diagnostics", ())
     if text_output.returncode or json_output.returncode:

@@ -180,6 +180,7 @@ class _Decider:
         frozen: list[str] = []
         for run_id in self.planned.trials:
             live, ledger = launches_by_run_id.get(run_id, []), ledgers_by_run_id.get(run_id)
+            # `_decide_batches` has decided the trials of Indexed Jobs; `decide` launches new trials.
             if run_id in self.decided_trials or not (live or ledger):
                 continue
             self.decided_trials.add(run_id)
@@ -196,6 +197,7 @@ class _Decider:
                 planned_ledger, live, ledger, self.now, may_stop=self._may_stop(run_id)
             )
             self.refusals += filter(None, [decision.refusal])
+            # A new launch of a failed trial needs a place under `parallelism`, which `decide` assigns.
             if decision.launch is not None and decision.launch.launch_name not in {launch.launch for launch in live}:
                 relaunches[run_id] = decision.launch
                 continue

@@ -120,6 +120,7 @@ class _Fetch(Transfer):
         # The markers are last: a program that waits for one then finds all files of its folder.
         missing_markers = self.missing({name: markers[name] for name in markers if name not in damaged_names})
         self._fetch_files(folder, target, tree, missing_markers)
+        # Damage is reported last, so that all undamaged files are fetched.
         if faults:
             raise _damage_error(
                 self.path, target.folder, [fault.text for record_faults in faults.values() for fault in record_faults]

@@ -82,6 +82,7 @@ def destroy(
             out.print(f"nothing to delete; to remove the stack's state too: pulumi stack rm {stack}")
         return
     confirm(f"Destroy {stack}?", yes=yes)
+    # The engine may delete only what the user has confirmed.
     permission = replace(permission, deleted=tuple(plan.deleted))
     if keep_platform:
         _delete_state(session, plan, permission, as_json=as_json)

@@ -114,6 +114,7 @@ def _diagnose_objects(
             f"{kind}: these credentials may not read it" for kind in sorted(marked_objects.unreadable_kinds)
         ]
     except ClusterError as error:
+        # The problems of the state itself are still reported.
         unreachable = (Problem("cluster-unreachable", "cluster", str(error), ()),)
     diagnosis = diagnose(
         stack=session.stack,

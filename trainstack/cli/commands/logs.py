@@ -237,8 +237,10 @@ async def _follow_logs(session: Session, bodies: Sequence[Body], selection: _Sel
             active_names -= {view.launch.name for view in views if not view.launch.is_active}
             await _follow_new_replicas(workers, views, selection, printer, tasks)
             for view in views:
+                # A launch without running pods prints nothing, so the reason is reported instead.
                 if not view.pods or any(pod.problems for pod in view.pods):
                     changes.report(view.launch.name, f"{view.launch.run_id}: {view.summary()}")
+            # Without the right to read pods, there is nothing to wait for.
             if not any(view.launch.is_active and view.pods_known for view in views):
                 break
         await asyncio.sleep(PAUSE_SECONDS)

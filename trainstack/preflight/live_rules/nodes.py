@@ -40,6 +40,7 @@ def flavor_nodes(context: LiveContext) -> Iterator[Violation]:
     }
     assigned_flavors: set[str] = set()
     for verdict in context.verdicts if nodeless_flavors else ():
+        # MultiKueue runs the pods in a worker cluster, on other nodes.
         if verdict.cluster_queue in dispatching_queues:
             continue
         for name in sorted(
@@ -51,6 +52,7 @@ def flavor_nodes(context: LiveContext) -> Iterator[Violation]:
                 f"({_format_labels(nodeless_flavors[name])})"
             )
             yield Violation(f"{verdict.path}.queue", message)
+    # Flavors that none of the runs would get are a warning only.
     for path, flavor in context.flavors():
         if flavor.name in nodeless_flavors.keys() - assigned_flavors:
             message = (

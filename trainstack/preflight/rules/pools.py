@@ -161,8 +161,10 @@ def selector_ignored(context: RuleContext) -> Iterator[Violation]:
             for key in labels.get(flavor_quotas.name, ())
         }
         for key, setting in _selected_labels(run):
+            # Kueue compares only the keys that some flavor of the queue has.
             if key in queue_labels:
                 continue
+            # A key that no flavor has is meant for the scheduler alone.
             flavors_with_label = [name for name, node_labels in labels.items() if key in node_labels]
             if flavors_with_label:
                 message = (

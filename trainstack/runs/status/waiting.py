@@ -161,6 +161,7 @@ def why_waiting(queue: str | None, queueing: Queueing) -> str:
             "Kueue does not admit it, because its Workload is deactivated" + (f": {message}" if message else "")
         )
     evicted = workload_conditions.get("Evicted", {})
+    # The eviction of a deactivated Workload is explained above.
     if evicted.get("status") == "True" and evicted.get("reason") != "Deactivated":
         parts.append(_explain_eviction(evicted, workload_conditions.get("Preempted", {}), queueing.owners))
         if queueing.dispatched and evicted.get("reason") == "AdmissionCheck" and _is_requeued_by_check(workload):
