@@ -363,7 +363,7 @@ def _others() -> list[Attempt]:
         Attempt(
             "Service with externalIPs", ("external-ips",), (SYSTEM, OTHERS, OWN), create_objects("Service", service)
         ),
-        Attempt("store what is only asked for as a dry run", (), ("",), _store_probes, stores=True),
+        Attempt("store a probe, which is for dry runs only", (), ("",), _store_probes, stores=True),
     ]
 
 

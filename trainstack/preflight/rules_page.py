@@ -16,7 +16,7 @@ _INTRODUCTION = """\
 # What the checks find
 
 `trainstack check` and every preview apply these rules to an environment's files, without engine or cluster.
-An `error` stops the change, a `warning` does not; `unknown` means that another stack or person has the answer.
+An `error` stops the change, a `warning` does not; `unknown` means that the answer depends on another stack or person.
 `trainstack explain RULE` prints a section of this page.
 
 The report ends with a verdict for each queued run, whether Kueue would admit it on an idle cluster: `fits`, `fits by

@@ -150,27 +150,27 @@ BOOKING_CASES: dict[str, list[Case]] = {
         transforming(
             {"input": "nvidia.com/gpu", "outputs": {"example.com/credits": "4"}},
             ".input",
-            "nvidia.com/gpu is not transformed where the transformation of nvidia.com/mig puts it out",
+            "nvidia.com/gpu is not transformed as an output of the transformation of nvidia.com/mig",
             "write the outputs for nvidia.com/mig directly",
             others=(Transformation(input="nvidia.com/mig", outputs={"nvidia.com/gpu": "1"}),),
         ),
         transforming(
             {"input": "nvidia.com/gpu"},
             "",
-            "nvidia.com/gpu is retained, and nothing is put out for it",
+            "nvidia.com/gpu is retained, and there are no outputs",
             "add outputs, or remove it",
         ),
         transforming(
             {"input": "nvidia.com/gpu", "outputs": {"nvidia.com/gpu": "2"}},
             '.outputs["nvidia.com/gpu"]',
-            "nvidia.com/gpu is retained, which replaces what is put out under this name",
+            "nvidia.com/gpu is retained, which replaces the output of this name",
             "set `strategy: Replace`",
         ),
         transforming(
             {"input": "nvidia.com/gpu", "outputs": {"memory": "2Gi"}},
             ".outputs.memory",
-            "pods also request memory: Kueue adds what is put out for nvidia.com/gpu, or not, by chance",
-            "put out a resource that pods do not request",
+            "pods also request memory, so Kueue adds the output of nvidia.com/gpu only at random",
+            "name an output that pods do not request",
         ),
     ],
     "pod-resources-refused": [

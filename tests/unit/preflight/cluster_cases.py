@@ -613,14 +613,14 @@ CASES: dict[str, list[Case]] = {
             ),
             f"{RUN}.queue",
             "worker cluster west does not have LocalQueue research/research, Secret research/token",
-            "declare it in that cluster's environment, with the namespace in `workloads.receives`, and `up` that one",
+            "declare it in that cluster's environment, with the namespace in `workloads.receives`, and deploy it there",
         ),
         Case(
             make_settings(make_run()),
             make_live(worker_needs={RUN: {"west": NEEDS}}, workers={"west": WorkerCluster(missing=frozenset(NEEDS))}),
             f"{RUN}.queue",
             "worker cluster west does not have Namespace research",
-            "declare it in that cluster's environment, with the namespace in `workloads.receives`, and `up` that one",
+            "declare it in that cluster's environment, with the namespace in `workloads.receives`, and deploy it there",
         ),
         Case(
             make_settings(make_run()),

@@ -126,7 +126,7 @@ def _unplaceable_reasons(workload: Workload, verdict: Verdict | None, model: Mod
 def quota_over_nodes(context: LiveContext) -> Iterator[Violation]:
     model = _without_dispatching_queues(context.snapshot.model)
     capacities, queues = _capacities_by_flavor(model), model.cluster_queues or {}
-    # Transformations put out these resources for Kueue to count; no node has them.
+    # Only Kueue counts the outputs of transformations; no node has them.
     virtual = {name for transformation in model.transformations.values() for name in transformation.outputs}
     for path, holder, flavor, quota in context.quotas():
         quota_holders: Mapping[str, ClusterQueue | Cohort] = (

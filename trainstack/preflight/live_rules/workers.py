@@ -18,7 +18,7 @@ _REMEDY = "look for these objects there"
         "ConfigMap of the wrapper. `unknown` without a context for that cluster; the message then lists the needs."
     ),
     example="Cluster `west` has no LocalQueue `research` in namespace `research`.",
-    remedy="Declare it in that cluster's environment, with the namespace in `workloads.receives`, and `up` that one.",
+    remedy="Declare it in that cluster's environment, with the namespace in `workloads.receives`, and deploy it there.",
 )
 def worker_incomplete(context: LiveContext) -> Iterator[Violation]:
     needs_by_run, workers = context.live.worker_needs, context.live.workers

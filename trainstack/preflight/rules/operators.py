@@ -128,11 +128,11 @@ def feature_gate_unknown(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="transformation-unapplied",
     severity="warning",
-    summary="A transformation of Kueue's configuration never applies, changes nothing, or applies by chance.",
+    summary="A transformation of Kueue's configuration never applies, has no effect, or applies at random.",
     details=(
-        "Kueue leaves out excluded resources before it transforms requests; it transforms what pods request, not what "
-        "other transformations put out; and where pods also request what is put out, it counts both or the request "
-        "alone, in random order."
+        "Kueue removes excluded resources before it transforms requests. It transforms resources that pods request, "
+        "not the outputs of other transformations. If pods also request an output, Kueue counts both amounts or only "
+        "the request, depending on a random order."
     ),
     change=yaml_at(
         "operators",
@@ -159,18 +159,18 @@ def transformation_unapplied(context: RuleContext) -> Iterator[Violation]:
             message = f"{name} is never transformed, because no container can request it"
             yield Violation(f"{path}.input", message, "name a resource that pods request, such as nvidia.com/gpu")
         elif producer_inputs:
-            message = f"{name} is not transformed where the transformation of {', '.join(producer_inputs)} puts it out"
+            message = f"{name} is not transformed as an output of the transformation of {', '.join(producer_inputs)}"
             yield Violation(f"{path}.input", message, f"write the outputs for {' and '.join(producer_inputs)} directly")
         elif not transformation.outputs and transformation.strategy == "Retain":
-            yield Violation(path, f"{name} is retained, and nothing is put out for it", "add outputs, or remove it")
+            yield Violation(path, f"{name} is retained, and there are no outputs", "add outputs, or remove it")
         # Faults of outputs do not depend on faults of the input.
         for output in transformation.outputs:
             if output == name and transformation.strategy == "Retain":
-                message = f"{name} is retained, which replaces what is put out under this name"
+                message = f"{name} is retained, which replaces the output of this name"
                 yield Violation(child_path(f"{path}.outputs", output), message, "set `strategy: Replace`")
             elif output in STANDARD_RESOURCES and output != name:
-                message = f"pods also request {output}: Kueue adds what is put out for {name}, or not, by chance"
-                remedy = "put out a resource that pods do not request"
+                message = f"pods also request {output}, so Kueue adds the output of {name} only at random"
+                remedy = "name an output that pods do not request"
                 yield Violation(child_path(f"{path}.outputs", output), message, remedy)
 
 
