@@ -88,17 +88,23 @@ def _complete(body: Manifest) -> Manifest:
 
 
 @contextmanager
-def dry_run_server(folder: Path) -> Iterator[Server]:
-    """Run an API server with the namespace of the generated objects and the definitions of the operators' kinds."""
+def dry_run_server(folder: Path, definitions: Sequence[Manifest] | None = None) -> Iterator[Server]:
+    """Run an API server with the namespace of the generated objects and the definitions of the operators' kinds.
+
+    `definitions`: by default, those of all operators in the declared versions.
+    """
+    if definitions is None:
+        definitions = list(_declared_definitions())
+        assert {body["spec"]["names"]["kind"] for body in definitions} == _KINDS
     with api_server(folder) as server:
         server.make_namespace(NAMESPACE)
-        for body in _definitions():
+        for body in definitions:
             server.send("POST", _DEFINITIONS, body).checked()
-        _wait_for_definitions(server)
+        _wait_for_definitions(server, len(definitions))
         yield Server(server)
 
 
-def _definitions() -> Iterator[Manifest]:
+def _declared_definitions() -> Iterator[Manifest]:
     """Yield the operators' definitions in the declared version, without webhooks, which have no server here."""
     yield from map(definition, FILES)
     releases = yaml.safe_load((ROOT / "defaults.yaml").read_text(encoding="utf-8"))["operators"]
@@ -111,14 +117,14 @@ def _definitions() -> Iterator[Manifest]:
                 yield {**body, "metadata": {"name": body["metadata"]["name"]}, "spec": spec}
 
 
-def _wait_for_definitions(server: ApiServer) -> None:
-    """Wait until every kind is served, shortly after its definition is created."""
+def _wait_for_definitions(server: ApiServer, count: int) -> None:
+    """Wait until every kind is served, shortly after its definition is created. `count`: of definitions."""
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:
         conditions = [
             found["status"].get("conditions") or () for found in server.send("GET", _DEFINITIONS).checked()["items"]
         ]
-        if len(conditions) == len(_KINDS) and all(
+        if len(conditions) == count and all(
             any(condition["type"] == "Established" and condition["status"] == "True" for condition in listed)
             for listed in conditions
         ):

@@ -30,6 +30,7 @@ from trainstack.preflight.rules import (
     sizes,
     sweeps,
     tenant,
+    trainjobs,
     volumes,
 )
 from trainstack.preflight.runner import run_rules
@@ -39,7 +40,7 @@ from trainstack.settings.model import Settings
 from trainstack.stack_objects.stack_objects import StackObjects
 
 RULES: dict[str, Check[RuleContext]] = collect_checks(
-    *(references, dependencies, queues, multikueue, pools, admission, operators, volumes, names),
+    *(references, dependencies, queues, multikueue, pools, admission, operators, trainjobs, volumes, names),
     *(
         files,
         images,

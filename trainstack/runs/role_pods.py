@@ -11,7 +11,8 @@ from trainstack.settings.sections.workloads import Mount, PodOverrides, Resource
 DEFAULT_ROLE = "Pod"
 """The name of the only role of a kind without roles."""
 NODE = "node"
-"""The name that Trainer requires for the Job and the container of a TrainJob's nodes."""
+"""The name that Trainer requires for the Job and the container of a TrainJob's nodes. From v2.4 on, Trainer limits the
+names of a runtime's Jobs to 20 characters."""
 
 
 @dataclass(frozen=True, kw_only=True)

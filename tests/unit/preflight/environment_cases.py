@@ -153,6 +153,10 @@ def silenced(rule: str, path: str, *runs: object) -> Settings:
 
 
 TRAINJOB = make_distributed(kind="TrainJob", workers=1)
+MANY_ARGUMENTS, LONG_ARGUMENT = (
+    make_distributed(kind="TrainJob", workers=1, managed=False, record=None, args=args)
+    for args in (("x",) * 129, ("x" * 65_537,))
+)
 JOBSET = make_run(
     kind="JobSet",
     managed=False,
@@ -486,6 +490,31 @@ MORE: dict[str, list[Case]] = {
             "operators.kueue.configuration.frameworks[2]",
             "framework pod is listed twice; the Kueue controller would fail to start",
             "list it once",
+        ),
+    ],
+    "trainjob-limit": [
+        Case(
+            released(MANY_ARGUMENTS, kueue="v0.17.3", trainer="v2.2.0", jobset="v0.11.1"),
+            "workloads.runs[train]",
+            "Trainer v2.2.0 refuses its args of 129 entries; the limit is 128",
+            "move arguments or variables into a file in the image or on a volume, or use `kind: PyTorchJob`",
+        ),
+        Case(
+            released(LONG_ARGUMENT, kueue="v0.17.3", trainer="v2.2.1", jobset="v0.11.1"),
+            "workloads.runs[train]",
+            "Trainer v2.2.1 refuses its argument of 65,537 characters; the limit is 65,536",
+            "move arguments or variables into a file in the image or on a volume, or use `kind: PyTorchJob`",
+        ),
+        Case(
+            released(
+                TRAINJOB.model_copy(update={"env": {f"V{number}": "1" for number in range(120)}}),
+                kueue="v0.17.3",
+                trainer="v2.4.0",
+                jobset="v0.12.0",
+            ),
+            "workloads.runs[train]",
+            "Trainer v2.4.0 refuses its env of 129 entries; the limit is 128",
+            "move arguments or variables into a file in the image or on a volume, or use `kind: PyTorchJob`",
         ),
     ],
     "version-clash": [

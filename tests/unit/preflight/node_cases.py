@@ -115,6 +115,18 @@ MORE: dict[str, list[Case]] = {
             "use Trainer v2.1 with Kueue v0.15 or v0.16, or Trainer v2.2 or later with Kueue v0.17 or later",
         )
     ],
+    "trainjob-limit": [
+        Case(
+            make_settings(
+                make_distributed(kind="TrainJob", workers=1, queue=None, priority=None, args=("x",) * 200),
+                operators=Operators(),
+            ),
+            make_live(operators={**operators(), "trainer": trainer("v2.3.0"), "jobset": trainer("v0.12.0")}),
+            RUN,
+            "Trainer v2.3.0 refuses its command of 205 entries; the limit is 128",
+            "move arguments or variables into a file in the image or on a volume, or use `kind: PyTorchJob`",
+        )
+    ],
     "framework-unlisted": [
         Case(
             make_settings(make_distributed(), make_run(name="job"), **ELSEWHERE),

@@ -141,7 +141,8 @@ REFUSED = {
     *("kind-missing", "label-invalid", "launch-refused", "mount-duplicate", "name-derived", "name-duplicate"),
     *("object-too-large", "patch-refused", "pod-resources-refused"),
     *("program-refused", "resources-refused", "tenant-cluster-scoped", "webhook-silent"),
-    *("data-missing", "dockerfile-missing", "env-reserved", "manifest-mismatch", "manifest-missing", "trainjob-misfit"),
+    *("data-missing", "dockerfile-missing", "env-reserved", "manifest-mismatch", "manifest-missing"),
+    *("trainjob-limit", "trainjob-misfit"),
 }
 """Rules whose faults Kueue's webhooks or its controller, the API server, or a build refuses."""
 OF_CHECKS = {"settings", "rule-failed", "cluster-unreachable"}
@@ -152,5 +153,5 @@ def test_faults_that_other_programs_refuse_cannot_be_silenced() -> None:
     """All other rules can be."""
     assert {check.rule.id for check in file_checks.RULES.values() if not check.rule.silenceable} < REFUSED
     on_cluster = {check.rule.id for check in cluster_checks.RULES.values() if not check.rule.silenceable}
-    assert on_cluster == {"kind-missing", "launch-refused", "namespace-unknown", "webhook-silent"}
+    assert on_cluster == {"kind-missing", "launch-refused", "namespace-unknown", "trainjob-limit", "webhook-silent"}
     assert {rule.id for rule in ALL_RULES if not rule.silenceable} - OF_CHECKS == REFUSED

@@ -17,6 +17,7 @@ from trainstack.preflight.live_context import (
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
+from trainstack.preflight.rules.trainjobs import find_exceeded_limits, trainjob_limit
 from trainstack.preflight.version_clashes import MIN_KUEUE_VERSION, find_clashes
 from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind, launch_resource
 from trainstack.settings.sections.workloads import with_article
@@ -189,6 +190,13 @@ def version_clash_on_cluster(context: LiveContext) -> Iterator[Violation]:
             yield Violation(
                 required_operators(context.settings)[undeclared_operator], clash.message, clash.remedy, clash.severity
             )
+
+
+@trainjob_limit.rule
+def trainjob_limit_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    # trainjob_limit over the files checks against a declared release.
+    if not is_operator_declared(context.settings, "trainer"):
+        yield from find_exceeded_limits(context, _running_releases(context).get("trainer", ""))
 
 
 def _running_operators(context: LiveContext) -> dict[str, LiveOperator]:
