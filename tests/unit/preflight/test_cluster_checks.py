@@ -1,5 +1,7 @@
 """The rules that compare an environment with a cluster snapshot: each finds its fault, and nothing else."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.make import (
@@ -15,8 +17,10 @@ from tests.unit.make import (
 from tests.unit.preflight.cases import TENANT
 from tests.unit.preflight.cluster_cases import (
     CHARM,
+    ELSEWHERE,
     GPU,
     IMAGES,
+    KUEUE,
     RUN,
     Case,
     check,
@@ -67,6 +71,29 @@ def test_an_operator_of_a_stateful_set_is_accepted() -> None:
     """There is no finding if its pod is ready."""
     settings = make_settings(make_distributed(), operators=Operators())
     assert check(settings, make_live(operators=operators(training_operator=CHARM)), IMAGES) == []
+
+
+@pytest.mark.parametrize(
+    ("release", "severity"), [("v0.18.4", "unknown"), ("v0.19.0", "warning"), ("v0.19.2", "warning")]
+)
+def test_a_release_of_kueue_that_does_not_enable_pytorchjobs_is_a_warning(release: str, severity: str) -> None:
+    """Its configuration, which could not be read, may enable them. Jobs are enabled in every release."""
+    live = make_live(operators=operators(kueue=replace(KUEUE, image=f"kueue:{release}")), frameworks=None)
+    settings = make_settings(make_distributed(), make_run(name="job"), **ELSEWHERE)
+    findings = {
+        finding.path: finding for finding in check(settings, live, IMAGES) if finding.id == "framework-unlisted"
+    }
+    distributed = findings[f"{RUN}.kind"]
+    assert (distributed.severity, findings["workloads.runs[job].kind"].severity) == (severity, "unknown")
+    if severity == "warning":
+        assert distributed.message == (
+            f"Kueue {release} manages kind PyTorchJob only if its configuration, which could not be read, enables it: "
+            "otherwise the run would start outside every quota"
+        )
+        assert distributed.remedy == (
+            "have kubeflow.org/pytorchjob added to integrations.frameworks of Kueue's configuration, or use kind "
+            "TrainJob"
+        )
 
 
 def test_the_remedy_for_a_missing_operator_without_its_kinds_is_to_install_it() -> None:

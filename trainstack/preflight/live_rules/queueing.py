@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from semver import Version
+
 from trainstack.kueue.booking import contradictory_flavors, pods_without_booking
 from trainstack.kueue.resource_node import missing_objects
 from trainstack.kueue.verdict import Cause, Reason, Verdict
@@ -15,11 +17,12 @@ from trainstack.preflight.rules.admission import (
     requests_nothing,
     resource_uncovered,
 )
-from trainstack.preflight.rules.operators import framework_unlisted
+from trainstack.preflight.rules.operators import TRAINING_OPERATOR_FRAMEWORKS, framework_unlisted
 from trainstack.preflight.rules.queues import queue_closed
 from trainstack.preflight.rules.references import priority_unknown, queue_unknown
 from trainstack.runs.status.launch_kinds import display_kind, framework_of
 from trainstack.runs.status.waiting import INACTIVE_REASONS, conditions_by_type
+from trainstack.versions import parse_release
 
 _NEVER_FITS: tuple[Cause, ...] = (
     "quota",
@@ -34,6 +37,10 @@ _NEVER_FITS: tuple[Cause, ...] = (
     "namespace-unmanaged",
 )
 """Causes of `never-fits` on a cluster. Other rules report missing objects and queues that admit nothing."""
+
+_FIRST_KUEUE_WITHOUT_TRAINING_OPERATOR = Version(0, 19, 0)
+"""First Kueue release whose manifest does not enable the kinds of the training operator. Source: `frameworks` in its
+config/components/manager/controller_manager_config.yaml."""
 
 Body = Mapping[str, Any]
 _MISSING_OBJECT_REASONS = ("FlavorNotFound", "TopologyNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive")
@@ -111,13 +118,28 @@ def framework_unlisted_on_cluster(context: LiveContext) -> Iterator[Violation]:
         framework, kind = framework_of(run), display_kind(run)
         if run.queue is None or framework in reported_frameworks or "LocalQueue" in context.live.unserved:
             continue
-        if managed_frameworks is None:
+        remedy = f"have {framework} added to integrations.frameworks of Kueue's configuration"
+        if managed_frameworks is None and _is_disabled_by_default(context, framework):
+            reported_frameworks.add(framework)
+            message = (
+                f"Kueue {context.kueue_release} manages kind {kind} only if its configuration, which could not be "
+                "read, enables it: otherwise the run would start outside every quota"
+            )
+            alternative = ", or use kind TrainJob" if run.kind == "PyTorchJob" else ""
+            yield Violation(f"{path}.kind", message, f"{remedy}{alternative}", "warning")
+        elif managed_frameworks is None:
             reported_frameworks.add(framework)
             yield unread_violation(context, f"{path}.kind", f"Kueue manages kind {kind}", "its configuration")
         elif framework not in managed_frameworks:
             message = f"the cluster's Kueue does not manage kind {kind}: the run would start outside every quota"
-            remedy = f"have {framework} added to integrations.frameworks of Kueue's configuration"
             yield Violation(f"{path}.kind", message, remedy)
+
+
+def _is_disabled_by_default(context: LiveContext, framework: str) -> bool:
+    """Return whether the running release of Kueue has the framework, but does not enable it by default."""
+    release = parse_release(context.kueue_release)
+    is_release_without_it = release is not None and release >= _FIRST_KUEUE_WITHOUT_TRAINING_OPERATOR
+    return is_release_without_it and framework in TRAINING_OPERATOR_FRAMEWORKS
 
 
 @never_fits.rule

@@ -50,14 +50,20 @@ _FIRST_RELEASES = {
     "sparkoperator.k8s.io/sparkapplication": Version(0, 17),
 }
 """The first release of an integration that v0.16 does not have."""
-_SCHEMES = frozenset({"jaxjob", "paddlejob", "pytorchjob", "tfjob", "xgboostjob"})
-"""Schemes of the training operator whose kinds no other operator serves."""
+TRAINING_OPERATOR_FRAMEWORKS = frozenset(
+    f"kubeflow.org/{scheme}" for scheme in ("jaxjob", "paddlejob", "pytorchjob", "tfjob", "xgboostjob")
+)
+"""Integrations of the training operator's kinds that no other operator serves."""
 
 
 @Rule(
     id="framework-unlisted",
-    may_be=("unknown",),
+    may_be=("warning", "unknown"),
     summary="A queued run is of a kind that Kueue does not manage: it would start at once, outside every quota.",
+    details=(
+        "A Kueue of another owner may have its release's configuration, which no longer enables PyTorchJobs and the "
+        "other kinds of the training operator from v0.19 on: a warning if its configuration cannot be read."
+    ),
     change=yaml_at("operators", "kueue: {configuration: {frameworks: [batch/job]}}"),
     remedy=(
         "Add the kind to `operators.kueue.configuration.frameworks`, or have it added to `integrations.frameworks` of "
@@ -196,8 +202,9 @@ def queue_missing(context: RuleContext) -> Iterator[Violation]:
 def scheme_missing(context: RuleContext) -> Iterator[Violation]:
     operator = context.settings.operators.training_operator
     for path, run in context.runs() if operator else ():
-        group, _, scheme = framework_of(run).partition("/")
-        if operator and group == "kubeflow.org" and scheme in _SCHEMES and scheme not in operator.schemes:
+        framework = framework_of(run)
+        scheme = framework.rpartition("/")[2]
+        if operator and framework in TRAINING_OPERATOR_FRAMEWORKS and scheme not in operator.schemes:
             kind = display_kind(run)
             message = f"the training operator is installed without {scheme}: the cluster does not serve {kind}"
             yield Violation(f"{path}.kind", message, f"add {scheme} to operators.trainingOperator.schemes")
