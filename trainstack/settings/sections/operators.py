@@ -165,8 +165,11 @@ class TrainingOperator(Install):
 
     schemes: tuple[Literal["pytorchjob", "tfjob", "mpijob", "xgboostjob", "paddlejob", "jaxjob"], ...] = ("pytorchjob",)
     """The kinds to install and watch. List only the kinds in use."""
-    init_container_image: ImageReference
-    """The image, with `sh` and `nslookup`, in which a worker waits for its master's name. Pin it by digest."""
+    init_container_image: ImageReference = "alpine:3.10"
+    """The image, with `sh` and `nslookup`, in which a worker waits for its master's name. Pin it by digest.
+
+    Source of the default: PyTorchInitContainerImageDefault in pkg/config/config.go of the operator.
+    """
 
 
 class Operators(Section):
