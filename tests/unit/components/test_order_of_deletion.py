@@ -30,6 +30,7 @@ EMPTY: Mapping[str, Mapping[str, object]] = {
 def _operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let operators respond at once."""
     monkeypatch.setattr(operators, "wait_until_accepted", lambda *_: None)
+    monkeypatch.setattr(operators, "migrate_stored_objects", lambda *_: [])
 
 
 def registered(name: str) -> dict[str, Registration]:

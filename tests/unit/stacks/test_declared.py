@@ -44,6 +44,7 @@ def test_each_object_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in names:
             monkeypatch.setattr(place, name, counted(getattr(place, name)))
     monkeypatch.setattr(operators, "wait_until_accepted", lambda *_: None)
+    monkeypatch.setattr(operators, "migrate_stored_objects", lambda *_: [])
     settings, inputs = whole()
     program, sealed = make_program(settings, inputs), decrypted(settings)
     examine(program.stack_objects, ROOT)
