@@ -34,10 +34,10 @@ PINS = Path(__file__).parent / "trainer"
 """The folder with a go.mod for each release beyond the one that environments install."""
 DECLARED = GROUPS_BY_NAME["cluster"]
 RELEASES = {
-    "v2.1": (GO_MODULES, DECLARED),
+    "v2.3": (GO_MODULES, DECLARED),
     **{
         minor: (PINS, ProgramGroup(name=minor, module=minor, purpose="definitions", programs=(), seconds=0))
-        for minor in ("v2.2", "v2.3")
+        for minor in ("v2.1", "v2.2")
     },
 }
 """The folder of modules and the group whose go.mod pins the release, by minor release."""

@@ -201,7 +201,7 @@ def queued_and_running(platform: Project) -> Project:
         platform,
         SWEEP,
         {"what": {"categorical": ["short", "long"]}, "n": search.values(1, 2)},
-        env={"WHAT": "${parameters.what}"},
+        env={"WHAT": "${parameters.what}", "N": "${parameters.n}"},
     )
 
     def edit(config: dict[str, Any]) -> None:

@@ -1,5 +1,0 @@
-module trainstack/trainer-v2.3
-
-go 1.26.0
-
-require github.com/kubeflow/trainer/v2 v2.3.0
