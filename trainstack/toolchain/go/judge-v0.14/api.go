@@ -24,6 +24,7 @@ type (
 
 const (
 	evicted   = kueue.WorkloadEvicted
+	finished  = kueue.WorkloadFinished
 	preempted = kueue.WorkloadPreempted
 	requeued  = kueue.WorkloadRequeued
 )

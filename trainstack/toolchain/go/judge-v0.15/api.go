@@ -25,6 +25,7 @@ type (
 
 const (
 	evicted   = kueue.WorkloadEvicted
+	finished  = kueue.WorkloadFinished
 	preempted = kueue.WorkloadPreempted
 	requeued  = kueue.WorkloadRequeued
 )

@@ -162,7 +162,8 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, cause any) { court.panics <- cause }}
 	go court.queues.CleanUpOnContext(ctx)
 	options = append(options, scheduler.WithFairSharing(configuration.FairSharing), scheduler.WithClock(nil, court.clock))
-	err = scheduler.New(court.queues, court.cache, court.objects, court, options...).Start(ctx)
+	options = append(options, schedulerOptions(&configuration)...)
+	err = scheduler.New(court.queues, court.cache, court.objects, recorder{court}, options...).Start(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +241,7 @@ func (c *court) add(raw json.RawMessage) error {
 // fill gives the cache and the queue manager all objects, as Kueue's controllers do when it starts.
 func (c *court) fill() error {
 	o, silent := c.objects, logr.Discard()
-	addNodes(c.cache, o.nodes)
+	addNodes(c.cache, o)
 	for _, topology := range o.topologies {
 		c.cache.AddOrUpdateTopology(silent, topology)
 	}
@@ -268,7 +269,7 @@ func (c *court) fill() error {
 		}
 	}
 	for _, w := range slices.Sorted(maps.Keys(o.workloads)) {
-		if admitted := o.workloads[w]; workload.HasQuotaReservation(admitted) && !workload.IsFinished(admitted) {
+		if admitted := o.workloads[w]; workload.HasQuotaReservation(admitted) && !meta.IsStatusConditionTrue(admitted.Status.Conditions, finished) {
 			c.cache.AddOrUpdateWorkload(silent, c.adjusted(admitted))
 		}
 	}
@@ -318,8 +319,8 @@ func (c *court) submit(w *Workload) (Verdict, error) {
 	}
 }
 
-// Eventf ends an attempt: the scheduler records an event when it has admitted a workload or requeued it.
-func (c *court) Eventf(object runtime.Object, _, reason, format string, arguments ...any) {
+// observe ends an attempt: the scheduler records an event when it has admitted a workload or requeued it.
+func (c *court) observe(object runtime.Object, reason, message string) {
 	w, ok := object.(*Workload)
 	if !ok || workload.Key(w) != workload.Key(c.asked) {
 		return
@@ -331,10 +332,6 @@ func (c *court) Eventf(object runtime.Object, _, reason, format string, argument
 		c.verdicts <- Verdict{Mode: "Fit", PodSets: podSets, Placements: placements(podSets), Borrowed: c.borrowed(w)}
 	case "Pending":
 		c.attempts++
-		message := fmt.Sprintf(format, arguments...)
-		if len(arguments) == 0 {
-			message = format
-		}
 		if strings.Contains(message, "Pending the preemption of") {
 			c.end(Verdict{Mode: "Preempt", Targets: c.objects.targets(), Message: message})
 		} else if !c.continues() {
@@ -343,14 +340,12 @@ func (c *court) Eventf(object runtime.Object, _, reason, format string, argument
 	}
 }
 
-// Event is Eventf without a format.
-func (c *court) Event(object runtime.Object, kind, reason, message string) {
-	c.Eventf(object, kind, reason, "%s", message)
-}
-
-// AnnotatedEventf is for other recorders; the scheduler does not use it.
-func (c *court) AnnotatedEventf(object runtime.Object, _ map[string]string, kind, reason, format string, arguments ...any) {
-	c.Eventf(object, kind, reason, format, arguments...)
+// formatted returns the message of an event; one without arguments may contain percent signs.
+func formatted(format string, arguments []any) string {
+	if len(arguments) == 0 {
+		return format
+	}
+	return fmt.Sprintf(format, arguments...)
 }
 
 // continues reports whether the next attempt begins with other flavors than all before. Without other events Kueue

@@ -4,7 +4,6 @@ package main
 
 import (
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/scheduler"
@@ -14,6 +13,9 @@ import (
 func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) (*qcache.Manager, []scheduler.Option) {
 	return qcache.NewManager(o, cache, options...), nil
 }
+
+// schedulerOptions returns the scheduler's options that only some releases have.
+func schedulerOptions(*Configuration) []scheduler.Option { return nil }
 
 func enqueue(queues *qcache.Manager, w *Workload) error { return queues.AddOrUpdateWorkload(w) }
 
@@ -25,4 +27,4 @@ func release(cache *schdcache.Cache, w *Workload) error {
 }
 
 // addNodes does nothing: the scheduler lists the nodes of topologies itself.
-func addNodes(*schdcache.Cache, []corev1.Node) {}
+func addNodes(*schdcache.Cache, *objects) {}

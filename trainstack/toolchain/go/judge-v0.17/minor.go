@@ -4,7 +4,6 @@ package main
 
 import (
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/scheduler"
@@ -21,6 +20,9 @@ func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) (*qc
 	return queues, []scheduler.Option{scheduler.WithPreemptionExpectations(begun)}
 }
 
+// schedulerOptions returns the scheduler's options that only some releases have.
+func schedulerOptions(*Configuration) []scheduler.Option { return nil }
+
 func enqueue(queues *qcache.Manager, w *Workload) error {
 	return queues.AddOrUpdateWorkload(logr.Discard(), w)
 }
@@ -35,8 +37,8 @@ func release(cache *schdcache.Cache, w *Workload) error {
 }
 
 // addNodes gives the cache the nodes of topologies.
-func addNodes(cache *schdcache.Cache, nodes []corev1.Node) {
-	for i := range nodes {
-		cache.TASCache().SyncNode(&nodes[i])
+func addNodes(cache *schdcache.Cache, o *objects) {
+	for i := range o.nodes {
+		cache.TASCache().SyncNode(&o.nodes[i])
 	}
 }

@@ -1,0 +1,1 @@
+../judge-v0.18/minor.go
