@@ -51,7 +51,7 @@ def kueue_fields(module: Path) -> dict[str, Any]:
     found["Configuration"] = sorted({*_go_fields(dict(_STRUCT.findall(source)), "Configuration", "")})
     gates = (module / "pkg/features/kube_features.go").read_text().partition("defaultVersionedFeatureGates = map")[2]
     # The last line is the newest version's.
-    found["gates"] = {name: "Default: true" in lines.splitlines()[-1] for name, lines in _GATE.findall(gates)}
+    found["gates"] = {name: ", Default: true" in lines.splitlines()[-1] for name, lines in _GATE.findall(gates)}
     return found
 
 

@@ -67,7 +67,11 @@ def amounts_booked_otherwise(spec: Body, namespace: str, model: Model) -> Iterat
     without_overhead = {**spec, "overhead": {}, "runtimeClassName": ""}
     limits = model.limit_ranges.get(namespace, ())
     created, created_alone = (requests_at_creation(spec, bounds) for bounds in (limits, ()))
-    booked, booked_alone = (requests_and_faults(without_overhead, bounds, {})[0] for bounds in (limits, ()))
+    defaults_pod_level_requests = model.release.defaults_pod_level_requests
+    booked, booked_alone = (
+        requests_and_faults(without_overhead, bounds, {}, defaults_pod_level_requests=defaults_pod_level_requests)[0]
+        for bounds in (limits, ())
+    )
     for resource in sorted(booked.keys() | created.keys()):
         amounts = [amounts_by_resource.get(resource, 0) for amounts_by_resource in (booked, created, booked_alone)]
         of_kueue, of_pod, of_run = (

@@ -58,7 +58,7 @@ class RunChanges:
     def access_to_flavor(self, cq: QueueSnapshot, reason: Reason) -> Iterator[RemedyCandidate]:
         """Yield what makes the pods tolerate and select the nodes of the reason's flavor."""
         flavor = (self.what_if.model.flavors or {})[reason.flavor]
-        keys = next(group.keys for group in cq.group_of.values() if reason.flavor in group.names)
+        keys = next(group.compared_keys(flavor) for group in cq.group_of.values() if reason.flavor in group.names)
         pods = next(pods for pods, _ in self.pod_sets if pods.name == reason.pod_set)
         candidate = candidate_for_flavor(flavor, keys, self.run, self.workload.path, pods)
         if candidate is not None:

@@ -61,8 +61,9 @@ def process_heads(snapshot: Snapshot, heads: Sequence[QueueHead]) -> CycleResult
         if not head.is_nominated:
             usage = quota_to_reserve(head)
         elif (reservations or attempt.is_skipped) and not still_fits(snapshot, head, preempted_workloads):
-            # Skipped: the next attempt begins with the first flavor.
-            head.entry.tried_flavors = ()
+            # Skipped: the next attempt begins with the first flavor, or with the next one.
+            keeps_progress = snapshot.keeps_scan_progress and attempt.assignment.has_untried_flavors
+            head.entry.tried_flavors = attempt.assignment.tried_flavors if keeps_progress else ()
             continue
         elif attempt.targets:
             preempted_workloads |= {target.workload.key: target for target in attempt.targets}

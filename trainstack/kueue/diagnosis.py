@@ -10,7 +10,6 @@ from trainstack.kueue.field_paths import local_queue_path, queue_path, quota_pat
 from trainstack.kueue.flavor_assigner import scale_requests
 from trainstack.kueue.managed_jobs import manages_namespace, namespace_labels
 from trainstack.kueue.model import (
-    MAX_POD_SETS,
     ClusterQueue,
     Flavor,
     FlavorResource,
@@ -68,8 +67,9 @@ def inadmissibility_reasons(
 def _management_reasons(model: Model, workload: Workload) -> Iterator[Reason]:
     """Yield why Kueue creates no Workload for the run, which stays suspended."""
     count = len(workload.pod_sets)
-    if count > MAX_POD_SETS:
-        message = f"it has {count} kinds of pods, and a Workload of Kueue at most {MAX_POD_SETS}: it stays suspended"
+    maximum = model.release.max_pod_sets
+    if count > maximum:
+        message = f"it has {count} kinds of pods, and a Workload of Kueue at most {maximum}: it stays suspended"
         yield Reason("pod-sets", message, workload.path)
     if not manages_namespace(model, workload.namespace):
         message = (
@@ -165,7 +165,7 @@ def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flav
             "tolerate"
         )
         return Reason("taint", message, pods.path, pods.name, flavor.name)
-    if not suits(pods.selector, pods.affinity, flavor.labels, group.keys):
+    if not suits(pods.selector, pods.affinity, flavor.labels, group.compared_keys(flavor)):
         message = f"the labels of flavor {flavor.name} do not match the node selector or affinity of {pod_phrase}"
         return Reason("affinity", message, pods.path, pods.name, flavor.name)
     return None
@@ -178,7 +178,7 @@ def _explain_contradiction(mismatches: list[Reason], pods: PodSet, group: GroupF
     flavors_by_label: dict[str, list[str]] = {}
     for key, value in pods.selector.items():
         names = [flavor.name for flavor in group.flavors if flavor is not None and flavor.labels.get(key) == value]
-        if key in group.keys:
+        if any(key in group.compared_keys(flavor) for flavor in group.flavors if flavor is not None):
             flavors_by_label[f"{key}={value}"] = names
     if len(flavors_by_label) < 2 or not all(flavors_by_label.values()):
         return mismatches

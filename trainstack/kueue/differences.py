@@ -24,7 +24,9 @@ FieldChanges = Mapping[str, Mapping[str, str | None]]
 """By kind and path; None: the release does not have it."""
 
 
-DisputedFeature = Literal["fair sharing", "preference", "topology"]
+DisputedFeature = Literal[
+    "fair sharing", "label keys", "no candidates", "pod-level resources", "preference", "topology", "transformations"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,35 @@ class KueueRelease:
     dispatches_or_provisions: bool = False
     """Whether a queue with checks of both MultiKueue and ProvisioningRequest is inactive. Source:
     updateQueueStatus in pkg/cache/scheduler/clusterqueue.go."""
+    compares_own_label_keys: bool = False
+    """Whether node selectors and affinities are compared with a flavor's own labels alone, so that keys which only
+    other flavors of its resource group have are ignored. Source: checkFlavorForPodSets in flavorassigner.go of v0.18.
+    """
+    no_candidates_last: bool = False
+    """Whether a flavor on which nothing may be preempted is worse than any other that could be assigned, whatever the
+    preference. Source: isPreferred in flavorassigner.go of v0.19."""
+    panics_without_cohort: bool = True
+    """Whether fair sharing panics for a queue without a cohort whose own workloads do not make enough room. Source:
+    Iter in pkg/scheduler/preemption/fairsharing/ordering.go; issue 10891 of Kueue."""
+    saturates: bool = False
+    """Whether sums of quota end at 2^63 - 1, which counts as unlimited, instead of wrapping around. Source:
+    pkg/resources/amount.go of v0.18."""
+    defaults_pod_level_requests: bool = False
+    """Whether pod-level limits are the default of pod-level requests, and such requests must not exceed them. Source:
+    AdjustResources and ValidateResources in pkg/workload/resources.go of v0.18."""
+    multiplies_exactly: bool = False
+    """Whether transformations multiply the exact amount of their input, and not the amount rounded up. Source:
+    applyResourceTransformations in pkg/workload/workload.go of v0.18."""
+    adds_outputs: bool = False
+    """Whether outputs of transformations are added to what pods request of the same resource. Before, the order of a Go
+    map decides. Source: applyResourceTransformations in pkg/workload/workload.go of v0.19."""
+    counts_devices: bool = False
+    """Whether pods with resource claims need quota of device classes. Source: pkg/dra of v0.18."""
+    holds_workloads: bool = False
+    """Whether Kueue leaves out of its queues workloads that are on hold, or that wait for replacement pods. Source:
+    IsAdmissible in pkg/workload/workload.go of v0.18."""
+    max_pod_sets: int = 8
+    """Of a Workload. Kueue creates none for a job with more, which stays suspended."""
     gates: Mapping[str, Gate] = field(default_factory=lambda: GATES)
     locked: tuple[str, ...] = LOCKED_GATES
     """The gates that Kueue requires to have their default value."""
@@ -121,6 +152,84 @@ _GATES_17: GateChanges = {
     "TASProfileLeastFreeCapacity": None,
     "TASReplaceNodeOnNodeTaints": Gate("on", "irrelevant", _TOPOLOGY),
 }
+_PLACEMENT = "the simulator does not place pods in a topology; Kueue's own code does, with these gates"
+_VALIDATION = "it changes what the API server accepts"
+_CLAIMS = "pods with resource claims alone depend on it, and have no verdict"
+_GATES_18: GateChanges = {
+    "CleanupProvisioningRequestsOnEviction": Gate("on", "irrelevant", "it deletes objects of evicted workloads"),
+    "ConcurrentAdmission": Gate("off", "unknown", "the admission of several variants is not calculated"),
+    "DRAExtendedResources": Gate("off", "irrelevant", "Kueue v0.18 locks it to its default"),
+    "DeferRayServiceFinalizationForRedisCleanup": Gate("on", "irrelevant", _JOBS),
+    "DynamicResourceAllocation": Gate("off", "irrelevant", "Kueue v0.18 locks it to its default"),
+    # Workloads with its annotations have no verdict.
+    "ElasticJobsViaWorkloadSlices": Gate("on", "modelled"),
+    "FinishOrphanedWorkloads": Gate("on", "irrelevant", "it ends workloads whose owner is gone"),
+    "KueueDRAIntegration": Gate("on", "irrelevant", _CLAIMS),
+    # With it, pods that request a resource which may be of a device class have no verdict.
+    "KueueDRAIntegrationExtendedResource": Gate("off", "modelled"),
+    "KueueDRAIntegrationPartitionableDevices": Gate("off", "irrelevant", _CLAIMS),
+    "KueueDRARejectWorkloadsWhenDRADisabled": Gate("on", "irrelevant", _CLAIMS),
+    "MetricForWorkloadCreationLatency": Gate("on", "irrelevant", "metrics"),
+    "MetricsForCohorts": Gate("on", "irrelevant", "metrics"),
+    "MultiKueueManagerQuotaAutomation": Gate(
+        "off", "irrelevant", "it writes the quota of ClusterQueues, which is read"
+    ),
+    "QuotaCheckStrategy": Gate("off", "modelled"),
+    "RejectUpdatesToCQWithInvalidOnFlavors": Gate("off", "irrelevant", _VALIDATION),
+    "SchedulingEquivalenceHashing": Gate(
+        "on", "irrelevant", "it skips attempts of workloads equal to one for which nothing fits or may be preempted"
+    ),
+    "SkipReassignmentForPodOwnedWorkloads": Gate("off", "irrelevant", _PLACEMENT),
+    "TASCacheNodeMatchResults": Gate("on", "irrelevant", _PLACEMENT),
+    "TASCachingRemainingResources": Gate("on", "irrelevant", _PLACEMENT),
+    "TASHandleOverlappingFlavors": Gate("on", "irrelevant", _PLACEMENT),
+    "TASRecomputeAssignmentWithinSchedulingCycle": Gate("on", "irrelevant", _PLACEMENT),
+    "TASReplaceNodeDueToNotReadyOverFixedTime": Gate("on", "irrelevant", _PLACEMENT),
+    "TASRespectNodeAffinityPreferred": Gate("off", "irrelevant", _PLACEMENT),
+    "VectorizedResourceRequests": Gate("on", "irrelevant", "it changes how requests are stored, not their amounts"),
+    "WorkloadIdentifierAnnotations": Gate("on", "irrelevant", _JOBS),
+    "WorkloadPriorityClassDefaulting": Gate("off", "unknown", "the default priority class is not read"),
+}
+_STATUS = "it changes conditions and events of workloads"
+_GATES_19: GateChanges = {
+    # Workloads with its annotation have no verdict.
+    "AdmissionGatedBy": Gate("on", "modelled"),
+    "DRAExtendedResources": None,
+    "DisableWaitForPodsReady": Gate("off", "unknown", "waitForPodsReady without effect is not calculated"),
+    "DynamicResourceAllocation": None,
+    "FlavorFungibilityPreserveScanProgress": Gate("on", "modelled"),
+    "KueueDRAIntegrationConsumableCapacity": Gate("off", "irrelevant", _CLAIMS),
+    "KueueDRAIntegrationExtendedResource": Gate("on", "modelled"),
+    "KueueDRAIntegrationPartitionableDevices": Gate("on", "irrelevant", _CLAIMS),
+    "LWSImmutableGroupSize": Gate("on", "irrelevant", _VALIDATION),
+    "LendingLimit": None,
+    "LocalQueueDefaulting": None,
+    "MultiKueueBatchJobWithManagedBy": None,
+    "MultiKueueIncrementalDispatcherConfig": Gate("on", "irrelevant", _MULTIKUEUE),
+    "MultiKueueIncrementalDispatcherRespectConfigOrder": Gate("on", "irrelevant", _MULTIKUEUE),
+    "MultiKueueKubeConfigPathValidation": Gate("off", "irrelevant", _MULTIKUEUE),
+    "MultiKueueRemoteSpecSync": Gate("on", "irrelevant", _MULTIKUEUE),
+    "PodIntegrationValidateGroupOwner": Gate("on", "irrelevant", _JOBS),
+    "PrioritizePreemptorWorkloads": Gate("off", "unknown", "the precedence of preempting workloads is not calculated"),
+    "QuotaCheckStrategy": Gate("on", "modelled"),
+    "RecomputeAssignmentUponPreemptionTargetsOverlap": Gate(
+        "off", "unknown", "a second search for preemption targets in a cycle is not calculated"
+    ),
+    "SanitizePodSets": None,
+    "SchedulerLibraryIntegration": Gate("off", "irrelevant", _PLACEMENT),
+    "SkipAncestorCheckForDeletedWorkloads": Gate("on", "irrelevant", _JOBS),
+    "SkipReassignmentForPodOwnedWorkloads": Gate("on", "irrelevant", _PLACEMENT),
+    "TASAssignmentsEncodingByHostnamePrefix": Gate("on", "irrelevant", _PLACEMENT),
+    "TASCacheTopologyTree": Gate("off", "irrelevant", _PLACEMENT),
+    "TASMultiLayerTopology": Gate("on", "irrelevant", _PLACEMENT),
+    "TASReplaceNodeDueToNotReadyOverFixedTime": Gate("off", "irrelevant", _PLACEMENT),
+    "TASValidateWorkloadSliceSize": Gate("on", "irrelevant", _VALIDATION),
+    "UnadmittedWorkloadsExplicitStatus": Gate("off", "irrelevant", _STATUS),
+    "UnadmittedWorkloadsObservability": Gate("off", "irrelevant", _STATUS),
+    "ValidateRayAndSparkJobUpdates": Gate("on", "irrelevant", _VALIDATION),
+    "WorkloadValidateResourcesAreNonNegative": Gate("on", "irrelevant", _VALIDATION),
+    "WorkloadValidationForPodSetMetadata": Gate("on", "irrelevant", _VALIDATION),
+}
 _FIELDS_14: FieldChanges = {
     # Of its API v1beta1.
     "AdmissionCheck": {"spec.retryDelayMinutes": "it delays checks after the reservation"},
@@ -166,6 +275,18 @@ _FIELDS_17: FieldChanges = {
     },
 }
 
+_FIELDS_18: FieldChanges = {
+    "ClusterQueue": {"spec.concurrentAdmissionPolicy": "it counts with feature gate ConcurrentAdmission alone"},
+    "Configuration": {
+        "resources.deviceClassMappings": MODELED,
+        "resources.quotaCheckStrategy": MODELED,
+    },
+}
+_GATED_FIELD_19 = "it counts with feature gates ConcurrentAdmission and MultiKueueOrchestratedPreemption alone"
+_FIELDS_19: FieldChanges = {
+    "Workload": {"spec.preemptionGates": _GATED_FIELD_19, "status.preemptionGates": _GATED_FIELD_19},
+}
+
 PINNED = KueueRelease()
 UNKNOWN_RELEASE = KueueRelease("")
 """As the pinned one; verdicts are unknown where the modeled releases differ."""
@@ -179,6 +300,65 @@ _V16 = KueueRelease(
     locked=(),
     fields=_fields(FIELDS, _FIELDS_16),
 )
+_V17 = replace(
+    _V16,
+    minor="v0.17",
+    counts_unlendable=True,
+    nominal_first="by subtree",
+    quota_only_flavors=True,
+    gates=_gates(_V16.gates, _GATES_17),
+    locked=(
+        "HierarchicalCohorts",
+        "LendingLimit",
+        "LocalQueueDefaulting",
+        "MultiKueueBatchJobWithManagedBy",
+        "ObjectRetentionPolicies",
+        "PropagateBatchJobLabelsToWorkload",
+        "SanitizePodSets",
+    ),
+    fields=_fields(_V16.fields, _FIELDS_17),
+)
+_V18 = replace(
+    _V17,
+    minor="v0.18",
+    compares_own_label_keys=True,
+    counts_devices=True,
+    defaults_pod_level_requests=True,
+    holds_workloads=True,
+    max_pod_sets=10,
+    multiplies_exactly=True,
+    panics_without_cohort=False,
+    saturates=True,
+    gates=_gates(_V17.gates, _GATES_18),
+    locked=(
+        *_V17.locked,
+        "DRAExtendedResources",
+        "DynamicResourceAllocation",
+        "MultiKueueRedoAdmissionOnEvictionInWorker",
+        "MultiKueueWaitForWorkloadAdmitted",
+        "SkipFinalizersForPodsSuspendedByParent",
+    ),
+    fields=_fields(_V17.fields, _FIELDS_18),
+)
+_V19 = replace(
+    _V18,
+    minor="v0.19",
+    adds_outputs=True,
+    max_pod_sets=18,
+    no_candidates_last=True,
+    gates=_gates(_V18.gates, _GATES_19),
+    locked=(
+        "HierarchicalCohorts",
+        "ManagedJobsNamespaceSelectorAlwaysRespected",
+        "MultiKueueAllowInsecureKubeconfigs",
+        "MultiKueueRedoAdmissionOnEvictionInWorker",
+        "MultiKueueWaitForWorkloadAdmitted",
+        "ObjectRetentionPolicies",
+        "PropagateBatchJobLabelsToWorkload",
+        "SkipFinalizersForPodsSuspendedByParent",
+    ),
+    fields=_fields(_V18.fields, _FIELDS_19),
+)
 RELEASES: Mapping[str, KueueRelease] = {
     release.minor: release
     for release in (
@@ -191,26 +371,9 @@ RELEASES: Mapping[str, KueueRelease] = {
         ),
         PINNED,
         _V16,
-        KueueRelease(
-            "v0.17",
-            skips_zero_requests=True,
-            preference_as_named=True,
-            counts_unlendable=True,
-            nominal_first="by subtree",
-            quota_only_flavors=True,
-            dispatches_or_provisions=True,
-            gates=_gates(_V16.gates, _GATES_17),
-            locked=(
-                "HierarchicalCohorts",
-                "LendingLimit",
-                "LocalQueueDefaulting",
-                "MultiKueueBatchJobWithManagedBy",
-                "ObjectRetentionPolicies",
-                "PropagateBatchJobLabelsToWorkload",
-                "SanitizePodSets",
-            ),
-            fields=_fields(_V16.fields, _FIELDS_17),
-        ),
+        _V17,
+        _V18,
+        _V19,
     )
 }
 """The releases that the simulator models, by minor release."""
@@ -221,10 +384,27 @@ _DEVIATING_PATCHES: Mapping[str, Mapping[DisputedFeature, Callable[[int], bool]]
         "preference": lambda patch: patch < 2,
         "topology": lambda patch: patch >= 3,
     },
+    "v0.17": {
+        "label keys": lambda patch: patch >= 6,
+        "pod-level resources": lambda patch: patch >= 7,
+        "transformations": lambda patch: patch >= 7,
+    },
+    "v0.18": {
+        "label keys": lambda patch: patch < 2,
+        "no candidates": lambda patch: patch >= 5,
+        "pod-level resources": lambda patch: patch < 3,
+        "transformations": lambda patch: patch < 3 or patch >= 5,
+    },
+    "v0.19": {"no candidates": lambda patch: patch < 1, "transformations": lambda patch: patch < 1},
 }
-"""The patch releases that do not decide as v0.15.2 and v0.16.2, which are modeled. Fair sharing admits first what does
-not borrow since v0.15.5 and v0.16.2; queues preempt within their nominal quota, and flavors may have quota alone, since
-v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Source: CHANGELOG-0.15.md, CHANGELOG-0.16.md.
+"""The patch releases that do not decide as those which are modeled: v0.15.2, v0.16.2, v0.17.0, v0.18.4 and v0.19.2.
+
+Fair sharing admits first what does not borrow since v0.15.5 and v0.16.2; queues preempt within their nominal quota, and
+flavors may have quota alone, since v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Selectors
+are compared with a flavor's own keys since v0.17.6 and v0.18.2; pod-level limits are the default of requests, and
+transformations multiply exactly, since v0.17.7 and v0.18.3. A flavor without preemption candidates is the worst, and
+outputs of transformations are added to requests, since v0.18.5 and v0.19.1. Source: Kueue's CHANGELOG, and the table in
+docs/decisions/0018-second-judge.md.
 """
 
 

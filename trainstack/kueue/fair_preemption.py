@@ -154,11 +154,12 @@ class _QueueOrder:
         if own_node.parent is None:
             while self.has_candidates(own_node):
                 yield own_node
-            # Iter in ordering.go reads the root of the missing cohort.
-            self._snapshot.undecided = (
-                "Kueue's fair sharing crashes in a cluster queue without a cohort if preemption there does not make"
-                " enough room"
-            )
+            if self._snapshot.panics_without_cohort:
+                # Iter in ordering.go reads the root of the missing cohort.
+                self._snapshot.undecided = (
+                    "Kueue's fair sharing crashes in a cluster queue without a cohort if preemption there does not make"
+                    " enough room"
+                )
             return
         root = own_node.root
         while root not in self._pruned:

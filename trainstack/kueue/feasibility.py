@@ -54,7 +54,7 @@ def _choices(pods: PodSet, cq: QueueSnapshot) -> Iterator[tuple[tuple[Amount, ..
             for flavor in group.flavors
             if flavor is not None
             and find_untolerated_taint(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is None
-            and suits(pods.selector, pods.affinity, flavor.labels, group.keys)
+            and suits(pods.selector, pods.affinity, flavor.labels, group.compared_keys(flavor))
         )
         yield tuple(
             ordered_amounts for amounts in flavors if (ordered_amounts := _order_by_scarcity(amounts, cq)) is not None

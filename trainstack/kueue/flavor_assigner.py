@@ -248,7 +248,7 @@ class _FlavorSearch:
         ):
             return False
         return not (pods.selector or pods.affinity) or suits(
-            pods.selector, pods.affinity, flavor.labels, self.group.keys
+            pods.selector, pods.affinity, flavor.labels, self.group.compared_keys(flavor)
         )
 
     def _assign_flavor(
@@ -296,6 +296,11 @@ def is_preferred(first_mode: GranularMode, second_mode: GranularMode, fungibilit
     """
     if first_mode.mode is Mode.NO_FIT or second_mode.mode is Mode.NO_FIT:
         return second_mode.mode is Mode.NO_FIT and first_mode.mode is not Mode.NO_FIT
+    first_lacks_candidates, second_lacks_candidates = (
+        mode.mode is Mode.NO_CANDIDATES for mode in (first_mode, second_mode)
+    )
+    if fungibility.no_candidates_last and first_lacks_candidates != second_lacks_candidates:
+        return second_lacks_candidates
     if fungibility.preference == "BorrowingOverPreemption":
         return (-first_mode.level, first_mode.mode) > (-second_mode.level, second_mode.mode)
     return (first_mode.mode, -first_mode.level) > (second_mode.mode, -second_mode.level)

@@ -41,7 +41,7 @@ from trainstack.kueue.model import (
     Workload,
 )
 from trainstack.kueue.pod_requests import label_selector, tolerations
-from trainstack.kueue.quantities import WHOLE, resource_value, resources_to_billionths, to_billionths
+from trainstack.kueue.quantities import WHOLE, quota_value, resource_value, resources_to_billionths, to_billionths
 from trainstack.kueue.releases import release_from_settings
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import NAMESPACE_NAME
@@ -118,7 +118,7 @@ def read_model(
         local_queues=read_kind("LocalQueue", _local_queue, lambda body: (body["metadata"]["namespace"], _name(body))),
         # Without the gate, Kueue ignores Cohort objects: a cohort is only the name that its queues share.
         cohorts={
-            _name(body): _cohort(gates, body)
+            _name(body): _cohort(gates, kueue_release, body)
             for body in (objects_by_kind["Cohort"].values() if gates.is_enabled("HierarchicalCohorts") else ())
         },
         namespaces={
@@ -140,6 +140,9 @@ def read_model(
             )
             for body in resources.get("transformations") or ()
         },
+        ignores_undeclared=gates.is_enabled("QuotaCheckStrategy")
+        and resources.get("quotaCheckStrategy") == "IgnoreUndeclared",
+        maps_device_classes=bool(resources.get("deviceClassMappings")),
         fair_sharing=_fair_strategies(kueue_configuration or {}),
         admission_fair_sharing=gates.is_enabled("AdmissionFairSharing")
         and (kueue_configuration or {}).get("admissionFairSharing") is not None,
@@ -259,9 +262,9 @@ def _flavor(gates: FeatureGates, body: Body) -> Flavor:
     )
 
 
-def _cohort(gates: FeatureGates, body: Body) -> Cohort:
+def _cohort(gates: FeatureGates, release: KueueRelease, body: Body) -> Cohort:
     spec = body.get("spec") or {}
-    quotas = _quotas(gates, spec.get("resourceGroups") or ())
+    quotas = _quotas(gates, release, spec.get("resourceGroups") or ())
     return Cohort(_name(body), spec.get("parentName") or None, quotas, _weight(spec))
 
 
@@ -287,7 +290,7 @@ def _cluster_queue(
             ResourceGroup(frozenset(group["coveredResources"]), tuple(flavor["name"] for flavor in group["flavors"]))
             for group in groups
         ),
-        quotas=_quotas(gates, groups),
+        quotas=_quotas(gates, release, groups),
         # In v1beta1 it is `cohort`.
         cohort=spec.get("cohortName") or spec.get("cohort") or None,
         # A missing selector matches nothing, an empty one everything.
@@ -323,7 +326,7 @@ def _fungibility(gates: FeatureGates, release: KueueRelease, spec: Body) -> Flav
     implicit = gates.is_enabled("FlavorFungibilityImplicitPreferenceDefault")
     if preference is None and implicit and borrow == "TryNextFlavor":
         preference = "BorrowingOverPreemption"
-    return FlavorFungibility(borrow, preempt, preference)
+    return FlavorFungibility(borrow, preempt, preference, release.no_candidates_last)
 
 
 _CALCULATED_REASONS = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}
@@ -359,18 +362,19 @@ def _preemption(spec: Body) -> Preemption:
     )
 
 
-def _quotas(gates: FeatureGates, groups: Iterable[Body]) -> dict[FlavorResource, Quota]:
+def _quotas(gates: FeatureGates, release: KueueRelease, groups: Iterable[Body]) -> dict[FlavorResource, Quota]:
     return {
-        (str(flavor["name"]), str(body["name"])): _quota(gates, body)
+        (str(flavor["name"]), str(body["name"])): _quota(gates, release, body)
         for group in groups
         for flavor in group["flavors"]
         for body in flavor["resources"]
     }
 
 
-def _quota(gates: FeatureGates, body: Body) -> Quota:
+def _quota(gates: FeatureGates, release: KueueRelease, body: Body) -> Quota:
+    value_of = quota_value if release.saturates else resource_value
     nominal, borrowing_limit, lending_limit = (
-        None if body.get(key) is None else resource_value(body["name"], body[key])
+        None if body.get(key) is None else value_of(body["name"], body[key])
         for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
     )
     return Quota(nominal or 0, borrowing_limit, lending_limit if gates.is_enabled("LendingLimit") else None)

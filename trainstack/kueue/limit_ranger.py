@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from trainstack.kueue.model import LimitRange
-from trainstack.kueue.pod_requests import Billionths, container_requests, is_pod_level_resource, total_amounts
+from trainstack.kueue.pod_requests import Billionths, container_requests, pod_level_amounts, total_amounts
 from trainstack.kueue.quantities import resources_to_billionths
 
 Body = Mapping[str, Any]
@@ -50,15 +50,7 @@ def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple
 
 def _whole_pod_amounts(spec: Body) -> tuple[Billionths, Billionths]:
     """Return the requests and limits of the whole pod. With a limit, requests have defaults."""
-    resources = spec.get("resources") or {}
-    requests, limits = (
-        {
-            name: number
-            for name, number in resources_to_billionths(resources.get(kind)).items()
-            if is_pod_level_resource(name)
-        }
-        for kind in ("requests", "limits")
-    )
+    requests, limits = pod_level_amounts(spec)
     if limits:
         container_amounts = {
             name: number for name, number in container_requests(spec).items() if name in ("cpu", "memory")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from trainstack.kueue.differences import PINNED, KueueRelease
+from trainstack.kueue.differences import PINNED, DisputedFeature, KueueRelease
 from trainstack.kueue.feature_gates import DEFAULT_GATES, FeatureGates
 
 FlavorResource = tuple[str, str]
@@ -95,6 +95,8 @@ class FlavorFungibility:
     when_can_borrow: FungibilityPolicy = "MayStopSearch"
     when_can_preempt: FungibilityPolicy = "TryNextFlavor"
     preference: Preference | None = None
+    no_candidates_last: bool = False
+    """Whether a flavor on which nothing may be preempted is worse than others, whatever the preference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +216,10 @@ class Model:
     """Prefixes of the resources that Kueue does not count."""
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
     """By the resource that pods request."""
+    ignores_undeclared: bool = False
+    """Whether requests need no quota if no resource group of the cluster queue covers the resource."""
+    maps_device_classes: bool = False
+    """Whether quota of device classes has names of its own."""
     fair_sharing: tuple[FairStrategy, ...] = ()
     """The strategies by which fair sharing selects preemption targets; (): fair sharing is off."""
     admission_fair_sharing: bool = False
@@ -270,6 +276,10 @@ class PodSet:
     """Pods that have ended and need no quota any more."""
     ambiguous_resources: tuple[str, ...] = ()
     """Resources that the pods request and transformations output: Kueue counts both, or the request alone."""
+    disputed_requests: frozenset[DisputedFeature] = frozenset()
+    """The features by which releases count other requests of the pods."""
+    resource_claims: tuple[str, ...] = ()
+    """Claims of devices."""
     runtime_class: str = ""
     """A RuntimeClass of unknown overhead, which is not in the requests; empty if the overhead is known."""
     faults: tuple[str, ...] = ()
@@ -287,10 +297,6 @@ class PodSet:
     @property
     def per_pod(self) -> dict[str, int]:
         return {name: total // self.count for name, total in self.requests.items()} if self.count else {}
-
-
-MAX_POD_SETS = 8
-"""Of a Workload. Kueue creates none for a job with more, which stays suspended."""
 
 
 @dataclass(frozen=True, slots=True)

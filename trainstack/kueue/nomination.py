@@ -57,14 +57,16 @@ def consecutive_attempts(
 ) -> Iterator[AdmissionAttempt]:
     """Yield the attempts of consecutive cycles if nothing else changes; each continues after the last tried flavors.
 
-    Ends when no untried flavors are left, or when the attempts would repeat.
+    Ends when no untried flavors are left, or when the attempts would repeat. Source: markSkipped in scheduler.go of
+    v0.19: with scan progress, an attempt that is skipped does not end the search.
     """
     earlier_tried: list[TriedFlavors] = []
     while tried_flavors not in earlier_tried:
         earlier_tried.append(tried_flavors)
         cycle_attempt = attempt_admission(snapshot, cq, workload, tried_flavors)
         yield cycle_attempt
-        if cycle_attempt.is_nominated or not cycle_attempt.assignment.has_untried_flavors:
+        is_last = cycle_attempt.is_nominated and not (cycle_attempt.is_skipped and snapshot.keeps_scan_progress)
+        if is_last or not cycle_attempt.assignment.has_untried_flavors:
             return
         tried_flavors = cycle_attempt.assignment.tried_flavors
 

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from trainstack.kueue.differences import DisputedFeature, KueueRelease
 from trainstack.kueue.model import LimitRange, Model, PodSet, Requirement, Toleration
 from trainstack.kueue.quantities import WHOLE, from_billionths, resources_to_billionths
 from trainstack.kueue.topology_requests import requested_levels, topology_request
@@ -27,7 +29,10 @@ def pod_set(
     """Return a pod set as Kueue counts it. Source: totalRequestsFromPodSets in Kueue's pkg/workload/workload.go."""
     spec: Body = template["spec"]
     limits = model.limit_ranges.get(namespace, ())
-    pod_amounts, faults = requests_and_faults(spec, limits, model.overheads or {})
+    release = model.release
+    pod_amounts, faults = requests_and_faults(
+        spec, limits, model.overheads or {}, defaults_pod_level_requests=release.defaults_pod_level_requests
+    )
     # The API server copies the overhead of a RuntimeClass into the spec; only a spec without it depends on the class.
     class_name = "" if spec.get("overhead") else spec.get("runtimeClassName") or ""
     default_faults = list(_faults_of_defaults(spec, limits))
@@ -39,7 +44,8 @@ def pod_set(
         name=name,
         count=count,
         requests={
-            key: from_billionths(key, number) * count for key, number in _transform_requests(pod_amounts, model).items()
+            key: from_billionths(key, number) * count
+            for key, number in _transform_requests(pod_amounts, model, release).items()
         },
         min_count=min_count if model.gates.is_enabled("PartialAdmission") else None,
         selector=spec.get("nodeSelector") or {},
@@ -49,7 +55,9 @@ def pod_set(
         levels=requested_levels(topology),
         own_resources=frozenset(pod_amounts),
         group=topology.get("podSetGroupName", ""),
-        ambiguous_resources=_ambiguous_resources(pod_amounts, model),
+        ambiguous_resources=() if release.adds_outputs else _ambiguous_resources(pod_amounts, model),
+        disputed_requests=frozenset(_disputed_requests(spec, pod_amounts, model)),
+        resource_claims=tuple(claim["name"] for claim in spec.get("resourceClaims") or ()),
         runtime_class=class_name if model.overheads is None else "",
         faults=faults,
         pod_refusals=tuple(fault for fault, is_own_request in default_faults if is_own_request),
@@ -60,11 +68,16 @@ def pod_set(
 
 
 def requests_and_faults(
-    spec: Body, limits: Sequence[LimitRange], overheads: Mapping[str, Mapping[str, str]]
+    spec: Body,
+    limits: Sequence[LimitRange],
+    overheads: Mapping[str, Mapping[str, str]],
+    *,
+    defaults_pod_level_requests: bool = False,
 ) -> tuple[Billionths, tuple[str, ...]]:
     """Return the requests of one pod, and why Kueue rejects it whatever the quota.
 
     A container's own values take precedence over the namespace's defaults, and those over its limits.
+    `defaults_pod_level_requests`: whether limits of the whole pod are the default of its requests.
 
     Source: AdjustResources, ValidateResources and ValidateLimitRange in Kueue's pkg/workload/resources.go; PodRequests
     in k8s.io/component-helpers/resource.
@@ -74,14 +87,20 @@ def requests_and_faults(
     init_amounts = [_requests_and_limits(container, container_ranges) for container in init_containers]
     main_amounts = [_requests_and_limits(container, container_ranges) for container in containers]
     total = total_amounts(spec, lambda container: _requests_and_limits(container, container_ranges)[0])
-    for resource, number in resources_to_billionths((spec.get("resources") or {}).get("requests")).items():
-        if is_pod_level_resource(resource):
-            total[resource] = number
+    pod_requests, pod_limits = pod_level_amounts(spec)
+    for resource, number in ({**pod_limits, **pod_requests} if defaults_pod_level_requests else pod_requests).items():
+        total[resource] = number
     total.update(resources_to_billionths(spec.get("overhead") or overheads.get(spec.get("runtimeClassName") or "", {})))
     faults = [
         *_faults("init container", init_containers, init_amounts, container_ranges),
         *_faults("container", containers, main_amounts, container_ranges),
     ]
+    if defaults_pod_level_requests:
+        faults += [
+            f"the pod requests more {resource} than its limit"
+            for resource, number in sorted(pod_requests.items())
+            if number > pod_limits.get(resource, number)
+        ]
     for bounds in limits:
         if bounds.kind == "Pod":
             faults += _range_violations("a pod", total, total, bounds)
@@ -91,6 +110,20 @@ def requests_and_faults(
 def container_requests(spec: Body) -> Billionths:
     """Return what the containers of a pod request together, where a limit is the default of a request."""
     return total_amounts(spec, lambda container: _requests_and_limits(container, ())[0])
+
+
+def pod_level_amounts(spec: Body) -> tuple[Billionths, Billionths]:
+    """Return the requests and limits of a whole pod, without those of its containers."""
+    resources = spec.get("resources") or {}
+    requests, limits = (
+        {
+            name: number
+            for name, number in resources_to_billionths(resources.get(kind)).items()
+            if is_pod_level_resource(name)
+        }
+        for kind in ("requests", "limits")
+    )
+    return requests, limits
 
 
 def is_pod_level_resource(resource: str) -> bool:
@@ -122,21 +155,39 @@ def total_amounts(spec: Body, amounts_of: Callable[[Body], Billionths]) -> Count
     return total
 
 
-def _transform_requests(pod_amounts: Billionths, model: Model) -> Billionths:
+def _transform_requests(pod_amounts: Billionths, model: Model, release: KueueRelease) -> Billionths:
     """Source: dropExcludedResources and applyResourceTransformations in Kueue's pkg/workload/workload.go."""
+    # In billionths of billionths, so that products are exact.
     total = Counter[str]()
     for name, number in pod_amounts.items():
         if name.startswith(model.excluded_prefixes):
             continue
         transformation = model.transformations.get(name)
         if transformation is not None:
-            units = -(-number // WHOLE)
-            outputs = transformation.outputs.items()
+            factor = number if release.multiplies_exactly else -(-number // WHOLE) * WHOLE
             # An input that is counted too replaces an output of the same name.
-            total.update({output: n * units for output, n in outputs if transformation.replaces or output != name})
+            is_added = transformation.replaces or release.adds_outputs
+            total.update(
+                {output: n * factor for output, n in transformation.outputs.items() if is_added or output != name}
+            )
         if transformation is None or not transformation.replaces:
-            total[name] += number
-    return total
+            total[name] += number * WHOLE
+    return {name: -(-number // WHOLE) for name, number in total.items()}
+
+
+def _disputed_requests(spec: Body, pod_amounts: Billionths, model: Model) -> Iterator[DisputedFeature]:
+    """Yield the features by which some releases count other requests than the model's."""
+    pod_requests, pod_limits = pod_level_amounts(spec)
+    if pod_limits.keys() - pod_requests.keys() or any(
+        number > pod_limits.get(resource, number) for resource, number in pod_requests.items()
+    ):
+        yield "pod-level resources"
+    requests = [
+        _transform_requests(pod_amounts, model, replace(model.release, multiplies_exactly=exact, adds_outputs=adds))
+        for exact, adds in ((False, False), (True, False), (True, True))
+    ]
+    if requests[0] != requests[1] or requests[1] != requests[2] or _ambiguous_resources(pod_amounts, model):
+        yield "transformations"
 
 
 def _ambiguous_resources(pod_amounts: Billionths, model: Model) -> tuple[str, ...]:

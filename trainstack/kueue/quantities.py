@@ -63,6 +63,19 @@ def wrap_around(number: int) -> int:
     return (number + MAX_AMOUNT + 1) % (2 * MAX_AMOUNT + 2) - MAX_AMOUNT - 1
 
 
+def saturate(number: int) -> int:
+    """Return an integer, or the nearest one of 64 bits."""
+    return max(-MAX_AMOUNT - 1, min(MAX_AMOUNT, number))
+
+
+def quota_value(resource: str, text: object) -> int:
+    """Return a written quota in Kueue's integers; above 64 bits the largest, which counts as unlimited.
+
+    Source: AmountFromQuantity in pkg/resources/amount.go of v0.18.
+    """
+    return saturate(from_billionths(resource, to_billionths(str(text))))
+
+
 def resources_to_billionths(quantities: Mapping[str, object] | None) -> dict[str, int]:
     """Return a resource list in billionths."""
     return {name: to_billionths(str(text)) for name, text in (quantities or {}).items()}

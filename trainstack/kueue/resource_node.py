@@ -2,15 +2,16 @@
 
 Source: pkg/cache/scheduler/resource_node.go of Kueue v0.15.2. A node's subtree quota is its own quota plus its
 children's, without the local quota that children do not lend. Usage above a child's local quota counts for its parent.
-Sums have 64 bits and wrap around: two queues that lend 9E each have a cohort with a negative quota.
+Sums have 64 bits and wrap around: two queues that lend 9E each have a cohort with a negative quota. Since v0.18 they
+end at the largest amount.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from trainstack.kueue.model import AdmittedWorkload, ClusterQueue, FlavorResource, Model, Quota, Usage
-from trainstack.kueue.quantities import wrap_around
+from trainstack.kueue.quantities import saturate, wrap_around
 from trainstack.settings.values.quantities import MAX_AMOUNT
 
 _NO_QUOTA = Quota(0)
@@ -26,6 +27,8 @@ class ResourceNode:
     """In fair sharing."""
     is_active: bool = True
     """Of a cluster queue; an inactive queue still lends its quota."""
+    saturates: bool = False
+    """Whether sums end at the largest amount, which counts as unlimited, instead of wrapping around."""
     parent: "ResourceNode | None" = None
     cohorts: list["ResourceNode"] = field(default_factory=list)
     queues: list["ResourceNode"] = field(default_factory=list)
@@ -37,6 +40,11 @@ class ResourceNode:
     _lendable_amounts: dict[str, int] = field(default_factory=dict)
     _exact_quota: dict[FlavorResource, int] = field(default_factory=dict)
     _height: int = -1
+    _bounded: Callable[[int], int] = field(init=False)
+    """Returns a sum in Kueue's 64 bits."""
+
+    def __post_init__(self) -> None:
+        self._bounded = saturate if self.saturates else wrap_around
 
     def quota(self, fr: FlavorResource) -> Quota:
         return self.quotas.get(fr, _NO_QUOTA)
@@ -48,14 +56,14 @@ class ResourceNode:
         """Return what may be used in addition to the usage; negative if the usage exceeds the quota."""
         used = self.usage.get(fr, 0)
         if self.parent is None:
-            return wrap_around(self.subtree_quota.get(fr, 0) - used)
+            return self._bounded(self.subtree_quota.get(fr, 0) - used)
         from_parent = self.parent.available(fr)
         local = self.local_quota.get(fr, 0)
         limit = self.quota(fr).borrowing_limit
         if limit is not None:
             maximum = self.subtree_quota.get(fr, 0) - local - max(0, used - local) + limit
-            from_parent = min(from_parent, wrap_around(maximum))
-        return wrap_around(from_parent + (local - used if local > used else 0))
+            from_parent = min(from_parent, self._bounded(maximum))
+        return self._bounded(from_parent + (local - used if local > used else 0))
 
     def potential_available(self, fr: FlavorResource) -> int:
         """Return what is available without any usage."""
@@ -63,13 +71,15 @@ class ResourceNode:
         if potential is None:
             potential, limit = self.subtree_quota.get(fr, 0), self.quota(fr).borrowing_limit
             if self.parent is not None:
-                maximum = wrap_around(self.local_quota.get(fr, 0) + self.parent.potential_available(fr))
-                potential = maximum if limit is None else min(maximum, wrap_around(potential + limit))
+                maximum = self._bounded(self.local_quota.get(fr, 0) + self.parent.potential_available(fr))
+                potential = maximum if limit is None else min(maximum, self._bounded(potential + limit))
             self._potential_quota[fr] = potential
         return potential
 
     def overflows(self, fr: FlavorResource) -> bool:
         """Whether a sum that the node depends on wraps around. Without that, no amount is negative."""
+        if self.saturates:
+            return False
         nodes = (self, *self.ancestors())
         return any(node.potential_available(fr) < 0 or node.largest_sum(fr) > MAX_AMOUNT for node in nodes)
 
@@ -106,7 +116,8 @@ class ResourceNode:
         """What a cohort can lend on an idle cluster, by resource. Source: calculateLendable, fair_sharing.go."""
         if not self._lendable_amounts:
             for fr in self.root.subtree_quota:
-                self._lendable_amounts[fr[1]] = self._lendable_amounts.get(fr[1], 0) + self.potential_available(fr)
+                number = self._lendable_amounts.get(fr[1], 0) + self.potential_available(fr)
+                self._lendable_amounts[fr[1]] = saturate(number) if self.saturates else number
         return self._lendable_amounts
 
     def add(self, fr: FlavorResource, number: int) -> None:
@@ -191,10 +202,17 @@ class ResourceNode:
             child.update_subtree_quota()
             for fr, number in child.subtree_quota.items():
                 lent_number = number - child.local_quota.get(fr, 0)
-                self.subtree_quota[fr] = wrap_around(self.subtree_quota.get(fr, 0) + lent_number)
+                self.subtree_quota[fr] = self._bounded(self.subtree_quota.get(fr, 0) + lent_number)
         for fr, quota in self.quotas.items():
             if quota.lending_limit is not None:
-                self.local_quota[fr] = max(0, wrap_around(self.subtree_quota[fr] - quota.lending_limit))
+                self.local_quota[fr] = self._quota_not_lent(self.subtree_quota[fr], quota.lending_limit)
+
+    def _quota_not_lent(self, subtree_quota: int, lending_limit: int) -> int:
+        """Source: localQuota in resource_node.go; Sub in pkg/resources/amount.go."""
+        if self.saturates and subtree_quota == MAX_AMOUNT > lending_limit:
+            # Unlimited quota minus any limit is unlimited, so nothing of it is lent.
+            return MAX_AMOUNT
+        return max(0, self._bounded(subtree_quota - lending_limit))
 
 
 class CohortTree:
@@ -204,12 +222,16 @@ class CohortTree:
         """Build the tree; cohorts in a cycle or below one have no parent, and their queues are inactive."""
         queues = model.cluster_queues or {}
         names = {queue.cohort for queue in queues.values()} | {cohort.parent for cohort in model.cohorts.values()}
-        self.cohorts = {name: ResourceNode(name, {}) for name in names if name is not None}
+        saturates = model.release.saturates
+        self.cohorts = {name: ResourceNode(name, {}, saturates=saturates) for name in names if name is not None}
         self.cohorts |= {
-            name: ResourceNode(name, cohort.quotas, cohort.weight) for name, cohort in model.cohorts.items()
+            name: ResourceNode(name, cohort.quotas, cohort.weight, saturates=saturates)
+            for name, cohort in model.cohorts.items()
         }
         self._parents = {name: cohort.parent for name, cohort in model.cohorts.items()}
-        self.queues = {name: ResourceNode(name, queue.quotas, queue.weight) for name, queue in queues.items()}
+        self.queues = {
+            name: ResourceNode(name, queue.quotas, queue.weight, saturates=saturates) for name, queue in queues.items()
+        }
         for name, queue in queues.items():
             if queue.cohort is not None and not self.is_cyclic(queue.cohort):
                 self.queues[name].parent = self.cohorts[queue.cohort]

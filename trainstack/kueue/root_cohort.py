@@ -23,8 +23,10 @@ class RootCohort:
 
         If its next attempts would all fail they are not made; Kueue makes them one by one in later cycles.
         """
-        if entry.generation != pending_queue.generation:
-            entry.tried_flavors, entry.generation = (), pending_queue.generation
+        # With scan progress, an assignment of the preceding cycle is kept although the usage has changed.
+        if entry.generation != pending_queue.generation and not self._snapshot.keeps_scan_progress:
+            entry.tried_flavors = ()
+        entry.generation = pending_queue.generation
         cached_attempt = self._attempts.get(entry.shape) if not entry.tried_flavors else None
         if cached_attempt is None:
             cached_attempt = self._attempt_and_continues(entry, pending_queue)

@@ -31,7 +31,9 @@ class SkipAhead:
         skipped_heads = [head for head in heads if head.is_nominated]
         waiting_heads = [head for head in heads if not head.is_nominated and head.from_first_flavor]
         queues = list(advancing_queues)
-        if not skipped_heads or not waiting_heads or not all(head.from_first_flavor for head in skipped_heads):
+        if not skipped_heads or not waiting_heads:
+            return 0
+        if any(not head.from_first_flavor or head.entry.tried_flavors for head in skipped_heads):
             return 0
         if self._snapshot.fair_sharing:
             return 0

@@ -1,6 +1,6 @@
 """A snapshot for the scheduler: the cohort tree, and the workloads admitted to each cluster queue."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -26,11 +26,15 @@ class QueueSnapshot:
         """By resource."""
         for group in spec.groups:
             flavors = GroupFlavors(
-                group.covered_resources, group.flavors, [(model.flavors or {}).get(name) for name in group.flavors]
+                group.covered_resources,
+                group.flavors,
+                [(model.flavors or {}).get(name) for name in group.flavors],
+                compares_own_keys=model.release.compares_own_label_keys,
             )
             # The first group wins, as in Kueue; the API server refuses a second one that covers the resource.
             self.group_of = dict.fromkeys(group.covered_resources, flavors) | self.group_of
         self._skips_zero_requests = model.release.skips_zero_requests
+        self._ignores_undeclared = model.ignores_undeclared
         self._quota_only_flavors = model.release.quota_only_flavors
         self._ceilings: dict[str, int] = {}
 
@@ -43,8 +47,11 @@ class QueueSnapshot:
         )
 
     def ignores(self, resource: str, number: int) -> bool:
-        """Whether a request needs no flavor: it is one of nothing, and no group covers the resource."""
-        return self._skips_zero_requests and number == 0 and resource not in self.group_of
+        """Whether a request needs no flavor: no group covers the resource, and Kueue ignores such requests, or those of
+        nothing."""
+        if resource in self.group_of:
+            return False
+        return self._ignores_undeclared or (self._skips_zero_requests and number == 0)
 
     def uncovered_resources(self, requests: Mapping[str, int]) -> list[str]:
         """Return the requested resources that need a flavor and have no group, by name."""
@@ -95,6 +102,12 @@ class GroupFlavors:
     names: tuple[str, ...]
     flavors: list[Flavor | None]
     """In the order of the names; None for a missing flavor."""
+    compares_own_keys: bool = False
+    """Whether selectors and affinities are compared with each flavor's own labels alone."""
+
+    def compared_keys(self, flavor: Flavor) -> Collection[str]:
+        """Return the label keys that selectors and affinities are compared with on a flavor; others are ignored."""
+        return flavor.labels.keys() if self.compares_own_keys else self.keys
 
     @cached_property
     def keys(self) -> frozenset[str]:
@@ -109,6 +122,10 @@ class Snapshot:
         self.reclaims_nominal_quota = model.gates.is_enabled("FairSharingPreemptWithinNominal")
         """Whether a queue within its nominal quota preempts whatever the shares are."""
         self.counts_unlendable = model.release.counts_unlendable
+        self.panics_without_cohort = model.release.panics_without_cohort
+        self.keeps_scan_progress = model.gates.is_enabled("FlavorFungibilityPreserveScanProgress")
+        """Whether the search for flavors continues after an attempt that failed because of other workloads, or after a
+        change of usage. Otherwise it begins with the first flavor again."""
         self.nominal_first = (
             model.release.nominal_first if model.gates.is_enabled("FairSharingPrioritizeNonBorrowing") else "never"
         )

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from trainstack.kueue.booking import ambiguous_requests, overflowing_requests
-from trainstack.kueue.differences import DisputedFeature
+from trainstack.kueue.differences import PINNED, DisputedFeature
 from trainstack.kueue.flavor_assigner import pod_set_groups
-from trainstack.kueue.model import Model, Workload
+from trainstack.kueue.model import Model, PodSet, Workload
+from trainstack.kueue.node_affinity import suits
 from trainstack.kueue.resource_node import dispatches_and_provisions
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Reason
@@ -21,7 +22,7 @@ def unmodeled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> I
         if release.minor
         else "release of Kueue, which is unknown"
     )
-    for feature, text in _disputed_features(model, workload, cq):
+    for feature, text in (*_disputed_features(model, workload, cq), *_disputed_requests(workload, cq)):
         if not release.minor or feature in release.disputed_features:
             yield Reason("unmodelled", f"{text} depends on the {dependency}", workload.path)
     for kind, name in _relevant_objects(workload, cq):
@@ -35,11 +36,10 @@ def unmodeled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> I
             and "pods" not in cq.group_of
             and all(cq.ignores(*request) for request in pods.requests.items())
         ):
-            message = (
-                f"pod set {pods.name} requests only zero amounts, of resources that cluster queue {cq.spec.name} does"
-                " not cover"
-            )
+            amounts = "resources" if any(pods.requests.values()) else "zero amounts, of resources"
+            message = f"pod set {pods.name} requests only {amounts} that cluster queue {cq.spec.name} does not cover"
             yield Reason("unmodelled", message, workload.path)
+    yield from _device_requests(model, workload)
     yield from overflowing_requests(workload)
     yield from ambiguous_requests(workload)
     order = [index for group in pod_set_groups(workload) for index in group]
@@ -59,6 +59,16 @@ def _disputed_features(
         yield None, f"whether a request of zero {name} needs quota"
     if cq.spec.fungibility.preference is not None:
         yield "preference", f"the preference of cluster queue {cq.spec.name} (flavorFungibility)"
+    if cq.spec.fungibility.preference == "BorrowingOverPreemption":
+        yield "no candidates", f"the choice of a flavor without preemption candidates in cluster queue {cq.spec.name}"
+    if any(
+        cq.node.overflows((name, resource))
+        for pods in workload.pod_sets
+        for resource in pods.requests
+        if resource in cq.group_of
+        for name in cq.group_of[resource].names
+    ):
+        yield None, f"whether quotas of cluster queue {cq.spec.name} that add up to more than 64 bits are unlimited"
     without_topology = {
         flavor.name
         for pods in workload.pod_sets
@@ -76,6 +86,55 @@ def _disputed_features(
             None,
             f"whether cluster queue {cq.spec.name}, with checks of MultiKueue and ProvisioningRequest, is active",
         )
+
+
+def _disputed_requests(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[DisputedFeature | None, str]]:
+    """Yield what releases make differently of a workload's pod sets, as `_disputed_features`."""
+    for pods in workload.pod_sets:
+        for name in sorted(_flavors_by_release(cq, pods)):
+            yield "label keys", f"whether flavor {name}, which lacks labels that {pods.name} pods select, suits them"
+        if "pod-level resources" in pods.disputed_requests:
+            yield "pod-level resources", f"whether limits of whole {pods.name} pods count as their requests"
+        if "transformations" in pods.disputed_requests:
+            yield "transformations", f"what Kueue's transformations make of the requests of {pods.name} pods"
+    if len(workload.pod_sets) > PINNED.max_pod_sets:
+        yield None, f"whether a Workload may have {len(workload.pod_sets)} pod sets"
+    if any(pods.resource_claims for pods in workload.pod_sets):
+        yield None, "whether resource claims need quota"
+
+
+def _flavors_by_release(cq: QueueSnapshot, pods: PodSet) -> set[str]:
+    """Return the flavors whose label keys decide whether they suit the pods: in some releases all keys of the group."""
+    return {
+        flavor.name
+        for name, group in cq.group_of.items()
+        if name in (*pods.requests, "pods")
+        for flavor in group.flavors
+        if flavor is not None
+        and suits(pods.selector, pods.affinity, flavor.labels, group.keys)
+        is not suits(pods.selector, pods.affinity, flavor.labels, flavor.labels.keys())
+    }
+
+
+def _device_requests(model: Model, workload: Workload) -> Iterator[Reason]:
+    """Yield the requests that may need quota of device classes."""
+    for pods in workload.pod_sets:
+        if model.release.counts_devices and pods.resource_claims:
+            names = ", ".join(pods.resource_claims)
+            message = f"{pods.name} pods have resource claims ({names}): quota of device classes is not calculated"
+            yield Reason("unmodelled", message, pods.path, pods.name)
+        if model.maps_device_classes and model.gates.is_enabled("KueueDRAIntegrationExtendedResource"):
+            for resource in sorted(filter(_is_extended, pods.own_resources)):
+                message = (
+                    f"{pods.name} pods request {resource}, which may be of a device class: deviceClassMappings of"
+                    " Kueue's Configuration are not calculated"
+                )
+                yield Reason("unmodelled", message, pods.resources_path, pods.name, resource=resource)
+
+
+def _is_extended(resource: str) -> bool:
+    """Whether a device plugin or a device class provides a resource. Source: IsExtendedResourceName."""
+    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
 def _relevant_objects(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[str, str]]:

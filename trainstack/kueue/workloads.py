@@ -1,6 +1,6 @@
 """Workloads from the launches of an environment's runs, and from Kueue's own Workloads."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -92,11 +92,12 @@ def read_workload(
         created=epoch_seconds(metadata.get("creationTimestamp")),
         path=path,
         uid=metadata.get("uid", ""),
+        unmodeled_fields=tuple(_unmodeled_annotations(launch, model)),
     )
 
 
 def read_kueue_workload(body: Body, model: Model) -> Workload | AdmittedWorkload | None:
-    """Return a Workload of Kueue, admitted if its quota is reserved; None if it is finished or deactivated.
+    """Return a Workload of Kueue, admitted if its quota is reserved; None if it is finished, deactivated or on hold.
 
     An evicted workload holds its quota, with the condition QuotaReserved, until its pods have ended.
     """
@@ -105,6 +106,8 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | AdmittedWorkload
         condition["type"]: condition for condition in status.get("conditions") or () if condition["status"] == "True"
     }
     if "Finished" in conditions or spec.get("active") is False:
+        return None
+    if model.release.holds_workloads and _is_held(status, conditions):
         return None
     metadata = body["metadata"]
     namespace = metadata["namespace"]
@@ -122,7 +125,10 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | AdmittedWorkload
         created=_queue_order_time(body, conditions, model),
         uid=metadata.get("uid", ""),
         requeue_at=_requeue_at(status),
-        unmodeled_fields=tuple(unmodeled_fields("Workload", body, model.release.fields)),
+        unmodeled_fields=(
+            *unmodeled_fields("Workload", body, model.release.fields),
+            *_unmodeled_annotations(body, model),
+        ),
         failed_checks={
             check["name"]: check["state"]
             for check in status.get("admissionChecks") or ()
@@ -140,6 +146,36 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | AdmittedWorkload
         is_evicted="Evicted" in conditions,
         is_ready="PodsReady" in conditions,
     )
+
+
+def _is_held(status: Body, conditions: Body) -> bool:
+    """Source: IsAdmissible in Kueue's pkg/workload/workload.go of v0.18."""
+    if "QuotaReserved" in conditions:
+        return False
+    reasons = {condition["type"]: condition.get("reason") for condition in status.get("conditions") or ()}
+    return reasons.get("QuotaReserved") == "OnHold" or "WaitingForReplacementPods" in conditions
+
+
+_GATE_OF_ANNOTATION = {
+    "kueue.x-k8s.io/admission-gated-by": ("AdmissionGatedBy", "gates of admission are not calculated"),
+    "kueue.x-k8s.io/elastic-job": (
+        "ElasticJobsViaWorkloadSlices",
+        "the replacement of workload slices is not calculated",
+    ),
+    "kueue.x-k8s.io/workload-slice-replacement-for": (
+        "ElasticJobsViaWorkloadSlices",
+        "the replacement of workload slices is not calculated",
+    ),
+}
+"""By annotation of a job or Workload: the feature gate with which it counts, and why its verdict is unknown."""
+
+
+def _unmodeled_annotations(body: Body, model: Model) -> Iterator[str]:
+    """Yield the annotations of a job or Workload that make its verdict unknown, with the reason."""
+    annotations = body["metadata"].get("annotations") or {}
+    for name, (gate, reason) in _GATE_OF_ANNOTATION.items():
+        if annotations.get(name, "") not in ("", "false") and model.gates.is_enabled(gate):
+            yield f"annotation {name}: {reason}"
 
 
 _TOPOLOGY_KEYS = {"required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize"}

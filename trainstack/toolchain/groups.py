@@ -91,7 +91,26 @@ _LANGUAGE_HOST_SCRIPT = """\
 exec "${PULUMI_PYTHON_CMD:-.venv/bin/python}" -m trainstack.toolchain.language_host "$@"
 """
 
-_JUDGE_PURPOSE = "judges the admission verdicts"
+DEFAULT_KUEUE_MINOR = "v0.15"
+"""The minor release of Kueue that the cluster group runs and that environments install by default. Its program places
+pods in topologies; those of the others are for tests."""
+
+_JUDGE_SECONDS = {"v0.14": 10, "v0.15": 120, "v0.16": 120, "v0.17": 20, "v0.18": 150, "v0.19": 30}
+"""Build time of the programs of Kueue's scheduler, by minor release, in this order: some share compiled packages."""
+
+
+def _judge_group(minor: str, seconds: int) -> ProgramGroup:
+    is_default = minor == DEFAULT_KUEUE_MINOR
+    purpose = "places pods in topologies and judges" if is_default else "judges"
+    return ProgramGroup(
+        name=f"judge-{minor}",
+        module=f"judge-{minor}",
+        purpose=f"Kueue {minor}'s scheduler as a program, which {purpose} the admission verdicts",
+        programs=(GoProgram("kueue-judge" if is_default else f"kueue-judge-{minor}", "."),),
+        seconds=seconds,
+        for_tests=not is_default,
+    )
+
 
 GROUPS: tuple[ProgramGroup, ...] = (
     ProgramGroup(
@@ -169,23 +188,7 @@ GROUPS: tuple[ProgramGroup, ...] = (
         programs=(GoProgram("pause", "."),),
         seconds=5,
     ),
-    *(
-        ProgramGroup(
-            name=f"judge-{minor}",
-            module=f"judge-{minor}",
-            purpose=f"Kueue {minor}'s scheduler as a program, which {purpose}",
-            programs=(GoProgram(name, "."),),
-            seconds=seconds,
-            for_tests=for_tests,
-        )
-        for minor, name, seconds, purpose, for_tests in (
-            ("v0.14", "kueue-judge-v0.14", 10, _JUDGE_PURPOSE, True),
-            # The release that the cluster group runs.
-            ("v0.15", "kueue-judge", 120, f"places pods in topologies and {_JUDGE_PURPOSE}", False),
-            ("v0.16", "kueue-judge-v0.16", 120, _JUDGE_PURPOSE, True),
-            ("v0.17", "kueue-judge-v0.17", 20, _JUDGE_PURPOSE, True),
-        )
-    ),
+    *(_judge_group(minor, seconds) for minor, seconds in _JUDGE_SECONDS.items()),
     ProgramGroup(
         name="kube-score",
         module="kube-score",

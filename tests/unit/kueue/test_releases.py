@@ -29,7 +29,9 @@ from trainstack.stack_objects.stack_objects import StackObjects
         ("v0.14.4", False),
         ("v0.17.0", True),
         ("v0.13.9", False),
-        ("v0.18.0", False),
+        ("v0.18.4", True),
+        ("v0.19.2", True),
+        ("v0.20.0", False),
         ("v0.150.0", False),
     ],
 )
@@ -38,13 +40,16 @@ def test_a_release_is_modelled_by_its_minor(release: str, modelled: bool) -> Non
 
 
 def test_a_declared_release_that_is_not_modelled_makes_every_verdict_unknown() -> None:
-    kueue = make_kueue().model_copy(update={"manifest": make_manifest(version="v0.18.0")})
+    kueue = make_kueue().model_copy(update={"manifest": make_manifest(version="v0.20.0")})
     settings = make_settings(make_run(), operators=Operators(kueue=kueue))
-    assert "the plan models Kueue v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the runs" in forecast(settings).notes
+    assert (
+        "the plan models Kueue v0.15, v0.16, v0.17, v0.18, v0.19, but Kueue v0.20.0 admits the runs"
+        in forecast(settings).notes
+    )
     (verdict,) = stack_verdicts(StackObjects(settings))
     assert (verdict.name, verdict.outcome) == ("train", "unknown")
     assert [reason.message for reason in verdict.reasons] == [
-        "the verdict models Kueue v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the run"
+        "the verdict models Kueue v0.15, v0.16, v0.17, v0.18, v0.19, but Kueue v0.20.0 admits the run"
     ]
 
 

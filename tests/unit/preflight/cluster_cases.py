@@ -290,9 +290,9 @@ CASES: dict[str, list[Case]] = {
     "kueue-unmodelled": [
         Case(
             make_settings(make_run(), operators=Operators()),
-            make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.18.0"))),
+            make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.20.0"))),
             f"{RUN}.queue",
-            "Kueue v0.18.0 admits the runs, but the verdicts model v0.15, v0.16, v0.17 only",
+            "Kueue v0.20.0 admits the runs, but the verdicts model v0.15, v0.16, v0.17, v0.18, v0.19 only",
             "submit the run, and read `trainstack status`",
             "unknown",
         )

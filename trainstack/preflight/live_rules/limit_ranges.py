@@ -39,7 +39,13 @@ def limit_range_refused(context: LiveContext) -> Iterator[Violation]:
         violations: dict[Violation, None] = {}
         for pods, spec in launched_specs(context, path, run):
             # Kueue checks a queued run, and never-fits reports what it refuses. A run without a queue is checked here.
-            _, kueue_faults = requests_and_faults(spec, limits, context.snapshot.model.overheads or {})
+            model = context.snapshot.model
+            _, kueue_faults = requests_and_faults(
+                spec,
+                limits,
+                model.overheads or {},
+                defaults_pod_level_requests=model.release.defaults_pod_level_requests,
+            )
             reported_faults = kueue_faults if run.queue is not None else ()
             messages = (message for message in refusals(spec, limits) if message not in reported_faults)
             violations |= dict.fromkeys(Violation(pods.resources_path, message) for message in messages)
