@@ -1,18 +1,19 @@
 """The steps in the pages of docs/start: shell commands and edits of files, in order."""
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
+from tests.doc_blocks import ROOT, all_blocks
 from trainstack.settings.loading.merge import merge, to_plain
 from trainstack.settings.loading.yaml_reader import read_map
 
-PAGES = Path(__file__).resolve().parents[1] / "docs" / "start"
-_FENCE = re.compile(r"^```(sh|yaml edit (?P<file>\S+))\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = ROOT / "docs" / "start"
+EDIT = "yaml edit "
+"""The text before the file's name after the opening fence of an edit."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,10 @@ class Edit:
 
 def steps(page: str) -> Iterator[Line | Edit]:
     """Yield the steps of a page, in order."""
-    for found in _FENCE.finditer((PAGES / f"{page}.md").read_text(encoding="utf-8")):
-        if found["file"]:
-            yield Edit(found["file"], found["text"])
-        else:
-            yield from map(Line, found["text"].splitlines())
+    for block in all_blocks():
+        if block.page != f"docs/start/{page}.md":
+            continue
+        if block.info.startswith(EDIT):
+            yield Edit(block.info.removeprefix(EDIT), block.text)
+        elif block.info == "sh":
+            yield from map(Line, block.text.splitlines())

@@ -1,4 +1,7 @@
-"""The documentation is executed, except for the parts that need a cluster or the engine."""
+"""The documentation is executed, except for the parts that need a cluster or the engine.
+
+test_doc_settings.py has the blocks with settings.
+"""
 
 import ast
 import json
@@ -6,7 +9,6 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from inspect import cleandoc
 from pathlib import Path
@@ -14,10 +16,10 @@ from types import SimpleNamespace
 
 import pytest
 import typer.main
-import yaml
 from typer.core import TyperCommand, TyperGroup
 
 from tests.copies import copy_into
+from tests.doc_blocks import PAGES, ROOT, Block, blocks, prose
 from tests.unit.test_imports import LAYERS
 from trainstack.cli.app import app
 from trainstack.cli.commands import up
@@ -27,58 +29,20 @@ from trainstack.preflight.file_checks import check, load_error_result
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.rule import Rule
 from trainstack.preflight.used_images import used_images
-from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.loading.merge import merge, to_plain
-from trainstack.settings.loading.sweep_files import load_space
 from trainstack.settings.loading.yaml_reader import read_map
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.values.stack_name import list_stacks
 from trainstack.stack_objects.inputs import read_inputs
 from trainstack.stack_objects.stack_objects import StackObjects
-from trainstack.sweeps.search.expand import expand
 from trainstack.toolchain import debian
 from trainstack.toolchain.pinned_versions import collect
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
-FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:^|[\s(])(?:\.venv/bin/)?trainstack(?P<words> [^)\"|;&\n]*)")
 NEEDS_TOOLS = ("manifest-missing", "manifest-mismatch")
 """Rules about files that `make tools` builds."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page."""
-
-    page: str
-    info: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.page}: {self.text.strip().splitlines()[0]}"
-
-
-def blocks(*infos: str) -> list[Block]:
-    """Return the blocks with one of these words after the fence."""
-    found = (
-        Block(page.relative_to(ROOT).as_posix(), match["info"].strip(), match["text"])
-        for page in PAGES
-        for match in FENCE.finditer(page.read_text(encoding="utf-8"))
-    )
-    return [block for block in found if block.info in infos]
-
-
-@cache
-def prose(page: Path) -> str:
-    """Return a page without its blocks."""
-    return FENCE.sub("", page.read_text(encoding="utf-8"))
-
-
-FRAMEWORKS = ["kubeflow.org/jaxjob", *sorted({kind.framework for kind in KINDS.values()} - {"pod"})]
-"""The frameworks of a Kueue that manages every kind in the docs."""
 
 
 def commands(command: TyperCommand | TyperGroup, name: str = "trainstack") -> Iterator[tuple[str, TyperCommand]]:
@@ -206,20 +170,6 @@ def test_every_relative_link_resolves() -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("block", blocks("yaml environment"), ids=str)
-def test_every_environment_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
-    """The block is a whole `Pulumi.<env>.yaml`, and the preflight finds no error in it."""
-    root = project(tmp_path)
-    (root / "Pulumi.doc.yaml").write_text(block.text)
-    assert_sound(root, "doc")
-
-
-@pytest.mark.parametrize("block", blocks("yaml change"), ids=str)
-def test_every_change_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
-    """The block is an edit of the dev environment."""
-    assert_sound(changed(tmp_path, block.text), "doc")
-
-
 @pytest.mark.parametrize("rule", [rule for rule in ALL_RULES if rule.change], ids=lambda rule: rule.id)
 def test_the_example_of_a_rule_violates_this_rule_alone(rule: Rule, tmp_path: Path) -> None:
     """The example is an edit of the dev environment."""
@@ -238,35 +188,6 @@ def test_every_yaml_block_of_a_finding_is_of_a_rule() -> None:
     assert {block.text.strip() for block in blocks("yaml finding")} == {cleandoc(rule.change) for rule in ALL_RULES} - {
         ""
     }
-
-
-@pytest.mark.parametrize("block", blocks("yaml workload"), ids=str)
-def test_every_workload_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
-    """The block is a workload.yaml of a run of the dev environment."""
-    (tmp_path / ".trainstack").symlink_to(ROOT / ".trainstack")
-    copy_into(tmp_path, "defaults.yaml", "workloads/digits")
-    (tmp_path / "workloads" / "example").mkdir(parents=True)
-    (tmp_path / "workloads" / "example" / "workload.yaml").write_text(block.text)
-    dev = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
-    dev["trainstack:operators"]["kueue"]["configuration"] = {"frameworks": FRAMEWORKS}
-    dev["trainstack:operators"]["trainingOperator"] = {"schemes": ["pytorchjob", "jaxjob"]}
-    dev["trainstack:workloads"] = {"runs": [{"name": "example", "namespace": "research", "queue": "research"}]}
-    (tmp_path / "Pulumi.doc.yaml").write_text(yaml.safe_dump({"config": dev}))
-    assert_sound(tmp_path, "doc")
-
-
-@pytest.mark.parametrize("block", blocks("yaml space"), ids=str)
-def test_every_space_of_the_docs_expands(block: Block, tmp_path: Path) -> None:
-    """The block is a space.yaml, whose sets each have an argument or a file."""
-    (tmp_path / "sweeps" / "example").mkdir(parents=True)
-    (tmp_path / "sweeps" / "example" / "space.yaml").write_text(block.text)
-    assert expand(load_space(tmp_path, "example").space)
-
-
-def test_every_other_block_is_of_a_known_kind() -> None:
-    """The info of a YAML block has its kind, or it is a comment for an editor; so no block is skipped by mistake."""
-    plain_yaml = [block for block in blocks("yaml", "yml") if not block.text.startswith("# yaml-language-server")]
-    assert plain_yaml == []
 
 
 def needs_tools(finding: Finding) -> bool:

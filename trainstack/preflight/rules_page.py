@@ -26,14 +26,14 @@ preempting` or `waits`. Where a topology decides, Kueue's own code answers, if i
 To accept a finding, silence it with a reason:
 
 ```yaml change
-trainstack:storage:
-  volumes:
-    - {name: training, accessModes: [ReadWriteOnce]}
+trainstack:workloads:
+  runs:
+    - {name: hello, completions: 2, parallelism: 2}
 trainstack:checks:
   silenced:
     - rule: volume-one-node
-      path: workloads.runs[digits]
-      reason: The local cluster has one node.
+      path: workloads.runs[hello]
+      reason: The cluster has one node.
 ```
 
 `path` is the finding's path, or one that encloses it. Only `--json` shows silenced findings. What Kueue or
