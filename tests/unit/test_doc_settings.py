@@ -24,8 +24,11 @@ from trainstack.onboarding.new_project.request import ProjectRequest
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.preflight.file_checks import check, load_error_result
 from trainstack.preflight.finding import Finding
+from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.rank_variables import rank_variables
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
+from trainstack.stack_objects.stack_objects import StackObjects
 
 CHANGES, WORKLOADS, SPACES = blocks("yaml change"), blocks("yaml workload"), blocks("yaml space")
 INFOS = ("yaml change", "yaml environment", "yaml workload", "yaml space", "yaml schema", "yaml finding")
@@ -46,7 +49,7 @@ def new_files(project: str) -> dict[str, str]:
     return build_new_files(
         ProjectRequest(name="lab", environment="dev", **request),
         Installation(Origin(requirement="./wheels/trainstack.whl"), ""),
-        PinnedRelease("v0.15.2", kueue_url("v0.15.2"), "ab" * 32),
+        PinnedRelease("v0.19.2", kueue_url("v0.19.2"), "ab" * 32),
         virtualenv=False,
     )
 
@@ -133,6 +136,27 @@ def test_every_workload_of_the_docs_works_in_a_new_project(workload: Block, proj
         if (change.page, change.section) == (workload.page, workload.section):
             apply_change(tmp_path, change)
     assert_works(tmp_path, workload.page)
+
+
+def test_the_page_about_trainjobs_converts_a_pytorchjob(tmp_path: Path) -> None:
+    """The nodes of its TrainJob differ from the master of its PyTorchJob in the container's name and port, and in the
+    variables that the training operator sets by itself."""
+    pods_by_kind = {}
+    for workload in (block for block in WORKLOADS if block.page == "docs/pytorchjob-to-trainjob.md"):
+        folder = tmp_path / str(len(pods_by_kind))
+        create_project(folder, "kind")
+        (folder / "workloads" / WORKLOAD / "workload.yaml").write_text(workload.text)
+        copy_into(folder, "workloads/digits")
+        settings = load_with_places(folder, "dev").settings
+        (run,) = settings.workloads.runs
+        pods_by_kind[run.kind] = launched_pods(*StackObjects(settings).queued_objects(run))
+    master, workers = pods_by_kind["PyTorchJob"]
+    (nodes,) = pods_by_kind["TrainJob"]
+    assert nodes.count == master.count + workers.count
+    (node,), (container,) = nodes.spec["containers"], master.spec["containers"]
+    variables = [*container["env"], *rank_variables(3, f"{WORKLOAD}-node-0-0.{WORKLOAD}")]
+    assert {**node, "ports": container["ports"]} == {**container, "name": "node", "env": variables}
+    assert {**nodes.spec, "containers": []} == {**master.spec, "containers": [], "restartPolicy": "OnFailure"}
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)

@@ -91,7 +91,7 @@ _LANGUAGE_HOST_SCRIPT = """\
 exec "${PULUMI_PYTHON_CMD:-.venv/bin/python}" -m trainstack.toolchain.language_host "$@"
 """
 
-DEFAULT_KUEUE_MINOR = "v0.15"
+DEFAULT_KUEUE_MINOR = "v0.19"
 """The minor release of Kueue that the cluster group runs and that environments install by default. Its program places
 pods in topologies; those of the others are for tests."""
 
