@@ -13,7 +13,7 @@ from bench.programs.clock import Clock
 from trainstack.cli.kueue_judge import kueue_judge
 from trainstack.toolchain import tools
 
-_RELEASE, _TOOL = "v0.15.2", "judge-v0.15"
+_RELEASE = "v0.19.2"
 _BLOCK, _RACK, _HOSTNAME = "example.com/block", "example.com/rack", "kubernetes.io/hostname"
 _NAME = "research"
 _PODS_PER_NODE = 5
@@ -61,7 +61,7 @@ def _run(number: int) -> Body:
 
 
 def main(nodes: int) -> None:
-    tools.ensure([_TOOL])
+    tools.ensure([tools.JUDGE_GROUP])
     judge = kueue_judge(_RELEASE)
     if isinstance(judge, str):
         raise SystemExit(judge)

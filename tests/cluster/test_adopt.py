@@ -141,7 +141,7 @@ def test_a_handmade_namespace_is_adopted_unchanged(dev: Project, static_folder: 
         "cannot be expressed in the settings: spec.namespaceSelector.matchLabels.team"
     )
     assert "refers to cluster queue handmade-odd" in report["left"][f"LocalQueue {NAME}/odd"]
-    assert any(note.startswith("Kueue v0.15.2 in namespace kueue-system") for note in report["notes"])
+    assert any(note.startswith("Kueue v0.19.2 in namespace kueue-system") for note in report["notes"])
     assert not file.exists()
 
     done = project.trainstack("adopt", NAME)

@@ -134,7 +134,7 @@ def test_a_forecast_includes_runs_that_wait_on_the_cluster(bench: PlanBench) -> 
 @pytest.fixture(scope="module")
 def kueue_program() -> None:
     """Ensure the program with Kueue's own code, which assigns pods to nodes for `check --cluster`."""
-    tools.ensure(["judge-v0.15"])
+    tools.ensure([tools.JUDGE_GROUP])
 
 
 @pytest.mark.usefixtures("kueue_program")
@@ -161,7 +161,7 @@ def test_check_reports_a_run_that_fits_the_quota_but_no_rack(bench: PlanBench) -
         assert f"no {RACK} has room for the 3 pods even without other workloads" in before[""][0][1]
         outcomes = {name: verdict["outcome"] for name, verdict in before.items() if name}
         assert outcomes == {"wide": "never fits", "pair": "fits", "block-1": "fits", "block-2": "fits"}
-        assert {before[name]["judged_by"] for name in outcomes} == {"Kueue v0.15.2"}
+        assert {before[name]["judged_by"] for name in outcomes} == {"Kueue v0.19.2"}
 
         # Runs of other owners: the same content under other names.
         others = environment.competing_environment(
