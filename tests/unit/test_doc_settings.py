@@ -8,6 +8,7 @@ import re
 from functools import cache
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import pytest
 import yaml
@@ -141,7 +142,7 @@ def test_every_workload_of_the_docs_works_in_a_new_project(workload: Block, proj
 def test_the_page_about_trainjobs_converts_a_pytorchjob(tmp_path: Path) -> None:
     """The nodes of its TrainJob differ from the master of its PyTorchJob in the container's name and port, and in the
     variables that the training operator sets by itself."""
-    pods_by_kind = {}
+    pods_by_kind: dict[str, Any] = {}
     for workload in (block for block in WORKLOADS if block.page == "docs/pytorchjob-to-trainjob.md"):
         folder = tmp_path / str(len(pods_by_kind))
         create_project(folder, "kind")

@@ -157,8 +157,8 @@ def dumps(minor: str = PINNED.minor, console: Console | None = None) -> Mapping[
 
 
 def _group(minor: str) -> ProgramGroup:
-    """Return the group whose lock has the release, and all modules that its tests need."""
-    return GROUPS_BY_NAME["cluster" if minor == PINNED.minor else f"judge-{minor}"]
+    """Return the group whose lock has the release."""
+    return GROUPS_BY_NAME[f"judge-{minor}"]
 
 
 def _key(minor: str, go_version: str) -> str:

@@ -73,7 +73,7 @@ def test_check_of_a_fresh_clone_names_what_is_not_built(project: Path) -> None:
     assert run("check")[0] == 0
     assert (finding["id"], finding["severity"]) == ("manifest-missing", "unknown")
     assert finding["where"]["file"] == "defaults.yaml"
-    assert finding["message"].startswith("file .trainstack/manifests/jobset-v0.10.1.yaml is not built yet")
+    assert finding["message"].startswith("file .trainstack/manifests/jobset-v0.12.0.yaml is not built yet")
     assert "`trainstack dev tools manifests`" in finding["remedy"]
 
 
@@ -136,7 +136,7 @@ def test_render_prints_the_rest(project: Path, manifest: dict[str, Any]) -> None
     assert next(document["kind"] for document in yaml.safe_load_all(stdout)) == "Namespace"
     assert stdout == run("render", "--without-releases")[1]
     assert "error: the output lacks objects of the following releases" in stderr
-    assert ("jobset-v0.10.1.yaml" if not manifest else URL.split("/")[2].split(":", maxsplit=1)[0]) in stderr
+    assert ("jobset-v0.12.0.yaml" if not manifest else URL.split("/")[2].split(":", maxsplit=1)[0]) in stderr
 
 
 def test_a_downloaded_release_is_read_from_the_cache(project: Path) -> None:

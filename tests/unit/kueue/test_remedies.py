@@ -44,6 +44,12 @@ def requests(**amounts: Any) -> Config:
     return {"requests": {"nvidia.com/gpu" if key == "gpu" else key: amount for key, amount in amounts.items()}}
 
 
+def of_release(config: Config, version: str) -> Config:
+    """Return the environment with another release of Kueue."""
+    kueue = {**config["operators"]["kueue"], "manifest": {"version": version, "path": "kueue.yaml", "sha256": "0" * 64}}
+    return {**config, "operators": {**config["operators"], "kueue": kueue}}
+
+
 def container(name: str, **amounts: Any) -> Config:
     return {"name": name, "image": "i", "resources": requests(**amounts)}
 
@@ -300,15 +306,14 @@ def test_a_toleration_or_selector_may_match_another_flavor(tmp_path: Path) -> No
     assert [one["key"] for one in tolerate.after] == ["other", "spot"]
 
 
-def test_a_flavor_may_need_a_toleration_and_a_selector(tmp_path: Path) -> None:
-    """Both are changes of one remedy, and a label that the flavor does not have is removed."""
+@pytest.mark.parametrize(("release", "removal"), [("v0.17.0", " and remove nodeSelector.disk (hdd)"), ("v0.19.2", "")])
+def test_a_flavor_may_need_a_toleration_and_a_selector(tmp_path: Path, release: str, removal: str) -> None:
+    """Both are changes of one remedy. A label that the flavor does not have is removed if the release compares it."""
     run = {"nodeSelector": {"pool": "c", "disk": "hdd"}, "resources": requests(cpu=1)}
     flavors: list[Config] = [{**FLAVORS[0], "nodeLabels": {"pool": "a"}}, {"name": "b", "nodeLabels": {"disk": "ssd"}}]
-    found = remedies(tmp_path, make_config(run, make_pool({"a": {"cpu": 4}, "b": {"cpu": 0}}), flavors=flavors))
-    text = (
-        "add spot=yes:NoSchedule to tolerations and set nodeSelector.pool to a instead of c and remove "
-        "nodeSelector.disk (hdd), for flavor a"
-    )
+    config = make_config(run, make_pool({"a": {"cpu": 4}, "b": {"cpu": 0}}), flavors=flavors)
+    found = remedies(tmp_path, of_release(config, release))
+    text = f"add spot=yes:NoSchedule to tolerations and set nodeSelector.pool to a instead of c{removal}, for flavor a"
     assert [*found] == [text]
 
 
@@ -338,10 +343,11 @@ AFFINITY: dict[str, tuple[Config, str]] = {
 
 @pytest.mark.parametrize("name", AFFINITY)
 def test_a_required_affinity_is_changed_where_it_is_set(tmp_path: Path, name: str) -> None:
-    """The node selector is empty, and what the flavor meets stays."""
+    """The node selector is empty, and what the flavor meets stays. Later releases ignore labels of other flavors."""
     run, text = AFFINITY[name]
     flavors: list[Config] = [FLAVORS[1], {**FLAVORS[0], "name": "z", "nodeLabels": {"zone": "z"}}]
-    found = remedies(tmp_path, make_config(run, make_pool({"b": {"cpu": 4}, "z": {"cpu": 0}}), flavors=flavors))
+    config = make_config(run, make_pool({"b": {"cpu": 4}, "z": {"cpu": 0}}), flavors=flavors)
+    found = remedies(tmp_path, of_release(config, "v0.17.0"))
     assert f"{text}, for flavor b" in found
     assert not any("nodeSelector " in text for text in found)
 
@@ -372,7 +378,7 @@ def test_what_only_a_shared_file_sets_is_changed_in_the_environments(tmp_path: P
     own = {"resources": {"requests": {"nvidia.com/gpu": None}}}
     flavors = [{"name": "cpu", "nodeLabels": {"pool": "b"}}, {"name": "d", "nodeLabels": {"disk": "ssd"}}]
     pool = make_pool({"cpu": {"cpu": 6}, "d": {"cpu": 0}})
-    assert [*remedies(tmp_path, make_config(own, pool, flavors=flavors))] == [
+    assert [*remedies(tmp_path, of_release(make_config(own, pool, flavors=flavors), "v0.17.0"))] == [
         "remove nodeSelector.disk (hdd) and set nodeSelector.pool to b instead of c, for flavor cpu"
     ]
 

@@ -416,11 +416,11 @@ def test_the_published_release_of_kueue_is_pinned(folder: Path, monkeypatch: pyt
     trainstack("init", "tenant", "--profile", "tenant", "--cluster", "eks", *NAMES)
     assert requests == []
     assert trainstack("init", "--profile", "owner", "--cluster", "eks").exit_code == 0
-    url = "https://github.com/kubernetes-sigs/kueue/releases/download/v0.15.2/manifests.yaml"
+    url = "https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml"
     assert requests == [url]
     kueue = load(folder, "dev").operators.kueue
     assert kueue is not None
-    assert (kueue.manifest.version, kueue.manifest.url, kueue.manifest.sha256) == ("v0.15.2", url, "ab" * 32)
+    assert (kueue.manifest.version, kueue.manifest.url, kueue.manifest.sha256) == ("v0.19.2", url, "ab" * 32)
     assert trainstack("init", "--profile", "owner", "--cluster", "eks").exit_code == 1
     assert requests == [url]
 

@@ -200,7 +200,8 @@ def test_no_limit_for_recovery_is_refused_where_kueue_evicts_at_once() -> None:
     manifest = make_manifest(version="v0.15.2").model_dump(by_alias=True)
     with pytest.raises(ValidationError, match=r"Kueue v0\.15\.2 would evict .*: remove recoveryTimeoutSeconds"):
         Kueue.model_validate({"manifest": manifest, "configuration": configuration})
-    assert Kueue.model_validate({"manifest": {**manifest, "version": "v0.16.2"}, "configuration": configuration})
+    kueue = Kueue.model_validate({"manifest": {**manifest, "version": "v0.16.2"}, "configuration": configuration})
+    assert kueue.configuration.wait_for_pods_ready == WaitForPodsReady(recovery_timeout_seconds=0)
 
 
 def test_declared_limits_of_requests_replace_the_releases() -> None:
