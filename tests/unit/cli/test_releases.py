@@ -68,13 +68,13 @@ def cached(content: bytes) -> str:
 
 
 def test_check_of_a_fresh_clone_names_what_is_not_built(project: Path) -> None:
-    """The finding is unknown, with the line and the command: it is not an error, since `up` builds the file."""
+    """The finding is unknown, with the line: it is not an error, since `up` builds the file."""
     (finding,) = findings()
     assert run("check")[0] == 0
     assert (finding["id"], finding["severity"]) == ("manifest-missing", "unknown")
     assert finding["where"]["file"] == "defaults.yaml"
-    assert finding["message"].startswith("file .trainstack/manifests/jobset-v0.12.0.yaml is not built yet")
-    assert "`trainstack dev tools manifests`" in finding["remedy"]
+    assert finding["message"].startswith("v0.12.0 is not built yet")
+    assert "`trainstack up` builds it" in finding["remedy"]
 
 
 def test_check_of_a_file_that_nothing_builds_is_an_error(project: Path) -> None:

@@ -52,8 +52,8 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
     except FileNotFoundError:
         raise ReleaseError(
             f"{path}: the release manifest does not exist",
-            "`trainstack dev tools manifests` builds those of defaults.yaml (about 3 minutes); add others yourself, or "
-            "set `path: null` and a `url` to download one (section trainstack:operators, manifest)",
+            "`trainstack up` and `trainstack dev tools manifests` build Trainstack's own (about 3 minutes); add others "
+            "yourself, or set `path: null` and a `url` to download one (section trainstack:operators, manifest)",
         ) from None
     actual_sha256 = hashlib.sha256(content).hexdigest()
     if actual_sha256 != sha256:

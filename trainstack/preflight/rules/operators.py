@@ -280,7 +280,8 @@ def trainjob_misfit(context: RuleContext) -> Iterator[Violation]:
     summary="The file of a release manifest does not exist, or cannot be downloaded.",
     details=(
         "`unknown` if it has not been built on this machine, or if the network may be the cause: the objects of the "
-        "release were not checked. `trainstack up` builds the manifests in `.trainstack/manifests`."
+        "release were not checked. `trainstack up` builds the manifests in `.trainstack/manifests`; "
+        "`trainstack dev tools manifests` builds them without it."
     ),
     change=yaml_at("operators", "kueue: {manifest: {path: releases/kueue.yaml}}"),
     remedy="Correct the path, or name an address: `manifest: {path: null, url: …, sha256: …}`.",
@@ -292,9 +293,8 @@ def manifest_missing(context: RuleContext) -> Iterator[Violation]:
         if file is None or (context.root / file).is_file():
             continue
         if is_built(install):
-            message = f"file {file} is not built yet, so the release's objects were not checked"
-            remedy = "`trainstack up` builds it, and `trainstack dev tools manifests` now (3 minutes)"
-            yield Violation(f"{path}.manifest.path", message, remedy, "unknown")
+            message = f"{install.manifest.version} is not built yet, so its objects were not checked"
+            yield Violation(f"{path}.manifest.path", message, "`trainstack up` builds it (3 minutes)", "unknown")
         else:
             yield Violation(f"{path}.manifest.path", f"file {file} does not exist")
 

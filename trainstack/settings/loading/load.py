@@ -258,16 +258,22 @@ def _read_defaults(root: Path, environment: Node, findings: list[SettingsFinding
 def _release_templates(environment: Node, findings: list[SettingsFinding]) -> Node:
     """Return the operator templates of a project without `defaults.yaml`: this repository's release manifests.
 
-    An operator with a manifest of its own has no template.
+    An operator with a manifest of its own has no template. The place of the values is the operator's entry, since the
+    project lacks the file of the templates.
     """
     templates = _read_releases(findings)
     installed = environment.entries["operators"].entries
     manifests = {
-        key: Node({"manifest": template.entries["manifest"]}, template.where)
+        key: Node({"manifest": _move(template.entries["manifest"], installed[key].where)}, installed[key].where)
         for key, template in templates.entries.items()
         if key in installed and "manifest" not in installed[key].entries
     }
     return Node({"operators": Node(manifests, templates.where)}, environment.where)
+
+
+def _move(values: Node, where: Place) -> Node:
+    """Return a map of scalars with another place."""
+    return Node({key: replace(value, where=where) for key, value in values.entries.items()}, where)
 
 
 def default_version(operator: str) -> str:

@@ -53,7 +53,7 @@ def test_bytes_that_are_not_the_pinned_ones_are_refused(tmp_path: Path) -> None:
 
 def test_a_missing_release_is_refused(tmp_path: Path) -> None:
     """The error explains how to create the file."""
-    with pytest.raises(ReleaseError, match="the release manifest does not exist; `trainstack dev tools manifests`"):
+    with pytest.raises(ReleaseError, match="the release manifest does not exist; `trainstack up` and"):
         read_release(tmp_path / "none.yaml", "0" * 64)
 
 

@@ -142,6 +142,20 @@ def test_defaults_of_operators_are_templates(tmp_path: Path, operators: str, ins
     assert (settings.operators.kueue is not None) == installed
 
 
+def test_a_project_without_defaults_has_the_releases_of_trainstack(tmp_path: Path) -> None:
+    """Their place is the operator's entry, since the project lacks the file that has them."""
+    root = make_project(tmp_path, "trainstack:operators:\n  kueue: {}\n  trainingOperator: {}\n")
+    (root / "defaults.yaml").unlink()
+    loaded = load_with_places(root, "test")
+    for path, line in (("operators.kueue", 3), ("operators.trainingOperator", 4)):
+        assert {loaded.places[f"{path}.manifest.{key}"] for key in ("version", "path", "sha256")} == {
+            Place("Pulumi.test.yaml", line, 5)
+        }
+    operator = loaded.settings.operators.training_operator
+    assert operator is not None
+    assert operator.init_container_image == "alpine:3.10"
+
+
 def test_other_defaults_apply_unless_overridden(tmp_path: Path) -> None:
     """Named elements of defaults.yaml apply, can be changed by name, and can all be removed."""
     changed = make_project(tmp_path / "a", "  trainstack:queues: {priorityClasses: [{name: low, value: 5}]}\n")
