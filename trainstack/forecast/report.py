@@ -47,6 +47,8 @@ class ForecastRow:
     submitted: float | None
     start: float | None
     end: float | None
+    is_undecided: bool
+    """Whether it is unknown if the run is ever admitted, as in a tenant's project, which has no cluster queues."""
     end_range: Range | None
     """The earliest and latest end if durations differ by a tenth; None if unknown."""
     open: bool
@@ -96,10 +98,7 @@ def build_report(forecast: Forecast) -> ForecastReport:
     is_unsettled = variation is not None and (
         not variation.same_ends or is_order_sensitive(schedule.makespan, variation.makespan)
     )
-    rows = [
-        _build_row(timeline, forecast, note_on_run(timeline, schedule, simulator), is_unsettled=is_unsettled)
-        for timeline in schedule.timelines
-    ]
+    rows = [_build_row(timeline, forecast, simulator, is_unsettled=is_unsettled) for timeline in schedule.timelines]
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
     costs = [row.cost for row in rows if row.cost is not None]
     plan = forecast.settings.plan
@@ -118,7 +117,9 @@ def build_report(forecast: Forecast) -> ForecastReport:
     )
 
 
-def _build_row(timeline: Timeline, forecast: Forecast, note: str, *, is_unsettled: bool) -> ForecastRow:
+def _build_row(
+    timeline: Timeline, forecast: Forecast, simulator: AdmissionSimulator, *, is_unsettled: bool
+) -> ForecastRow:
     task, end_range = timeline.task, _end_range(timeline, forecast.variation)
     workload = task.workload
     return ForecastRow(
@@ -133,6 +134,7 @@ def _build_row(timeline: Timeline, forecast: Forecast, note: str, *, is_unsettle
         submitted=_round(timeline.submitted),
         start=_round(timeline.start),
         end=_round(timeline.end),
+        is_undecided=_is_undecided(timeline, simulator),
         end_range=None if end_range is None else _round_range(end_range),
         open=is_unsettled
         and end_range is not None
@@ -146,8 +148,13 @@ def _build_row(timeline: Timeline, forecast: Forecast, note: str, *, is_unsettle
         cost=_round(run_cost(timeline, forecast.settings.plan), 2),
         flavors=tuple(dict.fromkeys(flavor for span in timeline.spans for flavor, _ in span.usage)),
         stretches=tuple(map(_stretch, timeline.spans)),
-        note=note,
+        note=note_on_run(timeline, forecast.schedule, simulator),
     )
+
+
+def _is_undecided(timeline: Timeline, simulator: AdmissionSimulator) -> bool:
+    was_refused = timeline.submitted is not None and not timeline.spans
+    return was_refused and simulator.idle_verdict(timeline.task.workload).outcome == "unknown"
 
 
 def _end_range(timeline: Timeline, variation: Variation | None) -> Range | None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.kueue.make import make_admitted
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+from trainstack.cli.output.forecast_format import cells
 from trainstack.errors import TrainstackError
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.live_workloads import LiveWorkloads
@@ -137,6 +138,9 @@ def test_the_plan_of_a_tenant_is_unknown() -> None:
     environment = Environment(profile="tenant", layers=("training",), namespaces=(Namespace(name="research"),))
     found = forecast(make_settings(make_run(priority=None), environment=environment, queues=make_queues()))
     assert notes(found)["train"].startswith("unknown: the cluster queue of queue research is not readable here")
+    (row,) = build_report(found).rows
+    assert row.is_undecided
+    assert cells(row)[2:4] == ("-", "-")
 
 
 def test_a_report_is_json() -> None:

@@ -20,7 +20,7 @@ def cells(row: ForecastRow) -> tuple[str, ...]:
     return (
         row.name,
         row.queue or _UNKNOWN,
-        _NEVER if row.start is None else format_time(row.start),
+        _start(row),
         _end(row),
         _UNKNOWN if row.wait is None else duration(row.wait),
         format_run_duration(row),
@@ -109,9 +109,17 @@ def _count_runs(count: int) -> str:
     return f"{count:,} run{'' if count == 1 else 's'}"
 
 
+def _start(row: ForecastRow) -> str:
+    if row.start is not None:
+        return format_time(row.start)
+    return _UNKNOWN if row.is_undecided else _NEVER
+
+
 def _end(row: ForecastRow) -> str:
     if row.end is not None:
         return format_time(row.end)
+    if row.is_undecided:
+        return _UNKNOWN
     waits = row.start is None or bool(row.stretches[-1].evicted_by)
     return _NEVER if waits else "unbounded"
 
