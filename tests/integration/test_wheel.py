@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,23 +12,32 @@ import pytest
 from tests.wheel import Built, add_bytecode, build
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = """
-import runpy, sys, trainstack
+PROJECTS = {
+    **{cluster: ("--profile", "owner", "--cluster", cluster) for cluster in ("kind", "eks", "gke", "aks")},
+    "tenant": ("--profile", "tenant", "--cluster", "gke", "--namespace", "lab", "--queue", "lab", "-s", "dev"),
+}
+"""The options of `init` by the project's folder."""
+COMMANDS = f"""
+import os, runpy, sys, trainstack
 from importlib.metadata import version
-print(trainstack.__file__, version("trainstack"))
-for command in (
-    ["init", "--profile", "owner", "--cluster", "kind"],
-    ["init", "tenant", "--profile", "tenant", "--cluster", "gke", "--namespace", "lab", "--queue", "lab", "-s", "lab"],
-    ["check", "-s", "dev"],
-    ["render", "-s", "dev", "--without-releases"],
-    ["init", "--upgrade"],
-):
+
+def run(*words):
     print("=====", flush=True)
-    sys.argv = ["trainstack", *command]
+    sys.argv = ["trainstack", *words]
     try:
         runpy.run_module("trainstack.cli", run_name="__main__")
     except SystemExit as ended:
-        assert not ended.code, ended.code
+        assert not ended.code, (words, ended.code)
+
+print(trainstack.__file__, version("trainstack"))
+for folder, options in {PROJECTS}.items():
+    run("init", folder, *options)
+    os.chdir(folder)
+    run("check", "-s", "dev")
+    run("render", "-s", "dev", "--without-releases")
+    run("forecast", "-s", "dev")
+    run("init", "--upgrade")
+    os.chdir("..")
 """
 """The steps of `python -m trainstack.cli` in one process: its start takes longer than the commands."""
 
@@ -67,29 +77,39 @@ def test_the_source_archive_makes_the_same_wheel(built: Built) -> None:
     assert {"pyproject.toml", "README.md", "LICENSE"} <= {file.name for file in source.iterdir()}
 
 
-def test_a_project_of_its_own_works_from_the_wheel(site: Path, tmp_path: Path) -> None:
-    """In an empty repository, the installed code runs `trainstack init`, `check`, `render`, and an upgrade."""
-    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+def test_projects_of_their_own_work_from_the_wheel(site: Path, tmp_path: Path) -> None:
+    """In an empty repository, the installed code creates a project of each kind, checks, renders, forecasts, upgrades.
+
+    Without a network and Go, each command succeeds.
+    """
+    repository, programs = tmp_path / "repository", tmp_path / "bin"
+    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
+    programs.mkdir()
+    (programs / "git").symlink_to(str(shutil.which("git")))
     add_bytecode(site)
-    # No release is downloaded: the test uses no network.
-    environment = {**os.environ, "PYTHONPATH": str(site), "HTTPS_PROXY": "http://127.0.0.1:1"}
+    environment = {**os.environ, "PATH": str(programs), "PYTHONPATH": str(site), "HTTPS_PROXY": "http://127.0.0.1:1"}
     program = [sys.executable, "-P", "-c", COMMANDS]
-    process = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    process = subprocess.run(program, cwd=repository, env=environment, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stdout + process.stderr
-    package, _, _, checked, rendered, upgraded = process.stdout.split("=====\n")
+    package, *outputs = process.stdout.split("=====\n")
     assert re.fullmatch(rf"{re.escape(str(site))}/trainstack/__init__\.py [0-9.]+\n", package)
-    assert "hello: fits: on default" in checked
-    assert "dev: 0 errors, 1 other finding" in process.stderr
-    assert {"name: training", "kind: ClusterQueue", "kind: Job"} <= {line.strip() for line in rendered.splitlines()}
-    # The wrapper is the installed one.
-    assert "trainstack-wrapper-" in rendered
-    assert upgraded == ""
-    assert (tmp_path / "tenant" / "Pulumi.lab.yaml").is_file()
-    # The project has only the files, and what git ignores.
+    assert len(outputs) == 5 * len(PROJECTS)
+    for number, project in enumerate(PROJECTS):
+        _, checked, rendered, forecast, upgraded = outputs[5 * number : 5 * number + 5]
+        verdict = "hello: unknown" if project == "tenant" else "hello: fits: on default"
+        assert verdict in checked
+        queues = {"kind: ClusterQueue"} if project != "tenant" else set()
+        assert {"name: training", "kind: Job", *queues} <= {line.strip() for line in rendered.splitlines()}
+        # The wrapper is the installed one.
+        assert "trainstack-wrapper-" in rendered
+        assert re.search(r"^hello +\w+ +(now|-) ", forecast, re.MULTILINE)
+        assert upgraded == ""
+    assert process.stderr.count("dev: 0 errors, 1 other finding") == len(PROJECTS)
+    # A project has only the files, and what git ignores.
     status = subprocess.run(
-        ["git", "-C", str(tmp_path), "status", "--short", "--untracked-files=all"],
+        ["git", "-C", str(repository), "status", "--short", "--untracked-files=all"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert len(status.stdout.splitlines()) == 16
+    assert len(status.stdout.splitlines()) == 8 * len(PROJECTS)
