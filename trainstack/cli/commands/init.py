@@ -173,7 +173,7 @@ def _ensure_absent(root: Path, files: Iterable[str]) -> None:
 
 
 def _findings(files: dict[str, str], stack: str) -> list[str]:
-    """Return what `trainstack check` reports of the files."""
+    """Return the errors and warnings of `trainstack check` in the files."""
     with temporary_folder() as root:
         with edit_project(root) as edit:
             edit.write(files)
@@ -181,7 +181,9 @@ def _findings(files: dict[str, str], stack: str) -> list[str]:
             loaded = load_with_places(root, stack)
         except SettingsError as error:
             return [str(finding) for finding in load_error_result(error).findings]
-        return [str(finding) for finding in examine(StackObjects(loaded.settings), root, loaded.places).findings]
+        findings = examine(StackObjects(loaded.settings), root, loaded.places).findings
+        # The others are about what only this machine, or another person's platform, can answer.
+        return [str(finding) for finding in findings if finding.severity != "unknown"]
 
 
 def _show_next(

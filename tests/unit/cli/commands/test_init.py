@@ -429,6 +429,7 @@ def test_without_a_network_kueue_is_built(folder: Path) -> None:
     """The note has the cause."""
     result = trainstack("init", "--profile", "owner", "--cluster", "kind")
     assert "note: the published release of Kueue was not downloaded: github.com cannot be reached" in result.stderr
+    assert "manifest-missing" not in result.stderr
     kueue = load(folder, "dev").operators.kueue
     assert kueue is not None
     assert kueue.manifest.url is None
