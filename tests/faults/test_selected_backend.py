@@ -81,7 +81,7 @@ def test_a_login_is_enough(team: tuple[Project, str], server: ApiServer, tmp_pat
     assert f"cluster: context {current_context(project)}, {server.server} ({project.kubeconfig})\n" in done.err
     assert server.get(f"{CLASSES}/team") is not None
     assert_succeeded(project.trainstack("status"))
-    assert assert_succeeded(project.trainstack("doctor")).out.startswith("not checked: locks")
+    assert assert_succeeded(project.trainstack("doctor")).out.startswith("not checked  locks")
 
     second = Project.copy(tmp_path / "second", server, "sweeps")
     (second.root / "Pulumi.team.yaml").write_bytes((project.root / "Pulumi.team.yaml").read_bytes())

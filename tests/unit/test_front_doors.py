@@ -66,7 +66,7 @@ def follow(page: str, root: Path) -> dict[str, str]:
 def test_the_owners_page(folder: Path) -> None:
     """The steps go from the new project to a team, whose namespace and queue are declared."""
     printed = follow("owner", folder)
-    assert "hello: fits: on default" in printed["trainstack check -s platform"]
+    assert "hello  fits     on default" in printed["trainstack check -s platform"]
     assert "kind: ClusterQueue" in printed["trainstack render -s platform"]
     assert "kind: Deployment" not in printed["trainstack render -s platform"]
     assert (folder / "Pulumi.vision.yaml").is_file()

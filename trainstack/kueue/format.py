@@ -10,6 +10,8 @@ from trainstack.kueue.verdict import PodSetAdmission, Verdict
 from trainstack.objects.ownership import format_names
 
 _MAX_NAMES = 4
+Fact = tuple[str, str]
+"""A label, empty for a fact that needs none, and a text: `("borrows", "4 nvidia.com/gpu on a100")`."""
 
 
 def summary(verdict: Verdict) -> str:
@@ -17,20 +19,26 @@ def summary(verdict: Verdict) -> str:
 
     A verdict of Kueue's own code is marked: `fits (by the code of Kueue v0.15.2): on a100, in example.com/rack r1`.
     """
-    parts = [describe_assignment(verdict.assigned)] if verdict.assigned else []
-    if verdict.assigned and not any(verdict.usage.values()):
-        parts.append("uses no quota, because its pods request nothing that Kueue counts")
-    if verdict.borrowed:
-        parts.append(f"borrows {describe_usage(verdict.borrowed)}")
-    if verdict.preempts:
-        parts.append(f"preempts {format_names(verdict.preempts, _MAX_NAMES)}")
-    if verdict.checks:
-        parts.append(f"then admission check {', '.join(verdict.checks)}")
+    parts = [f"{label} {text}".lstrip() for label, text in admission_facts(verdict)]
     parts += [reason.message for reason in verdict.reasons]
     if verdict.remedies:
         parts.append(f"what would help: {'; or '.join(remedy.text for remedy in verdict.remedies)}")
     mark = f" (by the code of {verdict.judged_by})" if verdict.judged_by else ""
     return ": ".join(filter(None, [f"{verdict.outcome}{mark}", "; ".join(parts)]))
+
+
+def admission_facts(verdict: Verdict) -> list[Fact]:
+    """Return how the run would be admitted: its flavors, then what it borrows, preempts and has yet to pass."""
+    facts = [("", describe_assignment(verdict.assigned))] if verdict.assigned else []
+    if verdict.assigned and not any(verdict.usage.values()):
+        facts.append(("", "uses no quota, because its pods request nothing that Kueue counts"))
+    if verdict.borrowed:
+        facts.append(("borrows", describe_usage(verdict.borrowed)))
+    if verdict.preempts:
+        facts.append(("preempts", format_names(verdict.preempts, _MAX_NAMES)))
+    if verdict.checks:
+        facts.append(("then", f"admission check {', '.join(verdict.checks)}"))
+    return facts
 
 
 def verdict_lines(verdicts: Iterable[Verdict]) -> list[str]:

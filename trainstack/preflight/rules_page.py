@@ -21,7 +21,8 @@ An `error` stops the change, a `warning` does not; `unknown` means that the answ
 
 The report ends with a verdict for each queued run, whether Kueue would admit it on an idle cluster: `fits`, `fits by
 borrowing`, `never fits` or `unknown`. With `--cluster` the verdict is about the present state, and may also be `fits by
-preempting` or `waits`. Where a topology decides, Kueue's own code answers, if it is built.
+preempting` or `waits`. Where a topology decides, Kueue's own code answers, if it is built. A finding that explains a
+verdict is part of its row.
 
 To accept a finding, silence it with a reason:
 

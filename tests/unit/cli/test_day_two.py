@@ -93,6 +93,20 @@ def test_the_docs_show_the_table_that_status_draws() -> None:
     assert rendered(status.table_of_runs(VIEWS, NOW)) == block
 
 
+def test_a_narrow_terminal_has_the_reasons_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are wrapped beside the names of their runs; without reasons there is nothing below."""
+    monkeypatch.setattr(status.out, "_force_terminal", True)
+    monkeypatch.setattr(status.out, "_width", 80)
+    console = Console(width=80, highlight=False)
+    with console.capture() as capture:
+        console.print(status.table_of_runs(VIEWS, NOW))
+    head, *_, last_line = (line.rstrip() for line in capture.get().splitlines())
+    assert (head.split()[-1], last_line) == ("AGE", f"{'':19}resume it")
+    with console.capture() as capture:
+        console.print(status.table_of_runs([make_view("new-0f3c9a1b2d", "queued")], NOW))
+    assert len(capture.get().splitlines()) == 2
+
+
 def test_text_of_a_pod_and_a_server_does_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """The lines of details keep their width: text is cleaned before it is measured."""
     hostile = "a\x1b[2J\x1b]0;title\x07\u202eb"

@@ -117,7 +117,9 @@ def test_check_of_an_address_that_has_to_change_is_an_error(
 def test_a_path_and_an_address_are_refused(project: Path) -> None:
     """The template of defaults.yaml has a path, so the remedy is how to remove it."""
     write(project, {"url": "https://example.org/jobset.yaml"})
-    assert "a manifest has one source; keep url and set `path: null`, or remove url" in run("check")[1]
+    (finding,) = findings()
+    expected = ("a manifest has one source", "keep url and set `path: null`, or remove url")
+    assert (finding["message"], finding["remedy"]) == expected
 
 
 @pytest.mark.parametrize("url", ["http://example.org/a.yaml", "http://127.0.0.1.example.org/a.yaml", "https:///a", "a"])

@@ -88,8 +88,7 @@ def test_check_fails_on_errors_alone(checkout: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace("queue: research", "queue: reseach"), encoding="utf-8")
     code, text, _ = run("check")
     assert code == 4
-    assert text.startswith("error [")
-    assert "Pulumi.dev.yaml:" in text
+    assert re.search(r"^ +error +\[queue-unknown\] Pulumi\.dev\.yaml:\d+ *$", text, re.MULTILINE)
     output = json.loads(run("check", "--json")[1])["findings"]
     assert output[0]["severity"] == "error"
     assert output[0]["where"]["file"] == "Pulumi.dev.yaml"
@@ -97,7 +96,7 @@ def test_check_fails_on_errors_alone(checkout: Path) -> None:
 
 def test_check_judges_each_run(checkout: Path) -> None:
     """People get a line, programs the details; silenced findings are counted, and only programs get them."""
-    assert "digits: fits: on cpu" in run("check")[1].splitlines()
+    assert "digits  fits     on cpu" in run("check")[1].splitlines()
     file = checkout / "Pulumi.dev.yaml"
     text = file.read_text(encoding="utf-8").replace("nominalQuota: 2}", "nominalQuota: 500m}")
     entry = "{rule: never-fits, path: 'workloads.runs[digits]', reason: more comes}"
@@ -105,7 +104,7 @@ def test_check_judges_each_run(checkout: Path) -> None:
     file.write_text(text.replace("encryptionsalt:", f"{section}encryptionsalt:"), encoding="utf-8")
     _, stdout, stderr = run("check")
     assert "[never-fits]" not in stdout
-    assert any(line.startswith("digits: never fits: 2 worker pods need") for line in stdout.splitlines())
+    assert any(line.startswith("digits  never fits  why      2 worker pods need") for line in stdout.splitlines())
     assert "1 silenced" in stderr
     output = json.loads(run("check", "--json")[1])
     assert [finding["silenced"] for finding in output["findings"] if finding["id"] == "never-fits"] == ["more comes"]
@@ -120,6 +119,6 @@ def test_check_reports_what_does_not_load(checkout: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace("size:", "sise:"), encoding="utf-8")
     code, text, _ = run("check", "-s", "dev")
     assert code == 4
-    assert "error [settings]" in text
+    assert "error    [settings] Pulumi.dev.yaml:" in text
     assert "did you mean size?" in text
     assert run("check", "-s", "none")[0] == 4

@@ -3,11 +3,12 @@ from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.output.console import err, fail, out, show_json
+from trainstack.cli.output.check_format import check_tables
+from trainstack.cli.output.console import err, fail, show_json, show_tables
 from trainstack.cli.releases import as_finding, try_downloads
 from trainstack.cli.session import JsonOption, OptionalStackOption, Session, checkout, default_stack, valid_stack
 from trainstack.errors import ExitCode
-from trainstack.kueue.format import as_data, verdict_lines
+from trainstack.kueue.format import as_data
 from trainstack.preflight.cluster_checks import CLUSTER_UNREACHABLE
 from trainstack.preflight.file_checks import examine, load_error_result
 from trainstack.preflight.finding import CheckResult
@@ -15,8 +16,6 @@ from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.values.stack_name import list_named_stacks
 from trainstack.stack_objects.stack_objects import StackObjects
-
-_STYLES = {"error": "red", "warning": "yellow", "unknown": "dim"}
 
 
 def check(
@@ -77,10 +76,7 @@ def _as_data(check_result: CheckResult) -> dict[str, Any]:
 
 def _show(stack: str, check_result: CheckResult) -> None:
     findings = [finding for finding in check_result.findings if not finding.silence_reason]
-    for finding in findings:
-        out.print(str(finding), style=_STYLES[finding.severity])
-    for line in verdict_lines(check_result.verdicts):
-        out.print(line)
+    show_tables(check_tables(findings, check_result.verdicts))
     errors, silenced = sum(finding.is_blocking for finding in findings), len(check_result.findings) - len(findings)
     counts = f"{_format_count(errors, 'error')}, {_format_count(len(findings) - errors, 'other finding')}"
     err.print(f"{stack}: {counts if findings else 'no findings'}{f', {silenced} silenced' if silenced else ''}")

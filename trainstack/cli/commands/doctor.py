@@ -1,13 +1,14 @@
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import typer
+from rich.table import Table
 
 from trainstack.cli.check_cluster import build_manifests
 from trainstack.cli.engine import StateRefusedError, ensure_backend, export
-from trainstack.cli.output.console import err, fail, out, show_json
+from trainstack.cli.output.console import err, fail, make_fact_table, make_text, out, show_json, show_tables
 from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.same_cluster import cluster_refusal
 from trainstack.cli.session import JsonOption, Session, StackOption
@@ -162,11 +163,16 @@ def _declared_identities(
     }
 
 
-def _show(stack: str, diagnosis: Diagnosis, unchecked_notes: list[str]) -> None:
+def _tables(diagnosis: Diagnosis, unchecked_notes: Sequence[str]) -> Iterator[Table]:
     for problem in diagnosis.problems:
-        out.print(str(problem), style="red")
-    for note in unchecked_notes:
-        out.print(f"not checked: {note}", style="dim")
+        label = make_text("problem", "red")
+        yield make_fact_table((), [((), [(label, f"[{problem.id}] {problem.what}"), ("why", problem.message)])])
+    if unchecked_notes:
+        yield make_fact_table((), [((), [(make_text("not checked", "dim"), note) for note in unchecked_notes])])
+
+
+def _show(stack: str, diagnosis: Diagnosis, unchecked_notes: list[str]) -> None:
+    show_tables(_tables(diagnosis, unchecked_notes))
     if diagnosis.commands:
         out.print(f'\nTo repair it, run in this order after eval "$(trainstack env -s {stack})":\n')
         for command in diagnosis.commands:

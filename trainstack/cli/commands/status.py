@@ -15,6 +15,7 @@ from trainstack.cli.output.console import (
     age,
     duration,
     err,
+    make_fact_table,
     make_table,
     make_text,
     out,
@@ -147,11 +148,11 @@ def table_of_runs(views: Sequence[RunView], now: datetime) -> RenderableType:
         rows.append([*cells, *([_explain_state(view)] if is_wide else [])])
     head = ("RUN", "KIND", "STATE", "QUEUE", "POS", "DONE", "LEFT", "AGE", *(("WHAT",) if is_wide else ()))
     main_table = make_table(head, rows, fold=("WHAT",))
-    if is_wide:
+    texts = {view.launch.run_id: _explain_state(view) for view in views if _explain_state(view)}
+    if is_wide or not texts:
         return main_table
-    return Group(
-        main_table, *(f"{view.launch.run_id}: {_explain_state(view)}" for view in views if _explain_state(view))
-    )
+    records = [((make_text(run_id),), [("", text)]) for run_id, text in texts.items()]
+    return Group(main_table, "", make_fact_table(("",), records))
 
 
 def _format_progress(view: RunView) -> str:

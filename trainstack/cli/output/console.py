@@ -4,7 +4,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -62,10 +62,18 @@ _MAX_TABLE_WIDTH = 10_000
 def show(renderable: RenderableType, *, width: int = FILE_WIDTH) -> None:
     """Print a table or the like at the terminal's width; in a file or pipe, tables are neither cut nor wrapped."""
     if out.is_terminal:
-        out.print(renderable)
+        out.print(renderable, soft_wrap=False)
         return
     needed_width = _console(width=_MAX_TABLE_WIDTH).measure(renderable).maximum if isinstance(renderable, Table) else 0
     _console(width=max(width, needed_width)).print(renderable)
+
+
+def show_tables(tables: Iterable[Table]) -> None:
+    """Print tables with an empty line between them."""
+    for index, table in enumerate(tables):
+        if index:
+            out.print()
+        show(table)
 
 
 def make_table(
@@ -86,6 +94,42 @@ def make_table(
     for row in rows:
         table.add_row(*(make_text(cell) if isinstance(cell, str) else cell for cell in row))
     return table
+
+
+_SUBJECT_WIDTH = 32
+"""Maximum columns of a subject, so that its facts have room."""
+_LABEL_WIDTH = 7
+"""Minimum columns of a label, so that consecutive tables are aligned."""
+Facts = Sequence[tuple[str | Text, str]]
+"""Texts with labels, such as `why` and `remedy`; a label may be empty."""
+
+
+def make_fact_table(head: Sequence[str], records: Iterable[tuple[Sequence[Text], Facts]]) -> Table:
+    """Return a table of subjects, each with its facts on lines of their own. Long texts are wrapped, none is cut.
+
+    `records`: the cells of each subject, below the names in `head`, and its facts. Empty names are not shown.
+    """
+    rows = list(records)
+    label_width = max((len(str(label)) for _, facts in rows for label, _ in facts), default=0)
+    label_width = max(label_width, _LABEL_WIDTH) if label_width else 0
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(head))
+    for name in head:
+        table.add_column(make_text(name.upper()), max_width=_SUBJECT_WIDTH, overflow="fold")
+    table.add_column()
+    for cells, facts in rows:
+        table.add_row(*cells, _facts_grid(facts, label_width))
+    return table
+
+
+def _facts_grid(facts: Facts, label_width: int) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    if label_width:
+        grid.add_column(width=label_width)
+    grid.add_column(overflow="fold")
+    for label, text in facts:
+        cells = [make_text(label) if isinstance(label, str) else label] if label_width else []
+        grid.add_row(*cells, make_text(text))
+    return grid
 
 
 def make_text(text: str, style: str = "") -> Text:

@@ -41,9 +41,6 @@ class Problem:
     commands: tuple[str, ...]
     """The commands that repair it, in order, for a shell with the environment's variables (`trainstack env`)."""
 
-    def __str__(self) -> str:
-        return f"[{self.id}] {self.what}: {self.message}"
-
 
 @dataclass(frozen=True)
 class RecoveryCommands:

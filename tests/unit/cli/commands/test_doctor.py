@@ -282,7 +282,9 @@ def test_findings_for_people(folder: Path) -> None:
     file = make_lock(folder, pid=2**22 + 1)
     code, out = run()
     assert code == 4
-    assert out.startswith(f"[lock-stale] {file}: process {2**22 + 1} of ann, which took it at ")
+    first, second, *_ = out.splitlines()
+    assert " ".join(first.split()) == f"problem [lock-stale] {file}"
+    assert " ".join(second.split()).startswith(f"why process {2**22 + 1} of ann, which took it at ")
     assert out.endswith(
         '\nTo repair it, run in this order after eval "$(trainstack env -s lab)":\n\n  pulumi cancel --yes -s lab\n'
     )

@@ -107,9 +107,8 @@ def test_the_recovery_from_a_killed_engine_has_three_commands() -> None:
     diagnosis = make_diagnosis(make_state(pending=(make_pending(QUEUE),)), {QUEUE: make_live()}, locks=(lock,))
     assert ids(diagnosis) == ["lock-stale", "operation-pending"]
     assert diagnosis.commands == (RECOVERY.cancel, RECOVERY.refresh, RECOVERY.up)
-    assert str(diagnosis.problems[1]) == (
-        "[operation-pending] LocalQueue lab/open: the engine was interrupted while creating it; it is in the cluster"
-    )
+    assert diagnosis.problems[1].what == "LocalQueue lab/open"
+    assert diagnosis.problems[1].message == ("the engine was interrupted while creating it; it is in the cluster")
 
 
 def test_an_interrupted_deletion_is_reported_with_its_outcome() -> None:

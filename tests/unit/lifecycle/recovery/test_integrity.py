@@ -113,7 +113,8 @@ def test_a_state_that_the_engine_refuses(
         find_state_faults(deployment), "/s.json", None, Backup("/s.json", is_usable=True), "lab"
     )
     (problem,) = diagnosis.problems
-    assert str(problem).startswith(f"[state-refused] /s.json: the engine refuses the state: {message}")
+    assert (problem.id, problem.what) == ("state-refused", "/s.json")
+    assert problem.message.startswith(f"the engine refuses the state: {message}")
     assert diagnosis.commands == commands
 
 

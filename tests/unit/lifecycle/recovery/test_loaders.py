@@ -59,8 +59,9 @@ def test_the_doctor_reports_a_waiting_loader_with_the_command_that_deletes_it() 
     waiting = [make_waiting()]
     assert list(loader_problems(waiting, CREATED + timedelta(seconds=20))) == []
     (problem,) = loader_problems(waiting, CREATED + timedelta(minutes=1))
-    assert str(problem) == (
-        "[loader-waiting] Job lab/loader-1: a command created this data loader at 2026-11-22 12:00:00 UTC, and queue "
+    assert (problem.id, problem.what) == ("loader-waiting", "Job lab/loader-1")
+    assert problem.message == (
+        "a command created this data loader at 2026-11-22 12:00:00 UTC, and queue "
         "research has not admitted it. A command that is still waiting for it prints the reason; if it was killed, "
         "delete the loader"
     )
