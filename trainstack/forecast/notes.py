@@ -3,19 +3,22 @@
 from collections.abc import Iterator, Sequence
 
 from trainstack.forecast.schedule import Schedule, Timeline
-from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.model import LocalQueue, Model
+from trainstack.kueue.verdict import Verdict
 from trainstack.objects.ownership import format_names
 
 _MOST_NAMES = 3
 
 
-def note_on_run(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
-    """Return the note on a run without a full stop, or an empty string if nothing is unusual."""
+def note_on_run(timeline: Timeline, schedule: Schedule, model: Model, idle_verdict: Verdict | None) -> str:
+    """Return the note on a run without a full stop, or an empty string if nothing is unusual.
+
+    `idle_verdict`: the verdict on a queued run that never starts, on an idle cluster; else None.
+    """
     if timeline.submitted is None:
         return _reason_not_submitted(timeline, schedule)
     if not timeline.spans:
-        return _reason_not_admitted(timeline, schedule, simulator)
+        return _reason_not_admitted(timeline, schedule, model, idle_verdict)
     if timeline.start is None:
         return _reason_not_started(timeline)
     return "; ".join(_unusual_facts(timeline))
@@ -58,9 +61,8 @@ def _reason_not_submitted(timeline: Timeline, schedule: Schedule) -> str:
     return f"waits for {join_names(dependencies)}, whose end is unknown"
 
 
-def _reason_not_admitted(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
-    verdict = simulator.idle_verdict(timeline.task.workload)
-    if not verdict.fits:
+def _reason_not_admitted(timeline: Timeline, schedule: Schedule, model: Model, verdict: Verdict | None) -> str:
+    if verdict is not None and not verdict.fits:
         return f"{verdict.outcome}: {verdict.reasons[0].message}" if verdict.reasons else verdict.outcome
     holding_keys = [
         endless_timeline.task.key
@@ -69,7 +71,7 @@ def _reason_not_admitted(timeline: Timeline, schedule: Schedule, simulator: Admi
     ]
     if holding_keys:
         return f"waits for quota of {join_names(holding_keys)}, whose end is unknown"
-    return f"blocked in a StrictFIFO queue by {_blocking_key(timeline, schedule, simulator.model)}, which never fits"
+    return f"blocked in a StrictFIFO queue by {_blocking_key(timeline, schedule, model)}, which never fits"
 
 
 def _blocking_key(blocked_timeline: Timeline, schedule: Schedule, model: Model) -> str:

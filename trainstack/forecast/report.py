@@ -11,6 +11,7 @@ from trainstack.forecast.schedule import Span, Timeline
 from trainstack.forecast.tasks import DurationSource
 from trainstack.forecast.variation import Range, Variation, is_order_sensitive
 from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.verdict import Verdict
 
 _DIGITS = 3
 
@@ -62,6 +63,8 @@ class ForecastRow:
     cost: float | None
     flavors: tuple[str, ...]
     stretches: tuple[Stretch, ...]
+    never_fits: bool
+    """Whether its queue would not admit the run on an idle cluster either."""
     note: str
 
 
@@ -74,8 +77,10 @@ class ForecastReport:
     """The earliest and latest last end if durations differ by a tenth; None if there are too many runs to vary."""
     open: bool
     """Whether the makespan varies more than the durations do, or other runs end: it depends on the runs' order."""
+    never_fits: int
+    """The number of runs that never fit."""
     endless: int
-    """The number of runs without a known end."""
+    """The number of other runs without a known end."""
     gpu_hours: float
     """The sum over the runs with a known end."""
     cost: float | None
@@ -98,7 +103,13 @@ def build_report(forecast: Forecast) -> ForecastReport:
     is_unsettled = variation is not None and (
         not variation.same_ends or is_order_sensitive(schedule.makespan, variation.makespan)
     )
-    rows = [_build_row(timeline, forecast, simulator, is_unsettled=is_unsettled) for timeline in schedule.timelines]
+    rows = []
+    for timeline in schedule.timelines:
+        is_stuck = timeline.start is None and timeline.task.is_queued
+        verdict = simulator.idle_verdict(timeline.task.workload) if is_stuck else None
+        note = note_on_run(timeline, schedule, forecast.model, verdict)
+        rows.append(_build_row(timeline, forecast, note, verdict, is_unsettled=is_unsettled))
+    never_fitting_count = sum(row.never_fits for row in rows)
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
     costs = [row.cost for row in rows if row.cost is not None]
     plan = forecast.settings.plan
@@ -107,7 +118,8 @@ def build_report(forecast: Forecast) -> ForecastReport:
         makespan=round(schedule.makespan, _DIGITS),
         makespan_range=None if variation is None else _round_range(variation.makespan),
         open=is_unsettled,
-        endless=len(schedule.endless_timelines),
+        never_fits=never_fitting_count,
+        endless=len(schedule.endless_timelines) - never_fitting_count,
         gpu_hours=round(sum(row.gpu_hours or 0.0 for row in rows), _DIGITS),
         cost=round(sum(costs), 2) if plan.prices else None,
         currency=plan.currency,
@@ -118,10 +130,11 @@ def build_report(forecast: Forecast) -> ForecastReport:
 
 
 def _build_row(
-    timeline: Timeline, forecast: Forecast, simulator: AdmissionSimulator, *, is_unsettled: bool
+    timeline: Timeline, forecast: Forecast, note: str, idle_verdict: Verdict | None, *, is_unsettled: bool
 ) -> ForecastRow:
     task, end_range = timeline.task, _end_range(timeline, forecast.variation)
     workload = task.workload
+    outcome = idle_verdict.outcome if idle_verdict else ""
     return ForecastRow(
         name=workload.name,
         namespace=workload.namespace,
@@ -134,7 +147,7 @@ def _build_row(
         submitted=_round(timeline.submitted),
         start=_round(timeline.start),
         end=_round(timeline.end),
-        is_undecided=_is_undecided(timeline, simulator),
+        is_undecided=outcome == "unknown" and timeline.submitted is not None and not timeline.spans,
         end_range=None if end_range is None else _round_range(end_range),
         open=is_unsettled
         and end_range is not None
@@ -148,13 +161,9 @@ def _build_row(
         cost=_round(run_cost(timeline, forecast.settings.plan), 2),
         flavors=tuple(dict.fromkeys(flavor for span in timeline.spans for flavor, _ in span.usage)),
         stretches=tuple(map(_stretch, timeline.spans)),
-        note=note_on_run(timeline, forecast.schedule, simulator),
+        never_fits=outcome == "never fits",
+        note=note,
     )
-
-
-def _is_undecided(timeline: Timeline, simulator: AdmissionSimulator) -> bool:
-    was_refused = timeline.submitted is not None and not timeline.spans
-    return was_refused and simulator.idle_verdict(timeline.task.workload).outcome == "unknown"
 
 
 def _end_range(timeline: Timeline, variation: Variation | None) -> Range | None:

@@ -28,7 +28,16 @@ SCALE_COLORS = tuple(map(to_hex, mpl.colormaps["Blues"](np.linspace(0.3, 1, 6)))
 DARK_SCALE_COLORS = tuple(map(to_hex, mpl.colormaps["Blues_r"](np.linspace(0.15, 0.85, 6))))
 """`SCALE`, from the lowest to the highest value, on a dark page."""
 INK, MUTED, GRID, PAPER = "#1b1f24", "#5b6470", "#d9dee3", "#ffffff"
-_DARK_VARIABLES = {"--ink": "#e8eaed", "--muted": "#a3abb5", "--grid": "#343b44", "--paper": "#15181c"}
+ALARM = "#b3261e"
+"""The color of what needs a change; a text or another form always shows it, too."""
+_LIGHT_VARIABLES = {"--ink": INK, "--muted": MUTED, "--grid": GRID, "--paper": PAPER, "--alarm": ALARM}
+_DARK_VARIABLES = {
+    "--ink": "#e8eaed",
+    "--muted": "#a3abb5",
+    "--grid": "#343b44",
+    "--paper": "#15181c",
+    "--alarm": "#ff8a80",
+}
 PANEL_WIDTH = 400
 """A panel's width in points (1/72 inch). A phone shows a point as a pixel, so a font size of 12 is legible."""
 FONT_SIZE = 12
@@ -128,7 +137,7 @@ def css_variables(*, dark: bool = False) -> dict[str, str]:
     """Return the CSS variables of a page by name; panels are drawn in the colors of the light ones."""
     series, scale = (DARK_COLORS, DARK_SCALE_COLORS) if dark else (COLORS, SCALE_COLORS)
     return {
-        **(_DARK_VARIABLES if dark else {"--ink": INK, "--muted": MUTED, "--grid": GRID, "--paper": PAPER}),
+        **(_DARK_VARIABLES if dark else _LIGHT_VARIABLES),
         **{f"--series-{index}": color for index, color in enumerate(series)},
         **{f"--scale-{index}": color for index, color in enumerate(scale)},
     }

@@ -1,7 +1,8 @@
 """The data of a Gantt chart: the waits and executions of runs, and the resources in use. Times are in seconds."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 MAX_LANES = 60
 """The maximum number of drawn lanes; further ones are only counted."""
@@ -21,6 +22,8 @@ class RunSegment:
     label: str
     uncertain: bool = False
     """Whether `end` is only the latest possible end."""
+    end_range: tuple[float, float] | None = None
+    """The earliest and the latest end; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,10 @@ class Lane:
     segments: tuple[RunSegment, ...]
     has_end: bool = True
     """Whether the run ends with its last segment; otherwise it waits again."""
+    never_fits: bool = False
+    """Whether the run waits forever."""
+    unchanged_times: tuple[tuple[float, float | None], ...] = ()
+    """The starts and ends of the segments without the changes that the chart is about; an end is None if unknown."""
 
     def wait_times(self, until: float) -> list[tuple[float, float]]:
         """Return the starts and ends of the waits before and between the segments, up to `until`."""
@@ -56,6 +63,27 @@ class Level:
     """Pairs of a time and the amount in use from then on."""
 
 
+Mark = Literal["run", "uncertain", "endless", "range", "wait", "never", "unchanged", "capacity"]
+"""A kind of bar or line."""
+_MARK_TEXTS: Mapping[Mark, str] = {
+    "uncertain": "latest end",
+    "endless": "no known end",
+    "range": "range of the end, if durations and order differ a little",
+    "wait": "waits",
+    "never": "never fits",
+    "unchanged": "without the changes",
+    "capacity": "quota",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LegendEntry:
+    mark: Mark
+    text: str
+    color: int = 0
+    """Of a run; the other marks have none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gantt:
     """Lanes above levels on one time axis."""
@@ -65,6 +93,31 @@ class Gantt:
     """The end of the axis."""
     lanes: tuple[Lane, ...]
     levels: tuple[Level, ...]
+    color_names: Mapping[int, str] = field(default_factory=dict)
+    """The meanings of the segments' colors."""
+
+    @property
+    def legend(self) -> list[LegendEntry]:
+        """The entries for the colors and the marks in the chart."""
+        entries = [LegendEntry(mark="run", text=name, color=color) for color, name in self.color_names.items()]
+        marks = set(self._marks())
+        return [*entries, *(LegendEntry(mark=mark, text=text) for mark, text in _MARK_TEXTS.items() if mark in marks)]
+
+    def _marks(self) -> Iterator[Mark]:
+        for lane in self.drawn_lanes:
+            if lane.wait_times(self.until):
+                yield "never" if lane.never_fits else "wait"
+            if lane.unchanged_times:
+                yield "unchanged"
+            for segment in lane.segments:
+                if segment.end is None:
+                    yield "endless"
+                elif segment.uncertain:
+                    yield "uncertain"
+                if segment.end_range is not None:
+                    yield "range"
+        if self.levels:
+            yield "capacity"
 
     @property
     def drawn_lanes(self) -> tuple[Lane, ...]:

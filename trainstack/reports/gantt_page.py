@@ -1,7 +1,9 @@
 """A Gantt chart as a page for phones and desktops, without scripts or network access."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from trainstack.reports import page
 from trainstack.reports.charts import COLORS
@@ -9,7 +11,7 @@ from trainstack.reports.gantt import Gantt, Lane, Level, RunSegment, stairs, tic
 
 
 class CssBar(NamedTuple):
-    """A part of a lane as CSS values: class, position and, except for the dashed line of a wait, colors."""
+    """A part of a lane as CSS values: class, position and, for a run, colors."""
 
     kind: str
     left: str
@@ -19,10 +21,21 @@ class CssBar(NamedTuple):
     label: str = ""
 
 
-def html(
-    gantt: Gantt, sentences: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]
-) -> str:
-    """Return the page: `sentences`, the chart, a table of `head` and `rows`, and `notes`."""
+@dataclass(frozen=True, kw_only=True)
+class PageTable:
+    """A table of the page; the first cell of a row names it."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    alarms: AbstractSet[int] = frozenset()
+    """The indexes of rows that need a change."""
+    kind: Literal["few", "many"] = "many"
+    """`many` columns scroll sideways on a phone; `few` become a list."""
+
+
+def html(gantt: Gantt, *, sentences: Sequence[str], tables: Sequence[PageTable], notes: Sequence[str]) -> str:
+    """Return the page: `sentences`, the chart, `tables` and `notes`."""
     marks = [(_css_percent(seconds, gantt.until), text) for seconds, text in ticks(gantt.until, 5)]
     return page.render(
         "gantt",
@@ -33,18 +46,24 @@ def html(
         lanes=[(lane, _lane_bars(lane, gantt.until)) for lane in gantt.drawn_lanes],
         left_out=gantt.omission_note,
         levels=[(level, _level_paths(level, gantt.until)) for level in gantt.levels],
-        head=head,
-        rows=rows,
+        legend=[(entry, _css_color(entry.color)) for entry in gantt.legend],
+        tables=tables,
         notes=notes,
     )
 
 
 def _lane_bars(lane: Lane, until: float) -> list[CssBar]:
-    waits = [
-        CssBar("wait", _css_percent(start, until), _css_percent(end - start, until))
-        for start, end in lane.wait_times(until)
+    wait_kind = "never" if lane.never_fits else "wait"
+    waits = [_line(wait_kind, start, end, until) for start, end in lane.wait_times(until)]
+    ranges = [_line("range", *segment.end_range, until) for segment in lane.segments if segment.end_range is not None]
+    unchanged_lines = [
+        _line("unchanged", max(0.0, start), until if end is None else end, until) for start, end in lane.unchanged_times
     ]
-    return [*waits, *(_segment_bar(segment, until) for segment in lane.segments)]
+    return [*waits, *(_segment_bar(segment, until) for segment in lane.segments), *ranges, *unchanged_lines]
+
+
+def _line(kind: str, start: float, end: float, until: float) -> CssBar:
+    return CssBar(kind, _css_percent(start, until), _css_percent(end - start, until))
 
 
 def _segment_bar(segment: RunSegment, until: float) -> CssBar:

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.reports.chromium import PROGRAM, Browser
 from tests.unit.reports.test_gantt import HOUR, make_gantt, make_piece
 from trainstack.reports.gantt import Lane
-from trainstack.reports.gantt_page import html
+from trainstack.reports.gantt_page import PageTable, html
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="this machine has no Chromium")
 
@@ -19,13 +19,14 @@ LAYOUT = """(() => {
   const lanes = all(".lane").map(box), size = each => parseFloat(getComputedStyle(each).fontSize);
   const across = document.documentElement.clientWidth;
   return {
-    outside: all(".who, .axis span, p, li").filter(each => box(each).left < -1 || box(each).right > across + 1)
+    outside: all(".who, .axis span, .legend li, p, section li")
+      .filter(each => box(each).left < -1 || box(each).right > across + 1)
       .map(each => each.textContent),
     leaving: all(".track i").filter(each => box(each).left < box(each.parentElement).left - 1
       || box(each).right > box(each.parentElement).right + 3).length,
     overlapping: lanes.filter((one, place) => place && one.top < lanes[place - 1].bottom - 1).length,
     hidden: all(".who").filter(each => box(each).bottom > box(each.parentElement).bottom + 1).length,
-    narrow: all("tbody th").filter(each => box(each).width < 120).length,
+    narrow: all(".many tbody th").filter(each => box(each).width < 120).length,
     wide: document.documentElement.scrollWidth - across,
     small: all(".who, .who span, .axis span, td, th, li").some(each => size(each) < 11),
     drawn: all(".track i").filter(each => box(each).width > 0).length,
@@ -55,10 +56,25 @@ def page() -> str:
             waits_from=0.0,
             segments=(),
             has_end=False,
+            never_fits=True,
+        ),
+        Lane(
+            name="changed",
+            label="",
+            waits_from=None,
+            segments=(make_piece(HOUR, 2 * HOUR, end_range=(HOUR, 4 * HOUR)),),
+            unchanged_times=((0.0, HOUR),),
         ),
     )
     rows = [(lane.name, *CELLS) for lane in lanes]
-    return html(make_gantt(*lanes), ["4 runs in 4h."], HEAD, rows, [f"{long}: no end is known", "a note"])
+    changes = PageTable(title="Changed runs", head=HEAD[:3], rows=[row[:3] for row in rows], kind="few")
+    gantt = make_gantt(*lanes, color_names={0: "a100", 1: "a-flavor-with-a-long-name-of-the-cluster"})
+    return html(
+        gantt,
+        sentences=["4 runs in 4h."],
+        tables=[changes, PageTable(title="Runs", head=HEAD, rows=rows, alarms={3})],
+        notes=[f"{long}: no end is known", "a note"],
+    )
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -79,7 +95,7 @@ def test_the_page_of_a_plan_is_right_on_a_phone_and_on_a_desk(
         "narrow": 0,
         "wide": 0,
         "small": False,
-        "drawn": 6,
+        "drawn": 9,
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.kueue.make import make_admitted
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
-from trainstack.cli.output.forecast_format import cells
+from trainstack.cli.output.forecast_format import run_table
 from trainstack.errors import TrainstackError
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.live_workloads import LiveWorkloads
@@ -64,6 +64,8 @@ def test_each_run_has_the_reason_why_it_has_no_start_or_no_end() -> None:
         "ends": "ends at its deadline at the latest",
         "free": "not queued by Kueue: starts at once",
     }
+    report = build_report(forecast(settings))
+    assert ([row.name for row in report.rows if row.never_fits], report.never_fits, report.endless) == (["huge"], 1, 3)
 
 
 def test_the_note_on_a_strict_queue_names_the_blocking_run() -> None:
@@ -138,9 +140,9 @@ def test_the_plan_of_a_tenant_is_unknown() -> None:
     environment = Environment(profile="tenant", layers=("training",), namespaces=(Namespace(name="research"),))
     found = forecast(make_settings(make_run(priority=None), environment=environment, queues=make_queues()))
     assert notes(found)["train"].startswith("unknown: the cluster queue of queue research is not readable here")
-    (row,) = build_report(found).rows
-    assert row.is_undecided
-    assert cells(row)[2:4] == ("-", "-")
+    report = build_report(found)
+    assert report.rows[0].is_undecided
+    assert run_table(report).rows[0][2:4] == ("-", "-")
 
 
 def test_a_report_is_json() -> None:

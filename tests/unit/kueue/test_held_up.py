@@ -238,7 +238,7 @@ def test_pods_above_a_default_limit_never_run_and_hold_quota() -> None:
     )
     holding, waiting = schedule.timelines
     assert (holding.start, holding.spans[0].usage, waiting.spans) == (None, {("cpu", "cpu"): 3000}, ())
-    assert note_on_run(holding, schedule, AdmissionSimulator(model)) == (
+    assert note_on_run(holding, schedule, model, None) == (
         "container one requests more cpu than the default limit of the namespace's LimitRange: the API server refuses "
         "its pods, and it holds its quota"
     )
@@ -256,7 +256,7 @@ def test_a_default_request_above_the_own_limit_delays_the_admission() -> None:
     found = simulate(workload, strict_model)
     assert (found.outcome, found.usage) == ("fits", {("cpu", "cpu"): 500})
     schedule = simulate_plan([Task(workload=workload, duration=Duration(5.0, "declared"))], model)
-    assert note_on_run(schedule.timelines[0], schedule, AdmissionSimulator(model)) == (
+    assert note_on_run(schedule.timelines[0], schedule, model, None) == (
         "container one has a limit of cpu below the default request of the LimitRange: Kueue may admit it later, when "
         "other workloads end"
     )

@@ -1,14 +1,16 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from trainstack.cli.forecast_inputs import live_workloads_reader, measured_durations
 from trainstack.cli.output.console import (
     fail,
+    make_fact_table,
     make_table,
     make_text,
     out,
@@ -19,15 +21,15 @@ from trainstack.cli.output.console import (
     write_files,
 )
 from trainstack.cli.output.forecast_format import (
-    HEAD,
     TEXT_COLUMNS,
-    USE_HEAD,
-    cells,
+    TextTable,
     comparison_sentences,
+    comparison_table,
     gantt_of,
-    page_table,
+    run_notes,
+    run_table,
     sentences,
-    use_cells,
+    use_table,
 )
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.forecast.forecast import forecast as simulate
@@ -78,7 +80,7 @@ def forecast(
     session = Session.open(stack)
     loaded = load_with_places(session.root, stack, changes=set_) if set_ else session.loaded
     forecast_report, unchanged_report = _reports(session, loaded, nodes or [], cluster=cluster)
-    files = _draw(forecast_report, png, html)
+    files = _draw(forecast_report, unchanged_report, png, html)
     write_files(files)
     if json_:
         show_json(
@@ -122,34 +124,80 @@ def _refuse_unknown_names(session: Session, loaded: LoadedEnvironment, live_work
         fail("\n".join(map(str, faults)))
 
 
-def _draw(forecast_report: ForecastReport, png: Path | None, html: Path | None) -> dict[Path, bytes]:
+def _draw(
+    forecast_report: ForecastReport, unchanged_report: ForecastReport | None, png: Path | None, html: Path | None
+) -> dict[Path, bytes]:
     if png is None and html is None:
         return {}
-    from trainstack.reports import gantt_page, gantt_picture  # noqa: PLC0415 (matplotlib takes a second to load)
+    from trainstack.reports import gantt_picture  # noqa: PLC0415 (matplotlib takes a second to load)
 
-    chart = gantt_of(forecast_report)
     with step("drawing", "2 s"):
-        page = gantt_page.html(chart, sentences(forecast_report), *page_table(forecast_report)) if html else ""
-        return {**({png: gantt_picture.png(chart)} if png else {}), **({html: page.encode()} if html else {})}
+        return {
+            **({png: gantt_picture.png(gantt_of(forecast_report, unchanged_report))} if png else {}),
+            **({html: _page(forecast_report, unchanged_report).encode()} if html else {}),
+        }
 
 
-def _render(forecast_report: ForecastReport, unchanged_report: ForecastReport | None) -> RenderableType:
-    is_wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
-    # On a narrow terminal, the names of runs are wrapped, and the notes follow the table.
-    rows, end = list(map(cells, forecast_report.rows)), None if is_wide else -1
-    table = make_table(
-        HEAD[:end],
-        (row[:end] for row in rows),
-        right={*HEAD} - {*TEXT_COLUMNS},
-        fold=(HEAD[0], HEAD[-1]),
-        collapse=True,
+def _page(forecast_report: ForecastReport, unchanged_report: ForecastReport | None) -> str:
+    from trainstack.reports.gantt_page import PageTable, html  # noqa: PLC0415 (as above)
+
+    tables = []
+    if unchanged_report is not None and (changes := comparison_table(unchanged_report, forecast_report)).rows:
+        tables.append(PageTable(title="Changed runs", **changes._asdict(), kind="few"))
+    alarms = {index for index, row in enumerate(forecast_report.rows) if row.never_fits}
+    tables.append(PageTable(title="Runs", **run_table(forecast_report)._asdict(), alarms=alarms))
+    if forecast_report.uses:
+        tables.append(PageTable(title="Use of quota", **use_table(forecast_report)._asdict()))
+    return html(
+        gantt_of(forecast_report, unchanged_report),
+        sentences=_all_sentences(forecast_report, unchanged_report),
+        tables=tables,
+        notes=[
+            *(f"{forecast_report.rows[index].name}: {note}" for index, note in run_notes(forecast_report).items()),
+            *forecast_report.notes,
+        ],
     )
-    notes_below = [] if is_wide else [f"{row[0]}: {row[-1]}" for row in rows if row[-1]]
-    use_table = make_table(USE_HEAD, use_cells(forecast_report), right={*USE_HEAD} - {*TEXT_COLUMNS}, collapse=True)
-    parts: list[RenderableType] = [table, *notes_below, Text()]
-    parts += [use_table, Text()] if forecast_report.uses else []
-    parts += [
+
+
+def _all_sentences(forecast_report: ForecastReport, unchanged_report: ForecastReport | None) -> list[str]:
+    return [
         *sentences(forecast_report),
         *(comparison_sentences(unchanged_report, forecast_report) if unchanged_report is not None else ()),
     ]
+
+
+def _render(forecast_report: ForecastReport, unchanged_report: ForecastReport | None) -> RenderableType:
+    parts: list[RenderableType] = [*_run_parts(forecast_report), Text()]
+    if forecast_report.uses:
+        parts += [_make_table(use_table(forecast_report)), Text()]
+    if unchanged_report is not None and (changes := comparison_table(unchanged_report, forecast_report)).rows:
+        parts += [_make_table(changes), Text()]
+    parts += _all_sentences(forecast_report, unchanged_report)
     return Group(*parts, *(make_text(f"note: {note}", "dim") for note in forecast_report.notes))
+
+
+def _run_parts(forecast_report: ForecastReport) -> Iterator[RenderableType]:
+    """Yield the table of runs; on a narrow terminal, the notes on runs follow it."""
+    notes, table = run_notes(forecast_report), run_table(forecast_report)
+    styles = ["red" if row.never_fits else "" for row in forecast_report.rows]
+    if not out.is_terminal or out.width >= _WIDE_TERMINAL:
+        rows = [(*row, notes.get(index, "")) for index, row in enumerate(table.rows)]
+        yield _make_table(TextTable((*table.head, "note"), rows), styles)
+        return
+    yield _make_table(table, styles)
+    if notes:
+        yield Text()
+        rows_with_notes = [(forecast_report.rows[index].name, styles[index], note) for index, note in notes.items()]
+        yield make_fact_table(
+            ("",), [((make_text(name, style),), [("", note)]) for name, style, note in rows_with_notes]
+        )
+
+
+def _make_table(table: TextTable, styles: Sequence[str] = ()) -> Table:
+    """Return a table whose texts are wrapped on a narrow terminal; numbers are not. `styles`: of the rows, if any."""
+    made_table = make_table(
+        table.head, table.rows, right={*table.head} - {*TEXT_COLUMNS}, fold=TEXT_COLUMNS, collapse=True
+    )
+    for row, style in zip(made_table.rows, styles, strict=False):
+        row.style = style
+    return made_table

@@ -83,21 +83,52 @@ def test_it_prints_when_each_run_starts_and_ends() -> None:
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     endless = "no end is known: neither expectedDurationSeconds nor activeDeadlineSeconds is set"
     assert lines[:4] == [
-        "RUN QUEUE START END WAIT TAKES GPUS GPU-H COST FLAVORS NOTE",
+        "RUN QUEUE START END WAIT TAKES GPUS GPU-H COST, EUR FLAVORS NOTE",
         "first lab now +2h 0s 2h 2 4.0 6.00 a100",
         "second lab +2h +3h 2h \u2264 1h 2 2.0 3.00 a100 ends at its deadline at the latest",
         f"third lab +3h unbounded 3h unbounded 2 - - a100 {endless}",
     ]
     assert "2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in result.stdout
     assert "a100 nvidia.com/gpu 2 2 2.0 100%" in lines
+    assert "a100 cpu 8 cores 1 core 1.0 cores 12%" in lines
+
+
+def test_columns_that_would_be_empty_are_left_out(root: Path) -> None:
+    """Without prices there is no cost, and without GPUs no GPU-hours; memory has its unit."""
+    text = ENVIRONMENT.replace("prices: [{name: a100, perHour: {nvidia.com/gpu: 1.5}}]", "prices: []")
+    text = text.replace("nvidia.com/gpu", "memory").replace("nominalQuota: 2}", "nominalQuota: 2Gi}")
+    (root / "Pulumi.lab.yaml").write_text(text)
+    base = BASE.replace("{cpu: 1}, limits: {nvidia.com/gpu: 2}", "{cpu: 1, memory: 1Gi}")
+    (root / "workloads/base/workload.yaml").write_text(base)
+    lines = [" ".join(line.split()) for line in forecast().stdout.splitlines()]
+    assert lines[0] == "RUN QUEUE START END WAIT TAKES FLAVORS NOTE"
+    assert any(line.startswith("a100 memory 2 GiB 2 GiB ") for line in lines)
+
+
+def test_a_run_that_never_fits_is_counted_as_that(root: Path) -> None:
+    """The end of the other runs may be unknown. Sentences, JSON and page agree."""
+    text = ENVIRONMENT.replace(
+        "{name: second, from: base,", "{name: second, from: base, resources: {limits: {nvidia.com/gpu: 3}},"
+    )
+    (root / "Pulumi.lab.yaml").write_text(text)
+    sentence = "1 run in 2h, 4.0 GPU-hours, 6.00 EUR; 1 run never fits; the end of 1 run is unknown."
+    assert sentence in forecast("--html", "forecast.html").stdout
+    data = json.loads(forecast("--json").stdout)
+    assert (data["never_fits"], data["endless"]) == (1, 1)
+    assert {run["name"]: run["never_fits"] for run in data["runs"]} == {"first": False, "second": True, "third": False}
+    page = (root / "forecast.html").read_text()
+    assert sentence in page
+    assert '<tr class="alarm"><th scope="row">second</th>' in page
+    assert page.count('<div class="lane alarm">') == 1
 
 
 def test_a_narrow_terminal_has_the_notes_below(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No line of the table is broken."""
+    """No line is longer than the terminal is wide, and no word of a note is cut."""
     monkeypatch.setattr(console.out, "_force_terminal", True)
-    monkeypatch.setattr(console.out, "_width", 100)
+    monkeypatch.setattr(console.out, "_width", 80)
     lines = forecast().stdout.splitlines()
-    assert any(line.startswith("second: ends at its deadline") for line in lines)
+    assert [line for line in lines if len(line) > 80] == []
+    assert any(" ".join(line.split()).startswith("second ends at its deadline") for line in lines)
     assert "NOTE" not in lines[0]
 
 
@@ -109,9 +140,9 @@ def test_a_long_name_is_broken_and_no_figure_is(root: Path, monkeypatch: pytest.
     (root / "Pulumi.lab.yaml").write_text(ENVIRONMENT.replace("third", long))
     lines = forecast().stdout.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("third-"))
-    first, second = lines[place].split(), lines[place + 1].split()
+    first, *others = (line.split() for line in lines[place : place + 3])
     assert first[1:] == ["lab", "+3h", "unbounded", "3h", "unbounded", "2", "-", "-", "a100"]
-    assert first[0] + second[0] == long
+    assert first[0] + "".join(words[0] for words in others) == long
 
 
 def test_the_help_shows_the_examples_whole() -> None:
@@ -142,6 +173,7 @@ def test_a_tried_change_is_compared_with_the_present() -> None:
     assert "3 runs in 2h, 6.0 GPU-hours, 9.05 EUR." in result.stdout
     assert "Without the changes: 2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in result.stdout
     assert "A run waits 20m on average, and 1h40m without the changes." in result.stdout
+    assert ["second", "now", "+2h", "+1h", "+3h"] in [line.split() for line in result.stdout.splitlines()]
     held_back = runs("--nodes", "a100=1:cpu=8,nvidia.com/gpu=1")
     assert held_back["first"]["note"] == "admitted, but no node has room for its pods"
     before = json.loads(forecast("--json", "--nodes", "a100=1:cpu=8,nvidia.com/gpu=2").stdout)["before"]
@@ -200,6 +232,18 @@ def test_pictures_are_written(root: Path) -> None:
     page = (root / "forecast.html").read_text()
     assert all(text in page for text in ("<b>first</b>", "<b>third</b>", "a100", "ends at its deadline at the latest"))
     assert "written: forecast.html" in result.output
+
+
+def test_the_page_compares_a_tried_change_with_the_present(root: Path) -> None:
+    """It has the sentences and the changed runs of the terminal, and the present times below the bars."""
+    change = ("--set", "workloads.runs[first].expectedDurationSeconds=3600", "--html", "forecast.html")
+    assert forecast(*change).exit_code == 0
+    page = (root / "forecast.html").read_text()
+    assert "Without the changes: 2 runs in 3h" in page
+    assert '<th scope="row">second</th><td data-head="start">+1h</td><td data-head="before">+2h</td>' in page
+    assert page.count('<i class="unchanged" style=') == 3
+    assert forecast("--html", "forecast.html").exit_code == 0
+    assert "unchanged" not in (root / "forecast.html").read_text().partition("<main>")[2]
 
 
 def test_earlier_records_give_the_duration_of_a_run(root: Path) -> None:
