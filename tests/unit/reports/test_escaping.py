@@ -12,6 +12,7 @@ from tests.unit.sweeps.search.make import fail, make_digits_space, make_results
 from trainstack.reports import comparison_charts
 from trainstack.reports.comparison import compare
 from trainstack.reports.gantt import Lane, Level
+from trainstack.reports.gantt_page import PageTable
 from trainstack.reports.gantt_page import html as plan_html
 from trainstack.reports.sweep_page import html as sweep_html
 from trainstack.sweeps.search.expand import expand
@@ -66,7 +67,8 @@ def plan(name: str) -> str:
     lane = Lane(name=name, label=name, waits_from=0.0, segments=(make_piece(label=name),))
     level = Level(name=name, label=name, color=0, capacity=1.0, steps=((0.0, 1.0),))
     gantt = make_gantt(lane, title=name, until=2 * HOUR, levels=(level,))
-    return plan_html(gantt, [name], (name, name), [(name, name)], [name])
+    table = PageTable(title=name, head=(name, name), rows=[(name, name)])
+    return plan_html(gantt, sentences=[name], tables=[table], notes=[name])
 
 
 @pytest.mark.parametrize("page", [comparison, sweep, plan])
