@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from tests.doc_blocks import ROOT, all_blocks
+from trainstack.settings.errors import SettingsFinding
 from trainstack.settings.loading.merge import merge, to_plain
 from trainstack.settings.loading.yaml_reader import read_map
 
@@ -32,8 +33,10 @@ class Edit:
 
     def apply(self, root: Path) -> None:
         """Merge the values into the file, which must exist, by the rule for settings."""
+        faults: list[SettingsFinding] = []
         (root / ".edit.yaml").write_text(self.text)
-        edited = to_plain(merge(read_map(root, self.file, []), read_map(root, ".edit.yaml", [])))
+        edited = to_plain(merge(read_map(root, self.file, faults), read_map(root, ".edit.yaml", faults)))
+        assert faults == []
         (root / ".edit.yaml").unlink()
         (root / self.file).write_text(yaml.safe_dump(json.loads(json.dumps(edited)), sort_keys=False))
 

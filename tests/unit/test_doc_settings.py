@@ -1,11 +1,11 @@
 """Every example of settings in the documentation works in a project that `trainstack init` has written.
 
-tests/unit/test_front_doors.py applies the blocks `yaml edit FILE` of the start pages, and tests/unit/test_docs.py the
-blocks `yaml finding`, each of which violates a rule.
+tests/unit/test_front_doors.py applies the blocks `yaml edit FILE` of the start pages.
 """
 
 import re
 from functools import cache
+from inspect import cleandoc
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -23,8 +23,10 @@ from trainstack.onboarding.new_project.origin import Origin
 from trainstack.onboarding.new_project.release import PinnedRelease, kueue_url
 from trainstack.onboarding.new_project.request import ProjectRequest
 from trainstack.onboarding.new_project.services import SERVICES
+from trainstack.preflight.all_rules import ALL_RULES
 from trainstack.preflight.file_checks import check, load_error_result
 from trainstack.preflight.finding import Finding
+from trainstack.preflight.rule import Rule
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.rank_variables import rank_variables
 from trainstack.settings.errors import SettingsError
@@ -62,9 +64,14 @@ def create_project(root: Path, project: str) -> None:
         (root / path).write_text(text)
 
 
+def edit_environment(root: Path, sections: str) -> None:
+    """Edit the environment as a reader does."""
+    Edit("Pulumi.dev.yaml", f"config:\n{indent(sections, '  ')}").apply(root)
+
+
 def apply_change(root: Path, change: Block) -> None:
-    """Edit the environment as a reader does; write the search spaces that the change refers to."""
-    Edit("Pulumi.dev.yaml", f"config:\n{indent(change.text, '  ')}").apply(root)
+    """Edit the environment; write the search spaces that the change refers to."""
+    edit_environment(root, change.text)
     for sweep in yaml.safe_load(change.text).get("trainstack:sweeps", {}).get("sweeps", ()):
         if not (root / "sweeps" / sweep["name"]).exists():
             write_space(root, sweep["name"], next(block for block in SPACES if block.page == change.page))
@@ -177,6 +184,22 @@ def test_every_environment_of_the_docs_works_in_a_new_project(environment: Block
     create_project(tmp_path, "kind")
     (tmp_path / "Pulumi.dev.yaml").write_text(environment.text)
     assert_works(tmp_path, environment.page)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in ALL_RULES if rule.change], ids=lambda rule: rule.id)
+def test_the_example_of_a_rule_violates_this_rule_alone(rule: Rule, tmp_path: Path) -> None:
+    """The example is an edit of the environment of a new project."""
+    create_project(tmp_path, "kind")
+    edit_environment(tmp_path, cleandoc(rule.change))
+    reported = [finding for finding in findings(tmp_path) if finding.severity != "unknown"]
+    assert {finding.id for finding in reported} == {rule.id}
+    assert {finding.severity for finding in reported} <= {*rule.severities}
+
+
+def test_every_yaml_block_of_a_finding_is_of_a_rule() -> None:
+    """Each block is executed."""
+    examples = {cleandoc(rule.change) for rule in ALL_RULES} - {""}
+    assert {block.text.strip() for block in blocks("yaml finding")} == examples
 
 
 @pytest.mark.parametrize("project", PROJECTS)

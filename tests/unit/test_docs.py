@@ -10,7 +10,6 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from functools import cache
-from inspect import cleandoc
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,15 +23,10 @@ from tests.unit.test_imports import LAYERS
 from trainstack.cli.app import app
 from trainstack.cli.commands import up
 from trainstack.cli.session import Session
-from trainstack.preflight.all_rules import ALL_RULES
-from trainstack.preflight.file_checks import check, load_error_result
+from trainstack.preflight.file_checks import check
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.rule import Rule
 from trainstack.preflight.used_images import used_images
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
-from trainstack.settings.loading.merge import merge, to_plain
-from trainstack.settings.loading.yaml_reader import read_map
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.values.stack_name import list_stacks
 from trainstack.stack_objects.inputs import read_inputs
@@ -86,16 +80,6 @@ def project(folder: Path) -> Path:
     """Create a project in the folder: the files of this one that settings need, without environments."""
     (folder / ".trainstack").symlink_to(ROOT / ".trainstack")
     return copy_into(folder, "defaults.yaml", "sweeps", "workloads")
-
-
-def changed(folder: Path, change: str) -> Path:
-    """Create a project with the environment `doc`: dev with this change merged by the project's rule."""
-    root = project(folder)
-    (root / "Pulumi.change.yaml").write_text(change)
-    dev = read_map(ROOT, "Pulumi.dev.yaml", []).entries["config"]
-    config = to_plain(merge(dev, read_map(root, "Pulumi.change.yaml", [])))
-    (root / "Pulumi.doc.yaml").write_text(json.dumps({"config": config}))  # JSON is YAML, and fast to write
-    return root
 
 
 def assert_sound(root: Path, stack: str) -> None:
@@ -168,26 +152,6 @@ def test_every_relative_link_resolves() -> None:
             if not file.exists() or (anchor and anchor not in anchors(file)):
                 broken.append(f"{page}: {target}")
     assert broken == []
-
-
-@pytest.mark.parametrize("rule", [rule for rule in ALL_RULES if rule.change], ids=lambda rule: rule.id)
-def test_the_example_of_a_rule_violates_this_rule_alone(rule: Rule, tmp_path: Path) -> None:
-    """The example is an edit of the dev environment."""
-    root = changed(tmp_path, cleandoc(rule.change))
-    try:
-        loaded = load_with_places(root, "doc")
-        findings = check(loaded.settings, root, loaded.places)
-    except SettingsError as error:
-        findings = load_error_result(error).findings
-    assert {finding.id for finding in findings if finding.id == rule.id or finding.id not in NEEDS_TOOLS} == {rule.id}
-    assert {finding.severity for finding in findings if finding.id == rule.id} <= {*rule.severities}
-
-
-def test_every_yaml_block_of_a_finding_is_of_a_rule() -> None:
-    """Each block is executed."""
-    assert {block.text.strip() for block in blocks("yaml finding")} == {cleandoc(rule.change) for rule in ALL_RULES} - {
-        ""
-    }
 
 
 def needs_tools(finding: Finding) -> bool:

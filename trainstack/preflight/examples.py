@@ -1,4 +1,4 @@
-"""Examples for rules: YAML changes of the environment `dev`, which a test applies."""
+"""Examples for rules: YAML changes of the environment of a new project, which a test applies."""
 
 
 def yaml_at(path: str, *lines: str) -> str:
@@ -9,9 +9,9 @@ def yaml_at(path: str, *lines: str) -> str:
     return "\n".join(["", f"trainstack:{name}:", *indented])
 
 
-def digits(fields: str) -> str:
-    """Return a change that sets these fields of the run `digits`."""
-    return yaml_at("workloads.runs", f"- {{name: digits, {fields}}}")
+def hello(fields: str) -> str:
+    """Return a change that sets these fields of the run `hello`."""
+    return yaml_at("workloads.runs", f"- {{name: hello, {fields}}}")
 
 
 def training(fields: str) -> str:

@@ -43,7 +43,7 @@ class Rule:
     """Further sentences: the consequence, exceptions, sources."""
     example: str = ""
     change: str = ""
-    """An example in YAML: a change of the environment `dev` that violates this rule and no other."""
+    """An example in YAML: a change of a new owner's project that violates this rule and no other."""
     remedy: str
     silenceable: bool = True
     """False if Kueue, the API server or a build refuses the object anyway: a silence would only delay the failure."""

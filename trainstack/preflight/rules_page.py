@@ -44,7 +44,7 @@ the API server refuses cannot be silenced.
 dry runs. A missing object that the environment declares is a warning: `up` creates it. With `profile: tenant` the check
 reads the tenant's namespaces and, if permitted, the StorageClasses; the platform's owner can check the rest.
 
-The YAML examples are changes of the environment `dev`.
+The YAML examples are changes of the environment that `trainstack init --profile owner --cluster kind` writes.
 """
 
 

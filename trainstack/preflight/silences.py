@@ -13,7 +13,7 @@ from trainstack.settings.values.paths import nearest_place
 SILENCE_UNKNOWN = Rule(
     id="silence-unknown",
     summary="A silence names an unknown rule.",
-    change=yaml_at("checks.silenced", '- {rule: never-fit, path: "workloads.runs[digits]", reason: Known.}'),
+    change=yaml_at("checks.silenced", '- {rule: never-fit, path: "workloads.runs[hello]", reason: Known.}'),
     remedy="Use an id that `trainstack explain` lists.",
 )
 SILENCE_REFUSED = Rule(

@@ -70,7 +70,7 @@ def _paragraphs(rule: Rule) -> Iterator[str]:
     if rule.example:
         yield _wrap(f"Example: {rule.example}")
     if rule.change:
-        yield "Example, as a change of the environment dev:"
+        yield "Example, as a change of a new project:"
         yield indent(cleandoc(rule.change), "  ")
     yield _wrap(f"Remedy: {rule.remedy}")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from trainstack.kueue.booking import contradictory_flavors, pods_without_booking
 from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.objects.labels import PRIORITY, QUEUE
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.values.paths import child_path
@@ -39,7 +39,7 @@ _DEFAULT_REMEDIES: Mapping[Cause, str] = {
     id="resource-uncovered",
     summary="The pods of a run request a resource that the cluster queue does not cover.",
     details="Kueue never admits them. A limit without a request, and a request of 0, count too.",
-    change=digits("resources: {limits: {nvidia.com/gpu: 1}}"),
+    change=hello("resources: {limits: {nvidia.com/gpu: 1}}"),
     remedy="Cover the resource in the queue, or do not request it, as the message proposes.",
 )
 def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
@@ -53,7 +53,7 @@ def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
         "Quota is missing, or the pods do not select and tolerate any flavor's nodes. The rule repeats Kueue's "
         "calculation ([0009](decisions/0009-admission-verdict.md)); nodes may still be too small."
     ),
-    change=digits("roles: {Worker: {replicas: 9}}"),
+    change=hello("resources: {requests: {cpu: 5}}"),
     remedy="Make one of the changes in the message, which were tried and help.",
 )
 def never_fits(context: RuleContext) -> Iterator[Violation]:
@@ -69,7 +69,7 @@ def never_fits(context: RuleContext) -> Iterator[Violation]:
         "may start on every node, slow down its other pods, and are the first to be evicted. Defaults of a LimitRange "
         "in the namespace count as requests, and so does each pod in a queue that covers `pods`."
     ),
-    change=digits("resources: {requests: {cpu: 0, memory: 0}}"),
+    change=hello("resources: {requests: {cpu: 0, memory: 0}}"),
     remedy="Set `resources.requests`, at least of `cpu` and `memory`.",
 )
 def requests_nothing(context: RuleContext) -> Iterator[Violation]:
@@ -97,7 +97,7 @@ def flavors_contradict(context: RuleContext) -> Iterator[Violation]:
     id="queue-in-labels",
     summary="The `labels` of a run name its queue or priority class.",
     details="Kueue would queue the run, but its verdict, its forecast and `status` would not know of it.",
-    change=digits("labels: {kueue.x-k8s.io/queue-name: research}"),
+    change=hello("labels: {kueue.x-k8s.io/queue-name: training}"),
     remedy="Set `queue` or `priority` of the run instead.",
 )
 def queue_in_labels(context: RuleContext) -> Iterator[Violation]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.credential_search import find_credentials
@@ -20,7 +20,7 @@ from trainstack.settings.values.credential_text import CredentialMatch
         "well-known variable such as `WANDB_API_KEY`; a warning if only its name suggests it. References such as "
         "`$(HF_TOKEN)`, and paths, are accepted. The finding never prints the value."
     ),
-    change=digits("env: {DATABASE_PASSWORD: hunter2}"),
+    change=hello("env: {DATABASE_PASSWORD: hunter2}"),
     remedy=(
         "Revoke it, store a new one with `pulumi config set --secret --path`, and refer to it by `secretEnv` "
         "([secrets](environments.md#secrets)); arguments then contain `$(NAME)`."

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.rules.references import unknown_name_remedy
@@ -12,7 +12,7 @@ from trainstack.preflight.rules.references import unknown_name_remedy
 @Rule(
     id="dependency-unknown",
     summary="A run depends on itself, or on a run that its namespace does not have; it would never be launched.",
-    change=digits("dependsOn: [stgae]"),
+    change=hello("dependsOn: [stgae]"),
     remedy="Name another run of the same namespace.",
 )
 def dependency_unknown(context: RuleContext) -> Iterator[Violation]:

@@ -6,7 +6,7 @@ import yaml
 
 from trainstack.files.project import project_file
 from trainstack.files.regular import read_bytes
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.values.published_passphrase import uses_published_passphrase
@@ -16,7 +16,7 @@ from trainstack.settings.values.stack_name import stack_file
 @Rule(
     id="data-missing",
     summary="The data manifest of a run does not exist in the repository.",
-    change=digits("data: {manifest: workloads/digits/dataset.json}"),
+    change=hello("data: {manifest: workloads/hello/data.json, volume: training, path: data}"),
     remedy="Prepare the data, and commit its `manifest.json` under that name.",
     silenceable=False,
 )
@@ -29,7 +29,7 @@ def data_missing(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="dockerfile-missing",
     summary="The folder of an image has no Dockerfile.",
-    change=digits("image: {build: workloads/digit}"),
+    change=hello("image: {name: null, build: workloads/hello}"),
     remedy="Write it, or name an existing image with `image: {name: …}`.",
     silenceable=False,
 )

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from trainstack.kueue.managed_jobs import DEFAULT_QUEUE
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced_level
-from trainstack.preflight.examples import digits, yaml_at
+from trainstack.preflight.examples import hello, yaml_at
 from trainstack.preflight.operator_facts import installs_with_paths
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
@@ -30,7 +30,7 @@ _MIN_SIMILARITY = 0.8
     severity="warning",
     summary="A run without a queue would start outside every quota, although its namespace has a queue.",
     details="Kueue puts a run without a queue into the namespace's LocalQueue `default`, if there is one.",
-    change=digits("queue: null"),
+    change=hello("queue: null"),
     remedy="Add `queue:`, or silence the finding.",
 )
 def queue_left_out(context: RuleContext) -> Iterator[Violation]:
@@ -55,7 +55,7 @@ def queue_left_out(context: RuleContext) -> Iterator[Violation]:
     summary="A namespace of the stack enforces Pod Security `privileged`.",
     details="Anyone who can create pods in it can act as root on its nodes.",
     change=yaml_at(
-        "environment.namespaces", "- {name: research, labels: {pod-security.kubernetes.io/enforce: privileged}}"
+        "environment.namespaces", "- {name: training, labels: {pod-security.kubernetes.io/enforce: privileged}}"
     ),
     remedy="Use `baseline` or `restricted`.",
 )
@@ -70,7 +70,7 @@ def namespace_privileged(context: RuleContext) -> Iterator[Violation]:
     id="prepare-missing",
     severity="warning",
     summary="`prepare` of a run's data is not a module of the repository.",
-    change=digits("data: {prepare: workloads/digits/prepare.py}"),
+    example="`data: {…, prepare: workloads/digits/prepare.py}`.",
     remedy="Name it as for `python -m` (`workloads.digits.prepare`), or remove it and run `trainstack upload`.",
 )
 def prepare_missing(context: RuleContext) -> Iterator[Violation]:
@@ -92,7 +92,7 @@ def prepare_missing(context: RuleContext) -> Iterator[Violation]:
     id="path-upward",
     severity="warning",
     summary="A path contains `..`, which may leave its folder or volume.",
-    change=digits("workingDir: /opt/../digits"),
+    change=hello("workingDir: /opt/../hello"),
     remedy="Write the path without `..`.",
 )
 def path_upward(context: RuleContext) -> Iterator[Violation]:
@@ -135,7 +135,7 @@ def secret_undecryptable(context: RuleContext) -> Iterator[Violation]:
     id="stop-unknown",
     severity="warning",
     summary="An entry of `workloads.stop` is not a run id, or misspells the name of a declared run.",
-    change=yaml_at("workloads", "stop: [digits]"),
+    change=yaml_at("workloads", "stop: [hello]"),
     remedy="Use the id that `trainstack status` shows.",
 )
 def stop_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -156,7 +156,7 @@ def stop_unknown(context: RuleContext) -> Iterator[Violation]:
     id="discard-unknown",
     severity="warning",
     summary="An entry of `storage.discard` is in an unknown namespace, or misspells the name of a declared claim.",
-    change=yaml_at("storage", "discard: [research/trainin]"),
+    change=yaml_at("storage", "discard: [training/trainng]"),
     remedy="Correct the entry or remove it.",
 )
 def discard_unknown(context: RuleContext) -> Iterator[Violation]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from trainstack.objects.labels import MAX_LABEL_CHARACTERS, PRIORITY
-from trainstack.preflight.examples import digits, yaml_at
+from trainstack.preflight.examples import hello, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.rules.tenant import cluster_scoped_names
@@ -26,7 +26,10 @@ _ANY_DIGEST = "0" * 64
     id="name-derived",
     summary="A launch, pod or Service would get an invalid name from the run's name.",
     details="Such names have at most 63 characters, and some must begin with a letter.",
-    change=yaml_at("workloads.runs", "- {name: 3d, from: digits, namespace: research, queue: research}"),
+    change=yaml_at(
+        "workloads.runs",
+        "- {name: 3d, from: hello, namespace: training, queue: training, kind: PyTorchJob, roles: {Master: {}}}",
+    ),
     remedy="Shorten the name, or begin it with a letter.",
     silenceable=False,
 )
@@ -59,7 +62,7 @@ def label_invalid(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="env-reserved",
     summary="A run or a sweep sets an environment variable that Trainstack sets.",
-    change=digits("env: {TRAINSTACK_OUTPUT: /mnt/out}"),
+    change=hello("env: {TRAINSTACK_OUTPUT: /mnt/out}"),
     remedy="Remove the variable, or rename it.",
     silenceable=False,
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced_level
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import hello
 from trainstack.preflight.pod_security import PodSecurityViolation, find_pod_security_violations
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
@@ -17,7 +17,7 @@ from trainstack.settings.sections.workloads import Workload
 @Rule(
     id="pods-refused",
     summary="A run has `security: baseline` in a namespace that enforces `restricted`, the default.",
-    change=digits("security: baseline"),
+    change=hello("security: baseline"),
     remedy="Remove `security`, or set the namespace's label `pod-security.kubernetes.io/enforce: baseline`.",
 )
 def pods_refused(context: RuleContext) -> Iterator[Violation]:
@@ -37,7 +37,7 @@ def pods_refused(context: RuleContext) -> Iterator[Violation]:
         "The namespace would refuse the pods, and the run would hold quota without them. The level of a namespace that "
         "the stack did not create is read from the cluster."
     ),
-    change=digits("capabilities: {add: [IPC_LOCK]}"),
+    change=hello("capabilities: {add: [IPC_LOCK]}"),
     remedy="Remove the setting, or have the namespace enforce the level that the message names.",
 )
 def pods_forbidden(context: RuleContext) -> Iterator[Violation]:

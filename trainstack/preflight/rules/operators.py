@@ -10,7 +10,7 @@ from trainstack.kueue.differences import release_of
 from trainstack.kueue.feature_gates import GROUPS_OF_GATES
 from trainstack.kueue.releases import is_modeled
 from trainstack.platform.operators.release import MAX_BYTES
-from trainstack.preflight.examples import digits, yaml_at
+from trainstack.preflight.examples import hello, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs_with_paths
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -64,7 +64,7 @@ TRAINING_OPERATOR_FRAMEWORKS = frozenset(
         "A Kueue of another owner may have its release's configuration, which no longer enables PyTorchJobs and the "
         "other kinds of the training operator from v0.19 on: a warning if its configuration cannot be read."
     ),
-    change=yaml_at("operators", "kueue: {configuration: {frameworks: [batch/job]}}"),
+    change=yaml_at("operators", "kueue: {configuration: {frameworks: [kubeflow.org/pytorchjob]}}"),
     remedy=(
         "Add the kind to `operators.kueue.configuration.frameworks`, or have it added to `integrations.frameworks` of "
         "the cluster's Kueue."
@@ -86,7 +86,7 @@ def framework_unlisted(context: RuleContext) -> Iterator[Violation]:
     id="framework-unknown",
     summary="Kueue's configuration lists a framework that Kueue does not have, or one twice.",
     details="The Kueue controller would fail to start.",
-    change=yaml_at("operators", "kueue: {configuration: {frameworks: [batch/jobs, kubeflow.org/pytorchjob]}}"),
+    change=yaml_at("operators", "kueue: {configuration: {frameworks: [batch/job, kubeflow.org/pytorchjobs]}}"),
     remedy="Use Kueue's names, such as `batch/job` or `kubeflow.org/pytorchjob`.",
     silenceable=False,
 )
@@ -183,7 +183,7 @@ def transformation_unapplied(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="queue-missing",
     summary="A run without a queue would wait forever, because of `manageJobsWithoutQueueName: true`.",
-    change=yaml_at("operators", "kueue: {configuration: {manageJobsWithoutQueueName: true}}") + digits("queue: null"),
+    change=yaml_at("operators", "kueue: {configuration: {manageJobsWithoutQueueName: true}}") + hello("queue: null"),
     remedy="Add `queue:`.",
 )
 def queue_missing(context: RuleContext) -> Iterator[Violation]:
@@ -196,7 +196,8 @@ def queue_missing(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="scheme-missing",
     summary="The training operator is installed without the kind of a run.",
-    change=yaml_at("operators", "trainingOperator: {schemes: [tfjob]}"),
+    change=yaml_at("operators", "trainingOperator: {schemes: [tfjob]}")
+    + hello("kind: PyTorchJob, roles: {Master: {}}"),
     remedy="Add the kind to `operators.trainingOperator.schemes`.",
 )
 def scheme_missing(context: RuleContext) -> Iterator[Violation]:
@@ -283,7 +284,7 @@ def trainjob_misfit(context: RuleContext) -> Iterator[Violation]:
         "release were not checked. `trainstack up` builds the manifests in `.trainstack/manifests`; "
         "`trainstack dev tools manifests` builds them without it."
     ),
-    change=yaml_at("operators", "kueue: {manifest: {path: releases/kueue.yaml}}"),
+    change=yaml_at("operators", "kueue: {manifest: {url: null, path: releases/kueue.yaml}}"),
     remedy="Correct the path, or name an address: `manifest: {path: null, url: …, sha256: …}`.",
     silenceable=False,
 )

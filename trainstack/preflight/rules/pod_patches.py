@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.errors import WorkloadError
@@ -17,7 +17,7 @@ from trainstack.runs.manifests.pod_patch import PodPatchError
         "tokens and priority; node names and host names; or labels and annotations of Trainstack and Kueue "
         "([all paths](decisions/0014-isolated-pods.md#pod-patches))."
     ),
-    change=digits("podPatch: {spec: {serviceAccountName: deployer}}"),
+    change=hello("podPatch: {spec: {serviceAccountName: deployer}}"),
     remedy="Remove it from the patch, and use the setting that the message names.",
     silenceable=False,
 )

@@ -12,7 +12,7 @@ from trainstack.kueue.booking import amounts_booked_otherwise
 from trainstack.kueue.model import Model
 from trainstack.kueue.pod_requests import container_requests, is_pod_level_resource
 from trainstack.kueue.quantities import WHOLE
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
 from trainstack.preflight.rules.resources import resource_faults
@@ -37,7 +37,7 @@ Body = Mapping[str, Any]
         "would reserve the quota, but the pods would never be created. Before v1.34, Kubernetes ignores resources of "
         "whole pods."
     ),
-    change=digits("podPatch: {spec: {resources: {requests: {cpu: 100m}}}}"),
+    change=hello("podPatch: {spec: {resources: {requests: {cpu: 50m}}}}"),
     remedy="Raise the pod's amount to the sum of its containers', or remove `spec.resources` from the patch.",
     silenceable=False,
 )

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from trainstack.kueue.booking import contradictory_flavors
 from trainstack.kueue.quantities import format_readable
-from trainstack.preflight.examples import digits, yaml_at
+from trainstack.preflight.examples import hello, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.sections.queues import ClusterQueue, ResourceFlavor
@@ -142,7 +142,7 @@ def flavor_conflict(context: RuleContext) -> Iterator[Violation]:
     summary="A run selects nodes by a label that no flavor of its queue has, although another flavor has it.",
     details="Kueue ignores the label; the pods may be admitted and stay Pending.",
     change=yaml_at("queues.flavors", "- {name: a100, nodeLabels: {nvidia.com/gpu.product: A100}}")
-    + digits("nodeSelector: {nvidia.com/gpu.product: A100}"),
+    + hello("nodeSelector: {nvidia.com/gpu.product: A100}"),
     remedy="Name a queue that has the flavor, or remove the label from the selector.",
 )
 def selector_ignored(context: RuleContext) -> Iterator[Violation]:

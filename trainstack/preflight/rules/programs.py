@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.errors import WorkloadError
@@ -65,7 +65,7 @@ def find_references(text: str) -> Iterator[Reference]:
         "Its command or arguments refer to a variable of Trainstack that does not exist, or a variable that the "
         "wrapper reads has an invalid value. The rule applies the wrapper's own checks."
     ),
-    change=digits("args: [--output=$TRAINSTACK_OUTPTU]"),
+    change=hello("args: [--output=$TRAINSTACK_OUTPTU]"),
     remedy="Correct the name. `$TRAINSTACK_SEED` requires `seed`.",
     silenceable=False,
 )
@@ -124,7 +124,7 @@ def _referring_path(path: str, run: Workload, names: Sequence[str]) -> str:
         "commands and arguments; other programs do not have them. A warning for variables of `env`, which the program "
         "may expand."
     ),
-    change=digits("args: [--rank=$RANK]"),
+    change=hello('env: {LR: "0.1"}, command: [python3, train.py], args: [--lr=$LR]'),
     remedy="Write `$(NAME)`, or have a shell start the program: `command: [sh, -c, …]`.",
 )
 def variable_unexpanded(context: RuleContext) -> Iterator[Violation]:

@@ -100,7 +100,7 @@ def lending_over_nominal(context: RuleContext) -> Iterator[Violation]:
     summary="A queue may preempt other queues while it borrows, but may not reclaim its own quota.",
     details=_WEBHOOK_REFUSAL,
     change=yaml_at(
-        "queues.clusterQueues", "- {name: research, preemption: {borrowWithinCohort: {policy: LowerPriority}}}"
+        "queues.clusterQueues", "- {name: training, preemption: {borrowWithinCohort: {policy: LowerPriority}}}"
     ),
     remedy="Set `reclaimWithinCohort` to `LowerPriority` or `Any`, or remove `borrowWithinCohort`.",
     silenceable=False,
@@ -118,7 +118,7 @@ def borrow_without_reclaim(context: RuleContext) -> Iterator[Violation]:
     id="queue-closed",
     summary="The cluster queue of a local queue, or of a run, is not open to its namespace.",
     details="Kueue would never admit a run there.",
-    change=yaml_at("queues.clusterQueues", "- {name: research, namespaces: [default]}"),
+    change=yaml_at("queues.clusterQueues", "- {name: training, namespaces: [default]}"),
     remedy="Add the namespace to the cluster queue's `namespaces`.",
 )
 def queue_closed(context: RuleContext) -> Iterator[Violation]:

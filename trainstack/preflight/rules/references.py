@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from trainstack.preflight.examples import digits, training, yaml_at
+from trainstack.preflight.examples import hello, training, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.settings.errors import suggest_name
@@ -23,7 +23,7 @@ _OPERATOR_NAMESPACES = {
     may_be=("warning", "unknown"),
     summary="A run, or `cluster.loader`, names an undeclared or missing LocalQueue of its namespace.",
     details="Kueue would never admit it.",
-    change=digits("queue: reserch"),
+    change=hello("queue: trainng"),
     remedy="Name a queue of the namespace (`kubectl get localqueues`), or declare one under `queues.localQueues`.",
 )
 def queue_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -65,7 +65,7 @@ def volume_unknown(context: RuleContext) -> Iterator[Violation]:
     may_be=("warning", "unknown"),
     summary="A volume, or `scratch`, names a StorageClass that is not declared, or does not exist.",
     details="The class name of a declared PersistentVolume is valid without a class.",
-    change=training("storageClass: share"),
+    change=training("storageClass: standrd"),
     remedy=(
         "Name another class, declare it under `storage.classes`, or list an existing one under "
         "`environment.existing.storageClasses`."
@@ -86,7 +86,7 @@ def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     id="priority-unknown",
     may_be=("warning", "unknown"),
     summary="A run names a WorkloadPriorityClass that is not declared, or does not exist.",
-    change=digits("priority: urgent"),
+    change=hello("priority: urgent"),
     remedy="Name another class, or declare it under `queues.priorityClasses`.",
 )
 def priority_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -99,7 +99,7 @@ def priority_unknown(context: RuleContext) -> Iterator[Violation]:
     id="cluster-queue-unknown",
     may_be=("unknown",),
     summary="A local queue points at an undeclared cluster queue, and would admit nothing.",
-    change=yaml_at("queues.localQueues", "- {name: research, namespace: research, clusterQueue: resarch}"),
+    change=yaml_at("queues.localQueues", "- {name: second, namespace: training, clusterQueue: trainng}"),
     remedy="Name another queue, or declare it under `queues.clusterQueues`.",
 )
 def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -125,7 +125,7 @@ def flavor_unknown(context: RuleContext) -> Iterator[Violation]:
     id="cohort-unknown",
     may_be=("unknown",),
     summary="The cohort of a cluster queue, or the parent of a cohort, is undeclared.",
-    change=yaml_at("queues.clusterQueues", "- {name: research, cohort: locl}"),
+    change=yaml_at("queues.clusterQueues", "- {name: training, cohort: lab}"),
     remedy="Name another cohort, or declare it under `queues.cohorts`.",
 )
 def cohort_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -154,7 +154,7 @@ def topology_unknown(context: RuleContext) -> Iterator[Violation]:
     id="admission-check-unknown",
     may_be=("unknown",),
     summary="A cluster queue names an undeclared admission check; Kueue keeps the queue inactive.",
-    change=yaml_at("queues.clusterQueues", "- {name: research, admissionChecks: [{name: nodes}]}"),
+    change=yaml_at("queues.clusterQueues", "- {name: training, admissionChecks: [{name: nodes}]}"),
     remedy="Name another check, or declare it under `queues.admissionChecks`.",
 )
 def admission_check_unknown(context: RuleContext) -> Iterator[Violation]:
@@ -202,7 +202,7 @@ def check_parameters_unknown(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="cohort-cycle",
     summary="A cohort is its own ancestor; Kueue admits nothing in such a tree.",
-    change=yaml_at("queues.cohorts", "- {name: local, parent: site}", "- {name: site, parent: local}"),
+    change=yaml_at("queues.cohorts", "- {name: lab, parent: site}", "- {name: site, parent: lab}"),
     remedy="Remove the parent of one cohort.",
 )
 def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
@@ -228,7 +228,7 @@ def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
     ),
     change=yaml_at(
         "storage.volumes",
-        "- {name: data, namespace: reserch, storageClass: shared, size: 1Gi, accessModes: [ReadWriteMany]}",
+        "- {name: data, namespace: trainng, storageClass: standard, size: 1Gi, accessModes: [ReadWriteOnce]}",
     ),
     remedy=(
         "Name another namespace, declare it under `environment.namespaces`, or list an existing one under "

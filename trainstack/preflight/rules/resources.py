@@ -6,7 +6,7 @@ Source: ValidateContainerResourceRequirements in k8s.io/kubernetes/pkg/apis/core
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from trainstack.preflight.examples import digits
+from trainstack.preflight.examples import hello
 from trainstack.preflight.operator_facts import installs_with_paths
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
@@ -29,7 +29,7 @@ _MAX_CORES = 1024
         "A request exceeds its limit; a device or huge pages are fractional, or lack an equal limit; or huge pages "
         "lack cpu and memory."
     ),
-    change=digits("resources: {requests: {cpu: 500m}, limits: {cpu: 250m}}"),
+    change=hello("resources: {requests: {cpu: 500m}, limits: {cpu: 250m}}"),
     remedy="Lower the request or raise the limit. Request whole devices, with equal requests and limits.",
     silenceable=False,
 )
@@ -62,7 +62,7 @@ def resource_faults(path: str, requests: Mapping[str, str], limits: Mapping[str,
     severity="warning",
     summary="The scratch volumes of a run are larger than the container's limit of the resource that they use.",
     details="The kubelet evicts the pod, or the kernel kills the program, before they are full.",
-    change=digits("scratch: [{name: cache, mountPath: /cache, size: 4Gi, medium: Memory}]"),
+    change=hello("scratch: [{name: cache, mountPath: /cache, size: 4Gi, medium: Memory}]"),
     remedy="Lower `size`, or raise the limit of `memory` (for `medium: Memory`) or `ephemeral-storage`.",
 )
 def scratch_over_limit(context: RuleContext) -> Iterator[Violation]:
@@ -85,7 +85,7 @@ def scratch_over_limit(context: RuleContext) -> Iterator[Violation]:
     details=(
         "Memory or storage is below 1Mi, a container has more cores than a node, or a quota of devices is fractional."
     ),
-    change=digits("sharedMemory: 256"),
+    change=hello("sharedMemory: 256"),
     remedy="Add the unit: `512Mi` for memory, `10Gi` for storage, `500m` for half a core.",
 )
 def amount_odd(context: RuleContext) -> Iterator[Violation]:

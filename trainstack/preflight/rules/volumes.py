@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainstack.preflight.examples import digits, training, yaml_at
+from trainstack.preflight.examples import hello, training, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
@@ -28,7 +28,7 @@ Source: the access modes that each driver documents."""
 @Rule(
     id="volume-one-pod",
     summary="Several pods of a run mount a volume that only one pod can mount.",
-    change=training("accessModes: [ReadWriteOncePod]"),
+    change=training("accessModes: [ReadWriteOncePod]") + hello("completions: 2, parallelism: 2"),
     remedy="Give the volume `ReadWriteMany`, or mount it in one role with one pod.",
 )
 def volume_one_pod(context: RuleContext) -> Iterator[Violation]:
@@ -42,7 +42,7 @@ def volume_one_pod(context: RuleContext) -> Iterator[Violation]:
     severity="warning",
     summary="Several pods of a run mount a volume that only one node can mount.",
     details="Pods on other nodes stay Pending.",
-    change=training("accessModes: [ReadWriteOnce]"),
+    change=hello("completions: 2, parallelism: 2"),
     remedy="Give the volume `ReadWriteMany`, or make sure that the pods fit on one node.",
 )
 def volume_one_node(context: RuleContext) -> Iterator[Violation]:
@@ -56,7 +56,11 @@ def volume_one_node(context: RuleContext) -> Iterator[Violation]:
     id="volume-access-mode",
     summary="A `ReadWriteMany` volume has a class whose provisioner creates block devices.",
     details="Only one node can write to such a file system. Common provisioners are known.",
-    change=yaml_at("storage.classes", "- {name: shared, provisioner: ebs.csi.aws.com}"),
+    change=yaml_at(
+        "storage",
+        "classes: [{name: shared, provisioner: ebs.csi.aws.com}]",
+        "volumes: [{name: training, storageClass: shared, accessModes: [ReadWriteMany]}]",
+    ),
     remedy="Use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`.",
 )
 def volume_access_mode(context: RuleContext) -> Iterator[Violation]:
@@ -148,7 +152,7 @@ def record_unmounted(context: RuleContext) -> Iterator[Violation]:
     id="data-unmounted",
     severity="warning",
     summary="A role does not mount the volume with the run's data.",
-    change=digits("roles: {Worker: {volumes: []}}"),
+    example="A run with `data`, and a role with `volumes: []`.",
     remedy="Add the volume to the role's `volumes`, with a `mountPath`.",
 )
 def data_unmounted(context: RuleContext) -> Iterator[Violation]:

@@ -22,7 +22,7 @@ def test_a_rule_is_explained_with_example_and_remedy() -> None:
     assert name == "queue-unknown"
     assert " ".join(meaning.split()).startswith(RULES_BY_ID["queue-unknown"].summary)
     assert facts.startswith("Severity: error")
-    assert yaml == "  trainstack:workloads:\n    runs:\n      - {name: digits, queue: reserch}"
+    assert yaml == "  trainstack:workloads:\n    runs:\n      - {name: hello, queue: trainng}"
     assert " ".join(remedy.split()) == f"Remedy: {RULES_BY_ID['queue-unknown'].remedy}"
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
