@@ -4,6 +4,7 @@ tests/unit/test_front_doors.py applies the blocks `yaml edit FILE` of the start 
 """
 
 import re
+import shlex
 from functools import cache
 from inspect import cleandoc
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from tests.copies import copy_into
 from tests.doc_blocks import FENCE, PAGES, ROOT, Block, all_blocks, blocks, prose
 from tests.start_pages import EDIT, Edit
+from trainstack.cli.app import app
 from trainstack.cli.commands.sweep_expand import expand_sweeps
 from trainstack.files.project import edit_project
 from trainstack.onboarding.new_project.files import WORKLOAD, Installation, build_new_files
@@ -184,6 +187,20 @@ def test_every_environment_of_the_docs_works_in_a_new_project(environment: Block
     create_project(tmp_path, "kind")
     (tmp_path / "Pulumi.dev.yaml").write_text(environment.text)
     assert_works(tmp_path, environment.page)
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+def test_every_forecast_of_the_docs_works_in_a_new_project(
+    project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths of `--set` and flavors of `--nodes` are those of an owner's project; a tenant's has no queues."""
+    create_project(tmp_path, project)
+    monkeypatch.chdir(tmp_path)
+    lines = [line for block in blocks("sh") if block.page == "docs/forecast.md" for line in block.text.splitlines()]
+    for line in lines:
+        if "--cluster" not in line and (project != "tenant" or "--" not in line):
+            result = CliRunner().invoke(app, shlex.split(line)[1:])
+            assert result.exit_code == 0, f"{line}\n{result.output}"
 
 
 @pytest.mark.parametrize("rule", [rule for rule in ALL_RULES if rule.change], ids=lambda rule: rule.id)

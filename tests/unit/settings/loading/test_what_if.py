@@ -1,6 +1,5 @@
 """Values of `--set` that override an environment's files."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -33,15 +32,6 @@ def test_a_change_overrides_a_value_of_the_files() -> None:
     assert settings.workloads.runs[0].roles["Worker"].replicas == 5
     assert [item.value for item in settings.queues.priority_classes] == [7, 1000, 10000]
     assert load(ROOT, "dev") == changed()
-
-
-def test_the_examples_of_the_docs_are_valid() -> None:
-    """Each `--set` of an example applies to the environment that it names."""
-    text = (ROOT / "docs/forecast.md").read_text(encoding="utf-8")
-    examples = re.findall(r"^trainstack forecast -s (\w+) --set '([^']+)'$", text, re.MULTILINE)
-    assert len(examples) > 1
-    for stack, change in examples:
-        assert load_with_places(ROOT, stack, changes=(change,)).settings != load(ROOT, stack)
 
 
 def test_maps_and_lists_of_named_elements_merge_and_null_deletes() -> None:
