@@ -10,10 +10,9 @@ import sys
 from typing import Any
 
 from bench.programs.clock import Clock
-from trainstack.cli.kueue_judge import kueue_judge
+from trainstack.cli.kueue_judge import judged_release, kueue_judge
 from trainstack.toolchain import tools
 
-_RELEASE = "v0.19.2"
 _BLOCK, _RACK, _HOSTNAME = "example.com/block", "example.com/rack", "kubernetes.io/hostname"
 _NAME = "research"
 _PODS_PER_NODE = 5
@@ -62,7 +61,7 @@ def _run(number: int) -> Body:
 
 def main(nodes: int) -> None:
     tools.ensure([tools.JUDGE_GROUP])
-    judge = kueue_judge(_RELEASE)
+    judge = kueue_judge(judged_release())
     if isinstance(judge, str):
         raise SystemExit(judge)
     pods = [

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.admission.choices import Choices
 from trainstack.kueue.admission_simulator import AdmissionSimulator
-from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import AdmittedWorkload, Model, Workload
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.platform.queues import API_VERSION
+from trainstack.toolchain.groups import DEFAULT_KUEUE_MINOR
 
 Body = dict[str, Any]
 PREFIX = "case-"
@@ -79,7 +79,7 @@ class Case:
     candidate: Body
     configuration: Body = field(default_factory=dict)
     """Kueue's."""
-    release: str = PINNED.minor
+    release: str = DEFAULT_KUEUE_MINOR
     """Kueue's."""
 
     def with_names(self, prefix: str, namespace: str) -> "Case":
@@ -160,7 +160,7 @@ def cases(draw: Callable[[st.SearchStrategy[int]], int]) -> Case:
     return case
 
 
-def draw_case(choices: Choices, configuration: Body | None = None, release: str = PINNED.minor) -> Case | None:
+def draw_case(choices: Choices, configuration: Body | None = None, release: str = DEFAULT_KUEUE_MINOR) -> Case | None:
     """Return an environment with one to four queues, up to six workloads, and the workload in question.
 
     None if the engine's answer is not Kueue's by intention (`is_admitted_after_refusal`).

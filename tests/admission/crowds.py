@@ -24,12 +24,12 @@ from tests.admission.cases import (
     make_object,
 )
 from tests.admission.choices import Choices
-from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Model
 from trainstack.kueue.scheduler import Event, Scheduler, UnsettledError
 from trainstack.kueue.workloads import read_workload
 from trainstack.objects.labels import PRIORITY, QUEUE
+from trainstack.toolchain.groups import DEFAULT_KUEUE_MINOR
 
 GATE = f"{PREFIX}gate"
 """A flavor that all queues list last and that comes when everybody has joined: until then they admit nothing, and then
@@ -63,7 +63,7 @@ class Crowd:
         """The objects as the engine reads them."""
         name = self.jobs[0]["metadata"]["namespace"]
         namespace = {"kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
-        return read_model([*self.objects, *CLASSES, namespace], unread_kinds=("Node",), release=PINNED.minor)
+        return read_model([*self.objects, *CLASSES, namespace], unread_kinds=("Node",), release=DEFAULT_KUEUE_MINOR)
 
 
 CLASSES = tuple(

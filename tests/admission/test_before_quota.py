@@ -9,12 +9,12 @@ from tests.admission.bench import Bench, has_reservation, key
 from tests.admission.cases import make_object
 from tests.admission.kueue import Body, wait_until
 from trainstack.kueue.admission_simulator import AdmissionSimulator
-from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_queue_state
 from trainstack.kueue.model import Workload
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import QUEUE
+from trainstack.toolchain.groups import DEFAULT_KUEUE_MINOR
 
 NAMESPACE = "before-quota"
 """The namespace, its flavor, and what the names of cluster queues begin with."""
@@ -193,7 +193,7 @@ def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
     kinds = ("ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "Namespace")
     # As v1beta2 has them: in the stored version the cohort has another name.
     bodies = [bench.api.read(body) | {"kind": kind} for kind in kinds for body in bench.api.list_all(kind)]
-    found = read_queue_state((body for body in bodies if "metadata" in body), release=PINNED.minor)
+    found = read_queue_state((body for body in bodies if "metadata" in body), release=DEFAULT_KUEUE_MINOR)
     workloads = [read_kueue_workload(body, found.model) for body in (asked, *pending)]
     first, *others = [workload for workload in workloads if isinstance(workload, Workload)]
     return AdmissionSimulator(found.model, pending=others).verdict(first)

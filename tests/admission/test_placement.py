@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from tests.unit.preflight.cluster_cases import make_live
-from trainstack.cli.kueue_judge import JudgeProgram, kueue_judge
+from trainstack.cli.kueue_judge import JudgeProgram, judged_release, kueue_judge
 from trainstack.kueue.format import summary
 from trainstack.kueue.verdict import Verdict
 from trainstack.preflight.live_context import LiveContext, LiveOperator
@@ -19,7 +19,7 @@ from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.toolchain import tools
 
 Body = dict[str, Any]
-RELEASE = "v0.19.2"
+RELEASE = judged_release()
 BLOCK, RACK = "example.com/block", "example.com/rack"
 QUOTA = {"cpu": "100k", "memory": "100Ti"}
 
@@ -140,7 +140,7 @@ def outcome(program: JudgeProgram, request: TopologyRequest, count: int, **clust
 
 def test_pods_are_placed_where_kueue_would_place_them(program: JudgeProgram) -> None:
     """A required level places all pods in one domain; a preferred level uses as few domains as possible."""
-    mark = "(by the code of Kueue v0.19.2)"
+    mark = f"(by the code of Kueue {RELEASE})"
     required = TopologyRequest(required=RACK)
     assert outcome(program, required, 2) == f"fits {mark}: on cpu, in {RACK} r0"
     assert outcome(program, TopologyRequest(preferred=RACK), 3) == f"fits {mark}: on cpu, in {BLOCK} b0"
@@ -158,7 +158,7 @@ def test_pods_are_placed_where_kueue_would_place_them(program: JudgeProgram) -> 
 def test_pods_on_the_nodes_use_their_capacity(program: JudgeProgram) -> None:
     """The pods that Kueue has placed count, and all others; on an idle cluster only those of DaemonSets."""
     required = TopologyRequest(required=RACK)
-    wait = "waits (by the code of Kueue v0.19.2): no example.com/rack has room for the 2 pods now"
+    wait = f"waits (by the code of Kueue {RELEASE}): no example.com/rack has room for the 2 pods now"
     assert outcome(program, required, 2, workloads=(make_placed(["n0"]),)).endswith("r1")
     assert outcome(program, required, 2, workloads=(make_placed(["n0", "n2"]),)).startswith(wait)
     assert outcome(program, required, 2, pods=(make_pod("n0", "ReplicaSet"), make_pod("n2", "ReplicaSet"))).startswith(
@@ -184,7 +184,7 @@ def test_the_verdict_has_the_workloads_that_are_preempted_for_a_rack(program: Ju
         workloads=(make_placed(["n0", "n2"], priority=1),),
         preemption=queue.preemption,
     )
-    assert found == "fits by preempting (by the code of Kueue v0.19.2): preempts research/busy"
+    assert found == f"fits by preempting (by the code of Kueue {RELEASE}): preempts research/busy"
 
 
 def test_in_a_strict_queue_a_workload_without_a_rack_holds_up_those_behind_it(program: JudgeProgram) -> None:
@@ -199,7 +199,7 @@ def test_in_a_strict_queue_a_workload_without_a_rack_holds_up_those_behind_it(pr
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"release": "v0.19.1"}, "kueue-judge is of Kueue v0.19.2, but Kueue v0.19.1 admits the run"),
+        ({"release": "v0.15.1"}, f"kueue-judge is of Kueue {RELEASE}, but Kueue v0.15.1 admits the run"),
         ({"pods": None}, "these credentials cannot read pods of all namespaces"),
     ],
 )

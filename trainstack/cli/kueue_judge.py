@@ -56,13 +56,17 @@ class JudgeProgram:
         return answers
 
 
+def judged_release() -> str:
+    """Return the release of Kueue whose code the program has, such as `v0.15.2`."""
+    return go_modules.load(GO_MODULES / GROUP_OF_PROGRAM[_PROGRAM].module / "go.mod").version(_KUEUE)
+
+
 def kueue_judge(release: str) -> JudgeProgram | str:
     """Return the program for a release of Kueue, or the reason why it is missing."""
-    group = GROUP_OF_PROGRAM[_PROGRAM]
-    built_release = go_modules.load(GO_MODULES / group.module / "go.mod").version(_KUEUE)
+    built_release = judged_release()
     if release != built_release:
         return f"kueue-judge is of Kueue {built_release}, not of {release or 'an unknown release'}"
     try:
         return JudgeProgram(tools.program(_PROGRAM), release)
     except MissingTool:
-        return f"kueue-judge has not been built (trainstack dev tools {group.name})"
+        return f"kueue-judge has not been built (trainstack dev tools {GROUP_OF_PROGRAM[_PROGRAM].name})"

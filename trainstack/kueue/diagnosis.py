@@ -1,6 +1,6 @@
 """Why a workload is not admitted: all that is missing, not only where the flavor search ended."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -115,27 +115,52 @@ def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: 
             reasons.append(Reason("uncovered", message, pods.resources_path, pods.name, resource=resource))
         # `group_of` has a group once for each of its resources.
         groups = {id(group): group for name, group in cq.group_of.items() if name in requests}
+        nearest_flavors: list[str] = []
         for group in groups.values():
             covered_requests = {name: number for name, number in requests.items() if name in group.covered_resources}
-            mismatches: list[Reason] = []
-            shortages_by_flavor: dict[str, list[Reason]] = {}
-            # A missing flavor is reported by `inadmissibility_reasons`.
-            for flavor in group.flavors:
-                if flavor is not None and (mismatch := _mismatch(cq, pods, group, flavor)):
-                    mismatches.append(mismatch)
-                elif flavor is not None:
-                    amounts = {(flavor.name, resource): number for resource, number in covered_requests.items()}
-                    shortages_by_flavor[flavor.name] = _shortages(model, cq, pods, amounts, usage, now=now)
-            if not shortages_by_flavor:
-                reasons += _explain_contradiction(mismatches, pods, group)
+            group_reasons, nearest_flavor = _group_reasons(model, cq, pods, group, covered_requests, usage, now=now)
+            reasons += group_reasons
+            if nearest_flavor is None:
                 continue
-            nearest_flavor = min(
-                shortages_by_flavor, key=lambda name: _distance(shortages_by_flavor[name], covered_requests)
-            )
-            reasons += shortages_by_flavor[nearest_flavor]
+            nearest_flavors.append(nearest_flavor)
             for resource, number in covered_requests.items():
                 usage[nearest_flavor, resource] = usage.get((nearest_flavor, resource), 0) + number
+        if pods.count and len(nearest_flavors) == len(groups) and cq.lacks_one_topology(pods, nearest_flavors):
+            reasons.append(_topologies_reason(cq, pods, nearest_flavors))
     return reasons
+
+
+def _group_reasons(
+    model: Model,
+    cq: QueueSnapshot,
+    pods: PodSet,
+    group: GroupFlavors,
+    requests: dict[str, int],
+    usage: Usage,
+    *,
+    now: bool,
+) -> tuple[list[Reason], str | None]:
+    """Return what is missing in one resource group, and the flavor with the smallest shortage; None if none matches."""
+    mismatches: list[Reason] = []
+    shortages_by_flavor: dict[str, list[Reason]] = {}
+    # A missing flavor is reported by `inadmissibility_reasons`.
+    for flavor in group.flavors:
+        if flavor is not None and (mismatch := _mismatch(cq, pods, group, flavor)):
+            mismatches.append(mismatch)
+        elif flavor is not None:
+            amounts = {(flavor.name, resource): number for resource, number in requests.items()}
+            shortages_by_flavor[flavor.name] = _shortages(model, cq, pods, amounts, usage, now=now)
+    if not shortages_by_flavor:
+        return _explain_contradiction(mismatches, pods, group), None
+    nearest_flavor = min(shortages_by_flavor, key=lambda name: _distance(shortages_by_flavor[name], requests))
+    return shortages_by_flavor[nearest_flavor], nearest_flavor
+
+
+def _topologies_reason(cq: QueueSnapshot, pods: PodSet, flavors: Iterable[str]) -> Reason:
+    names = sorted(cq.topology_flavors & {*flavors})
+    got = f"flavors {' and '.join(names)}, of which each has a topology" if names else "no flavor with a topology"
+    message = f"{_pod_phrase(pods)} gets {got}; Kueue places pods in the topology of exactly one flavor"
+    return Reason("topology", message, pods.path, pods.name, next(iter(names), ""))
 
 
 def _distance(shortages: list[Reason], requests: dict[str, int]) -> float:

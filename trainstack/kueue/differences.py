@@ -25,7 +25,14 @@ FieldChanges = Mapping[str, Mapping[str, str | None]]
 
 
 DisputedFeature = Literal[
-    "fair sharing", "label keys", "no candidates", "pod-level resources", "preference", "topology", "transformations"
+    "fair sharing",
+    "label keys",
+    "no candidates",
+    "pod-level resources",
+    "preference",
+    "several topologies",
+    "topology",
+    "transformations",
 ]
 
 
@@ -55,6 +62,9 @@ class KueueRelease:
     quota_only_flavors: bool = False
     """Whether pods with a topology request get flavors without a topology in groups that cover nothing which the pods
     request themselves: outputs of transformations, or the number of pods. Source: tas_flavorassigner.go of v0.17."""
+    needs_one_topology: bool = False
+    """Whether pods with a topology request are only admitted with exactly one flavor that has a topology. Before, Kueue
+    admits them without a placement. Source: WorkloadsTopologyRequests in tas_flavorassigner.go of v0.18."""
     dispatches_or_provisions: bool = False
     """Whether a queue with checks of both MultiKueue and ProvisioningRequest is inactive. Source:
     updateQueueStatus in pkg/cache/scheduler/clusterqueue.go."""
@@ -327,6 +337,7 @@ _V18 = replace(
     holds_workloads=True,
     max_pod_sets=10,
     multiplies_exactly=True,
+    needs_one_topology=True,
     panics_without_cohort=False,
     saturates=True,
     gates=_gates(_V17.gates, _GATES_18),
@@ -387,12 +398,14 @@ _DEVIATING_PATCHES: Mapping[str, Mapping[DisputedFeature, Callable[[int], bool]]
     "v0.17": {
         "label keys": lambda patch: patch >= 6,
         "pod-level resources": lambda patch: patch >= 7,
+        "several topologies": lambda patch: patch >= 5,
         "transformations": lambda patch: patch >= 7,
     },
     "v0.18": {
         "label keys": lambda patch: patch < 2,
         "no candidates": lambda patch: patch >= 5,
         "pod-level resources": lambda patch: patch < 3,
+        "several topologies": lambda patch: patch < 1,
         "transformations": lambda patch: patch < 3 or patch >= 5,
     },
     "v0.19": {"no candidates": lambda patch: patch < 1, "transformations": lambda patch: patch < 1},
@@ -400,11 +413,11 @@ _DEVIATING_PATCHES: Mapping[str, Mapping[DisputedFeature, Callable[[int], bool]]
 """The patch releases that do not decide as those which are modeled: v0.15.2, v0.16.2, v0.17.0, v0.18.4 and v0.19.2.
 
 Fair sharing admits first what does not borrow since v0.15.5 and v0.16.2; queues preempt within their nominal quota, and
-flavors may have quota alone, since v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Selectors
-are compared with a flavor's own keys since v0.17.6 and v0.18.2; pod-level limits are the default of requests, and
-transformations multiply exactly, since v0.17.7 and v0.18.3. A flavor without preemption candidates is the worst, and
-outputs of transformations are added to requests, since v0.18.5 and v0.19.1. Source: Kueue's CHANGELOG, and the table in
-docs/decisions/0018-second-judge.md.
+flavors may have quota alone, since v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Pods need
+one topology since v0.17.5 and v0.18.1; selectors are compared with a flavor's own keys since v0.17.6 and v0.18.2;
+pod-level limits are the default of requests, and transformations multiply exactly, since v0.17.7 and v0.18.3. A flavor
+without preemption candidates is the worst, and outputs of transformations are added to requests, since v0.18.5 and
+v0.19.1. Source: Kueue's CHANGELOG, and the table in docs/decisions/0018-second-judge.md.
 """
 
 

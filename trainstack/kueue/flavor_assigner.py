@@ -5,7 +5,7 @@ after another; all resources of a resource group that a pod set or a group reque
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -57,9 +57,13 @@ class PodSetAssignment:
     tried_flavors: dict[str, int] = field(default_factory=dict)
     fits: bool = True
     """Whether every resource group fits without preemption."""
+    lacks_one_topology: bool = False
+    """Whether the pods are to be placed in a topology, and their flavors have none or several."""
 
     @property
     def mode(self) -> Mode:
+        if self.lacks_one_topology:
+            return Mode.NO_FIT
         if self.fits:
             return Mode.FIT
         return min((assignment.mode for assignment in self.flavors.values()), default=Mode.NO_FIT)
@@ -136,7 +140,17 @@ def assign_flavors(
                 assignment.usage[fr] = assignment.usage.get(fr, 0) + pods.requests[resource]
         if any(pods.requests and not pods.flavors for pods in group_assignments):
             break
+    if cq.needs_one_topology:
+        _check_topologies(workload, cq, assignment.pod_sets)
     return assignment
+
+
+def _check_topologies(workload: Workload, cq: QueueSnapshot, assignments: Iterable[PodSetAssignment]) -> None:
+    """Source: WorkloadsTopologyRequests and onlyTASFlavor in tas_flavorassigner.go."""
+    pod_sets = {pods.name: pods for pods in workload.pod_sets}
+    for pods in assignments:
+        flavors = {assignment.flavor for assignment in pods.flavors.values()}
+        pods.lacks_one_topology = pods.count > 0 and cq.lacks_one_topology(pod_sets[pods.name], flavors)
 
 
 def pod_set_groups(workload: Workload) -> list[list[int]]:

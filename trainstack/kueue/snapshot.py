@@ -33,6 +33,11 @@ class QueueSnapshot:
             )
             # The first group wins, as in Kueue; the API server refuses a second one that covers the resource.
             self.group_of = dict.fromkeys(group.covered_resources, flavors) | self.group_of
+        self.topology_flavors = frozenset(
+            flavor.name for group in self.group_of.values() for flavor in group.flavors if flavor and flavor.topology
+        )
+        """The flavors with a topology."""
+        self.needs_one_topology = model.release.needs_one_topology
         self._skips_zero_requests = model.release.skips_zero_requests
         self._ignores_undeclared = model.ignores_undeclared
         self._quota_only_flavors = model.release.quota_only_flavors
@@ -64,6 +69,11 @@ class QueueSnapshot:
         return all(
             flavor is not None and flavor.topology for group in self.group_of.values() for flavor in group.flavors
         )
+
+    def lacks_one_topology(self, pods: PodSet, flavors: Collection[str]) -> bool:
+        """Whether pods that are to be placed in a topology get flavors of none or of several, which Kueue refuses."""
+        is_placed = pods.requests_topology or (bool(self.topology_flavors) and self.has_only_topologies)
+        return self.needs_one_topology and is_placed and len(self.topology_flavors & {*flavors}) != 1
 
     def topology_mismatch(
         self, flavor: Flavor, pods: PodSet, group: "GroupFlavors"

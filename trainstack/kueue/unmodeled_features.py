@@ -93,6 +93,13 @@ def _disputed_requests(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[
     for pods in workload.pod_sets:
         for name in sorted(_flavors_by_release(cq, pods)):
             yield "label keys", f"whether flavor {name}, which lacks labels that {pods.name} pods select, suits them"
+        topology_groups = {
+            id(group)
+            for name, group in cq.group_of.items()
+            if name in (*pods.requests, "pods") and not cq.topology_flavors.isdisjoint(group.names)
+        }
+        if len(topology_groups) > 1 and (pods.requests_topology or cq.has_only_topologies):
+            yield "several topologies", f"whether {pods.name} pods may get flavors of several topologies"
         if "pod-level resources" in pods.disputed_requests:
             yield "pod-level resources", f"whether limits of whole {pods.name} pods count as their requests"
         if "transformations" in pods.disputed_requests:

@@ -112,6 +112,17 @@ def test_programs_have_one_name_each() -> None:
     assert len(names) == len(set(names))
 
 
+def test_the_program_that_places_pods_is_of_the_kueue_that_the_cluster_runs() -> None:
+    """`check --cluster` asks it about runs that exactly this release admits."""
+    places = groups.GROUP_OF_PROGRAM["kueue-judge"]
+    assert (places.name, places.for_tests) == (f"judge-{groups.DEFAULT_KUEUE_MINOR}", False)
+    versions = {
+        go_modules.load(GO_MODULES / folder / "go.mod").version("sigs.k8s.io/kueue")
+        for folder in (places.module, "cluster")
+    }
+    assert len(versions) == 1
+
+
 def test_go_names_a_program_after_the_last_element_that_is_no_version() -> None:
     """For example, etcd's main package, server/v3, is built as `server`."""
     assert groups.GoProgram("etcd", "go.etcd.io/etcd/server/v3").binary_name == "server"
