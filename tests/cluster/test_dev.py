@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.image_runs import run_in_image
+from tests.cluster.lab import true_conditions
 from tests.cluster.project import ROOT, Project
 from trainstack.objects.labels import RELEASE
 from trainstack.runs.images.content_tags import base_reference
@@ -35,17 +36,15 @@ def test_up_with_a_kubeconfig_starts_no_local_cluster(dev: Project) -> None:
 
 
 def test_kueue_admitted_the_job_and_the_operator_ran_it(dev: Project) -> None:
-    """The job has all conditions of the operator, and Kueue had admitted its Workload."""
+    """The job has all conditions of the operator, and Kueue had admitted its Workload, whose quota is free again."""
     (job,) = dev.get("pytorchjobs", namespace="research")["items"]
     conditions = [condition["type"] for condition in job["status"]["conditions"]]
     assert {"Created", "Running", "Succeeded"} <= set(conditions)
     workloads = dev.get("workloads", namespace="research")["items"]
     (workload,) = (body for body in workloads if body["metadata"]["ownerReferences"][0]["kind"] == "PyTorchJob")
-    admitted = next(item for item in workload["status"]["conditions"] if item["type"] == "Admitted")
-    assert admitted["status"] == "False", "it has finished, so it gave its quota back"
-    assert (
-        next(item["status"] for item in workload["status"]["conditions"] if item["type"] == "QuotaReserved") == "False"
-    )
+    assert {"QuotaReserved", "Admitted", "Finished"} <= true_conditions(workload)
+    queue = dev.get("clusterqueues", workload["status"]["admission"]["clusterQueue"])
+    assert (queue["status"]["admittedWorkloads"], queue["status"]["reservingWorkloads"]) == (0, 0)
     events = dev.get("events", namespace="research")["items"]
     assert "Admitted" in {
         event["reason"] for event in events if event["involvedObject"]["name"] == workload["metadata"]["name"]

@@ -179,7 +179,7 @@ def run_view(objects: RunObjects, now: datetime) -> RunView:
     return replace(
         bare,
         position=_position(objects.positions, workload) if is_queued and bare.queue else None,
-        admitted=conditions_by_type(workload).get("Admitted", {}).get("status") == "True",
+        admitted=_is_admitted(workload),
         waits_because=why_waiting(bare.queue, objects.queueing) if is_queued else "",
         cluster=cluster,
         lost=objects.queueing.connection_problems.get(cluster, "") if bare.launch.is_active else "",
@@ -199,6 +199,15 @@ def run_view(objects: RunObjects, now: datetime) -> RunView:
         else None,
         last_line=next((line.text for line in reversed(objects.log) if line.text.strip()), ""),
     )
+
+
+def _is_admitted(workload: Body) -> bool:
+    """Return whether Kueue has admitted a Workload that has not finished.
+
+    Since v0.16, a finished Workload keeps the condition of its admission, although its quota is free.
+    """
+    conditions = conditions_by_type(workload)
+    return conditions.get("Admitted", {}).get("status") == "True" and "Finished" not in conditions
 
 
 def _condition(condition: Body) -> Condition:
