@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.admission.choices import Choices
 from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.differences import RELEASES
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import AdmittedWorkload, Model, Workload
 from trainstack.kueue.workloads import read_kueue_workload
@@ -209,6 +210,8 @@ def is_admitted_after_refusal(case: Case) -> bool:
     local = (case.model.local_queues or {}).get((candidate.namespace, candidate.queue))
     queues = {body["metadata"]["name"]: body["spec"] for body in case.objects if body["kind"] == "ClusterQueue"}
     strict = local is not None and queues.get(local.cluster_queue, {}).get("queueingStrategy") == "StrictFIFO"
+    if RELEASES[case.release].keeps_limit_range_defaults:
+        return False
     return strict and any(pods.faults or pods.pod_refusals or pods.first_refusals for pods in candidate.pod_sets)
 
 

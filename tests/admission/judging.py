@@ -13,7 +13,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case, is_admitted_after_refusal, make_object
+from tests.admission.cases import (
+    AMOUNTS,
+    LABELS,
+    OVERHEAD,
+    PREFIX,
+    REQUESTS,
+    Body,
+    Case,
+    is_admitted_after_refusal,
+    make_object,
+)
 from tests.admission.choices import Choices
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.differences import RELEASES
@@ -100,21 +110,65 @@ class Question:
 def configuration(choices: Choices, release: str) -> Body:
     """A Configuration of Kueue, in the version of its API that the release's program reads.
 
-    No output of a transformation is requested too: Kueue's sum of both depends on the order of a Go map.
+    No output of a transformation is requested too where Kueue's sum of both depends on the order of a Go map.
     """
+    rules = RELEASES[release]
     resources: Body = {}
     if choices.one_in(8):
         resources["excludeResourcePrefixes"] = [choices.pick(["nvidia.com/", "example.com/", "mem"])]
     if choices.one_in(5):
-        outputs = {"example.com/credits": choices.pick(["2", "500m", "1.5"])}
-        strategy = choices.pick(["Retain", "Replace"])
-        resources["transformations"] = [{"input": "nvidia.com/gpu", "strategy": strategy, "outputs": outputs}]
+        output = choices.pick(["example.com/credits", "cpu", "nvidia.com/gpu"] if rules.adds_outputs else [CREDITS])
+        resources["transformations"] = [
+            {
+                "input": choices.pick(["nvidia.com/gpu", "cpu"]),
+                "strategy": choices.pick(["Retain", "Replace"]),
+                "outputs": {output: choices.pick(["2", "500m", "1.5", "333m"])},
+            }
+        ]
+    gates: dict[str, bool] = {}
+    if "QuotaCheckStrategy" in rules.gates and choices.one_in(8):
+        resources["quotaCheckStrategy"] = choices.pick(["IgnoreUndeclared", "BlockUndeclared"])
+        gates["QuotaCheckStrategy"] = choices.below(4) < 3
+    if "FlavorFungibilityPreserveScanProgress" in rules.gates and choices.one_in(8):
+        gates["FlavorFungibilityPreserveScanProgress"] = False
     sharing: Body = {}
     if choices.one_in(4):
         strategies = choices.pick([{}, {"preemptionStrategies": ["LessThanInitialShare"]}])
         # In v1beta1 fair sharing is off by default.
         sharing = {"fairSharing": strategies | ({"enable": True} if release == "v0.14" else {})}
-    return {**({"resources": resources} if resources else {}), **sharing}
+    return {
+        **({"resources": resources} if resources else {}),
+        **({"featureGates": gates} if gates else {}),
+        **sharing,
+    }
+
+
+CREDITS = "example.com/credits"
+_HUGE = ("9E", "8Ei", "1e19", "9223372036854775807", "30E")
+"""Quotas near the 64 bits of Kueue's sums and beyond."""
+
+
+def with_huge_quotas(case: Case, choices: Choices) -> Case:
+    """Return a case in which some quotas are unlimited, or become so as sums."""
+    objects = copy.deepcopy(case.objects)
+    for body in objects:
+        for group in body["spec"].get("resourceGroups") or () if body["kind"] in ("ClusterQueue", "Cohort") else ():
+            for quota in (quota for flavor in group["flavors"] for quota in flavor["resources"]):
+                if choices.one_in(3):
+                    quota[choices.pick(sorted(quota.keys() - {"name"}))] = choices.pick(_HUGE)
+    return replace(case, objects=objects)
+
+
+def with_pod_level_resources(case: Case, choices: Choices) -> Case:
+    """Return a case whose last workload has pods with requests or limits of the whole pod."""
+    candidate = copy.deepcopy(case.candidate)
+    for pods in candidate["spec"]["podSets"]:
+        amounts: Body = {}
+        for key in choices.sample(["requests", "limits"]):
+            amounts[key] = {name: choices.pick(REQUESTS[name]) for name in choices.sample(["cpu", "memory"], least=1)}
+        if amounts:
+            pods["template"]["spec"]["resources"] = amounts
+    return replace(case, candidate=candidate)
 
 
 def with_weights(case: Case, choices: Choices) -> Case:

@@ -9,6 +9,7 @@ from tests.admission.bench import Bench, has_reservation, key
 from tests.admission.cases import make_object
 from tests.admission.kueue import Body, wait_until
 from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.differences import RELEASES
 from trainstack.kueue.from_objects import read_queue_state
 from trainstack.kueue.model import Workload
 from trainstack.kueue.verdict import Verdict
@@ -20,25 +21,26 @@ NAMESPACE = "before-quota"
 """The namespace, its flavor, and what the names of cluster queues begin with."""
 RANGE = f"{NAMESPACE}-range"
 """A namespace whose containers request 500m by default, and have a limit of 1 cpu."""
-QUOTAS: dict[str, tuple[dict[str, Any], bool]] = {
-    "plain": ({"memory": "1Gi"}, True),
-    "large": ({"memory": "9E", "cpu": "9000000000000000"}, True),
-    "exa": ({"memory": "10E"}, False),
-    "cores": ({"cpu": "1E"}, False),
-    "most": ({"memory": "9223372036854775807"}, True),
-    "eight": ({"memory": "8Ei"}, True),
-    "signed": ({"memory": "+4Gi", "cpu": "5."}, True),
-    "fraction": ({"memory": "1073741823.5", "cpu": ".5"}, True),
-    "exponent": ({"memory": "2e9", "cpu": "1e3"}, True),
+QUOTAS: dict[str, dict[str, Any]] = {
+    "plain": {"memory": "1Gi"},
+    "large": {"memory": "9E", "cpu": "9000000000000000"},
+    "exa": {"memory": "10E"},
+    "cores": {"cpu": "1E"},
+    "most": {"memory": "9223372036854775807"},
+    "eight": {"memory": "8Ei"},
+    "signed": {"memory": "+4Gi", "cpu": "5."},
+    "fraction": {"memory": "1073741823.5", "cpu": ".5"},
+    "exponent": {"memory": "2e9", "cpu": "1e3"},
 }
-"""By cluster queue its quota, and whether Kueue admits a workload of 1Gi, or of 500m where there is only cpu."""
-SUMS: dict[str, tuple[list[dict[str, Any]], bool]] = {
-    "twice": ([{"nominalQuota": "9E"}, {"nominalQuota": "9E"}], False),
-    "limited": ([{"nominalQuota": "9E", "borrowingLimit": "9E"}, {"nominalQuota": "0"}], False),
-    "lent": ([{"nominalQuota": "9E", "lendingLimit": "0"}, {"nominalQuota": "9E"}], False),
-    "thrice": ([{"nominalQuota": "7E"}, {"nominalQuota": "7E"}, {"nominalQuota": "7E"}], True),
+"""The quota of each cluster queue."""
+SUMS: dict[str, list[dict[str, Any]]] = {
+    "twice": [{"nominalQuota": "9E"}, {"nominalQuota": "9E"}],
+    "limited": [{"nominalQuota": "9E", "borrowingLimit": "9E"}, {"nominalQuota": "0"}],
+    "lent": [{"nominalQuota": "9E", "lendingLimit": "0"}, {"nominalQuota": "9E"}],
+    "thrice": [{"nominalQuota": "7E"}, {"nominalQuota": "7E"}, {"nominalQuota": "7E"}],
 }
-"""By cohort the quotas of its queues, and whether the first one admits a workload of 1Gi. Three times 7E are 2.5E."""
+"""The quotas of the queues of each cohort, whose sums exceed 64 bits."""
+MAX_POD_SETS = RELEASES[DEFAULT_KUEUE_MINOR].max_pod_sets
 
 
 def group(**quotas: Any) -> list[Body]:
@@ -129,9 +131,9 @@ def site(bench: Bench) -> Iterator[Bench]:
         make_object("ResourceFlavor", NAMESPACE, {}),
         make_object("Cohort", f"{cohorts}own", {"resourceGroups": group(memory="+4Gi")}),
     ]
-    rest = [body for name, (quotas, _) in QUOTAS.items() for body in queue_objects(name, group(**quotas))]
-    for cohort, (quotas, _) in SUMS.items():
-        for number, quota in enumerate(quotas):
+    rest = [body for name, quotas in QUOTAS.items() for body in queue_objects(name, group(**quotas))]
+    for cohort, amounts in SUMS.items():
+        for number, quota in enumerate(amounts):
             rest += queue_objects(f"{cohort}-{number}", group(memory=quota), cohortName=f"{cohorts}{cohort}")
     rest += queue_objects("own", group(memory="0"), cohortName=f"{cohorts}own")
     rest += queue_objects("default", group(cpu="8"))
@@ -147,45 +149,26 @@ def site(bench: Bench) -> Iterator[Bench]:
         bench.api.delete(reversed([*rest, *first[2:]]))
 
 
-def test_defaults_of_a_limit_range_delay_the_admission_alone(site: Bench) -> None:
-    """Kueue sees them at its first attempts only. Pods above the default limit are then refused and hold quota.
-
-    A StrictFIFO queue tries again at once, another one when quota is released.
-    """
+def test_pods_that_contradict_the_defaults_of_a_limit_range_are_never_admitted(site: Bench) -> None:
+    """They request more than the default limit, or less than the default request. Kueue names the contradiction."""
     own, small = {"requests": {"cpu": "2"}}, {"limits": {"cpu": "250m"}}
     jobs = [
         job(f"{name}-{strategy}", f"range-{strategy}", namespace=RANGE, resources=resources)
         for strategy in ("strict", "best")
         for name, resources in (("refused", own), ("late", small))
     ]
-    released = make_workload("released", "range-best", cpu="1m")
-    released["metadata"]["namespace"] = RANGE
-    released["spec"]["podSets"][0]["template"]["spec"] = pod(requests={"cpu": "1m"}, limits={"cpu": "1m"})
     site.api.create(jobs)
     try:
         wait_until("the Workloads are there", lambda: {key(body) for body in jobs} <= site.workloads().keys())
-
-        def admitted() -> set[str]:
-            return {
-                name
-                for name, body in site.workloads().items()
-                if name.startswith(f"{RANGE}/") and has_reservation(body)
-            }
-
-        strict = {f"{RANGE}/refused-strict", f"{RANGE}/late-strict"}
-        wait_until("the strict queue admits both", lambda: admitted() == strict)
         site.pass_fences()
-        assert admitted() == strict
-        site.api.create([released])
-        wait_until("quota is taken", lambda: has_reservation(site.api.read(released)))
-        site.api.delete([released])
-        wait_until("the other queue admits both", lambda: admitted() == {key(body) for body in jobs})
-        late = [body for body in jobs if body["metadata"]["name"].startswith("late")]
-        wait_until("its pods are made", lambda: all(site.api.read(body)["status"].get("active") for body in late))
-        refused = [site.api.read(body)["status"].get("active") for body in jobs if body not in late]
-        assert refused == [None, None]
+        workloads = [site.workloads()[key(body)] for body in jobs]
+        assert not any(map(has_reservation, workloads))
+        heads = [site.workloads()[f"{RANGE}/refused-{strategy}"] for strategy in ("strict", "best")]
+        for body in heads:
+            (condition,) = (item for item in body["status"]["conditions"] if item["type"] == "QuotaReserved")
+            assert condition["message"].startswith("resources validation failed: ")
     finally:
-        site.api.delete([*jobs, released])
+        site.api.delete(jobs)
 
 
 def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
@@ -200,23 +183,21 @@ def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
 
 
 def test_quotas_of_every_size_and_spelling(site: Bench) -> None:
-    """Kueue accepts all spellings of amounts, and its sums overflow without an error."""
-    expected = {}
-    for name, (quotas, admitted) in QUOTAS.items():
-        wanted = {"memory": "1Gi"} if "memory" in quotas else {"cpu": "500m"}
-        expected[name] = (make_workload(name, name, **wanted), admitted)
-    for name, (_, admitted) in SUMS.items():
-        expected[name] = (make_workload(name, f"{name}-0", memory="1Gi"), admitted)
-    expected["own"] = (make_workload("own", "own", memory="1Gi"), True)
-    workloads = [body for body, _ in expected.values()]
-    site.api.create(workloads)
+    """Kueue accepts all spellings of amounts, and sums above 64 bits count as the largest number."""
+    workloads = {
+        name: make_workload(name, name, **({"memory": "1Gi"} if "memory" in quotas else {"cpu": "500m"}))
+        for name, quotas in QUOTAS.items()
+    }
+    workloads |= {name: make_workload(name, f"{name}-0", memory="1Gi") for name in SUMS}
+    workloads["own"] = make_workload("own", "own", memory="1Gi")
+    site.api.create(list(workloads.values()))
     try:
         site.pass_fences()
-        live = {name: has_reservation(site.api.read(body)) for name, (body, _) in expected.items()}
-        assert live == {name: admitted for name, (_, admitted) in expected.items()}
-        assert {name: verdict(site, body).fits for name, (body, _) in expected.items()} == live
+        live = {name: has_reservation(site.api.read(body)) for name, body in workloads.items()}
+        assert [name for name, is_admitted in live.items() if not is_admitted] == []
+        assert {name: verdict(site, body).fits for name, body in workloads.items()} == live
     finally:
-        site.api.delete(workloads)
+        site.api.delete(list(workloads.values()))
 
 
 def test_a_head_that_never_fits_holds_a_strict_queue_up(site: Bench) -> None:
@@ -237,16 +218,17 @@ def test_a_head_that_never_fits_holds_a_strict_queue_up(site: Bench) -> None:
 
 
 def test_jobs_that_kueue_manages_or_leaves_suspended(site: Bench) -> None:
-    """The cases are a default queue, the limit of eight pod sets, and namespaces that Kueue does not manage."""
+    """The cases are a default queue, the limit of pod sets, and namespaces that Kueue does not manage."""
     cpu = {"requests": {"cpu": "1m"}}
     adopted, left = job("adopted", None, cpu), job("left", "default", cpu, "kube-system")
-    bodies = [adopted, left, jobset(8), jobset(9)]
+    bodies = [adopted, left, jobset(MAX_POD_SETS), jobset(MAX_POD_SETS + 1)]
+    managed = {key(adopted), f"{NAMESPACE}/set-{MAX_POD_SETS}"}
     site.api.create(bodies)
     try:
-        wait_until("the Workloads are there", lambda: {key(adopted), f"{NAMESPACE}/set-8"} <= site.workloads().keys())
+        wait_until("the Workloads are there", lambda: managed <= site.workloads().keys())
         site.pass_fences()
         found = site.workloads()
-        assert {key(body) for body in bodies} & found.keys() == {key(adopted), f"{NAMESPACE}/set-8"}
+        assert {key(body) for body in bodies} & found.keys() == managed
         workload = found[key(adopted)]
         assert workload["spec"]["queueName"] == "default"
         assert workload["spec"]["priority"] == 77

@@ -20,10 +20,13 @@ from tests.admission.judging import (
     configuration,
     disagreements,
     questions,
+    with_huge_quotas,
+    with_pod_level_resources,
     with_topology,
     with_weights,
 )
 from tests.admission.test_differential import HIDDEN
+from trainstack.kueue.differences import RELEASES
 from trainstack.toolchain import tools
 
 CASES = int(os.environ.get("TRAINSTACK_ADMISSION_JUDGED", "2000"))
@@ -53,6 +56,10 @@ def questions_of(choices: Choices, release: str) -> list[Question]:
     case = draw_case(choices, configuration(choices, release), release)
     if case is not None and "fairSharing" in case.configuration:
         case = with_weights(case, choices)
+    if case is not None and choices.one_in(8):
+        case = with_pod_level_resources(case, choices)
+    if case is not None and RELEASES[release].saturates and choices.one_in(12):
+        case = with_huge_quotas(case, choices)
     if case is not None and choices.one_in(6):
         case = with_topology(case, choices)
     return [] if case is None else questions(case, choices)

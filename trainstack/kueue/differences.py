@@ -27,6 +27,7 @@ FieldChanges = Mapping[str, Mapping[str, str | None]]
 DisputedFeature = Literal[
     "fair sharing",
     "label keys",
+    "LimitRange defaults",
     "no candidates",
     "pod-level resources",
     "preference",
@@ -62,6 +63,10 @@ class KueueRelease:
     quota_only_flavors: bool = False
     """Whether pods with a topology request get flavors without a topology in groups that cover nothing which the pods
     request themselves: outputs of transformations, or the number of pods. Source: tas_flavorassigner.go of v0.17."""
+    keeps_limit_range_defaults: bool = False
+    """Whether every attempt sees the defaults of LimitRanges, so that pods which they contradict are always refused.
+    Before, Kueue forgets the defaults after a failed attempt. Source: RequeueWorkload in pkg/cache/queue/manager.go.
+    """
     needs_one_topology: bool = False
     """Whether pods with a topology request are only admitted with exactly one flavor that has a topology. Before, Kueue
     admits them without a placement. Source: WorkloadsTopologyRequests in tas_flavorassigner.go of v0.18."""
@@ -314,6 +319,7 @@ _V17 = replace(
     _V16,
     minor="v0.17",
     counts_unlendable=True,
+    keeps_limit_range_defaults=True,
     nominal_first="by subtree",
     quota_only_flavors=True,
     gates=_gates(_V16.gates, _GATES_17),
@@ -391,6 +397,7 @@ RELEASES: Mapping[str, KueueRelease] = {
 _DEVIATING_PATCHES: Mapping[str, Mapping[DisputedFeature, Callable[[int], bool]]] = {
     "v0.15": {"fair sharing": lambda patch: patch >= 5, "topology": lambda patch: patch >= 6},
     "v0.16": {
+        "LimitRange defaults": lambda patch: patch >= 4,
         "fair sharing": lambda patch: patch != 2,
         "preference": lambda patch: patch < 2,
         "topology": lambda patch: patch >= 3,
@@ -413,11 +420,12 @@ _DEVIATING_PATCHES: Mapping[str, Mapping[DisputedFeature, Callable[[int], bool]]
 """The patch releases that do not decide as those which are modeled: v0.15.2, v0.16.2, v0.17.0, v0.18.4 and v0.19.2.
 
 Fair sharing admits first what does not borrow since v0.15.5 and v0.16.2; queues preempt within their nominal quota, and
-flavors may have quota alone, since v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Pods need
-one topology since v0.17.5 and v0.18.1; selectors are compared with a flavor's own keys since v0.17.6 and v0.18.2;
-pod-level limits are the default of requests, and transformations multiply exactly, since v0.17.7 and v0.18.3. A flavor
-without preemption candidates is the worst, and outputs of transformations are added to requests, since v0.18.5 and
-v0.19.1. Source: Kueue's CHANGELOG, and the table in docs/decisions/0018-second-judge.md.
+flavors may have quota alone, since v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2; defaults of
+LimitRanges are kept since v0.16.4. Pods need one topology since v0.17.5 and v0.18.1; selectors are compared with a
+flavor's own keys since v0.17.6 and v0.18.2; pod-level limits are the default of requests, and transformations multiply
+exactly, since v0.17.7 and v0.18.3. A flavor without preemption candidates is the worst, and outputs of transformations
+are added to requests, since v0.18.5 and v0.19.1. Source: Kueue's CHANGELOG, and the table in
+docs/decisions/0018-second-judge.md.
 """
 
 

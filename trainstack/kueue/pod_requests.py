@@ -36,6 +36,8 @@ def pod_set(
     # The API server copies the overhead of a RuntimeClass into the spec; only a spec without it depends on the class.
     class_name = "" if spec.get("overhead") else spec.get("runtimeClassName") or ""
     default_faults = list(_faults_of_defaults(spec, limits))
+    if release.keeps_limit_range_defaults:
+        faults, default_faults = (*faults, *(fault for fault, _ in default_faults)), []
     topology = topology_request(template)
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"

@@ -100,6 +100,8 @@ def _disputed_requests(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[
         }
         if len(topology_groups) > 1 and (pods.requests_topology or cq.has_only_topologies):
             yield "several topologies", f"whether {pods.name} pods may get flavors of several topologies"
+        if pods.pod_refusals or pods.first_refusals:
+            yield "LimitRange defaults", f"whether Kueue always refuses {pods.name} pods that a LimitRange contradicts"
         if "pod-level resources" in pods.disputed_requests:
             yield "pod-level resources", f"whether limits of whole {pods.name} pods count as their requests"
         if "transformations" in pods.disputed_requests:

@@ -138,8 +138,10 @@ def queue_closed(context: RuleContext) -> Iterator[Violation]:
     id="quota-overflow",
     summary="A quota, what a cohort lends, or what a run requests exceeds the 64 bits that Kueue calculates with.",
     details=(
-        "Kueue's sums wrap around without an error: two queues with `9E` each leave their cohort a negative quota, and "
-        "nothing is admitted. Requests may be counted as little or nothing. Cpu is counted in thousandths of a core."
+        "Before v0.18, Kueue's sums wrap around without an error: two queues with `9E` each leave their cohort a "
+        "negative quota, and nothing is admitted. Since then such quotas are unlimited, and a queue of unlimited quota "
+        "with a `lendingLimit` lends nothing. Requests may be counted as little or nothing. Cpu is counted in "
+        "thousandths of a core."
     ),
     example="`nominalQuota: 9E` of memory in two cluster queues of one cohort.",
     remedy="Write a large amount that can be added up, such as `1P` of memory or `1M` of cpu.",
