@@ -119,7 +119,12 @@ _OF_FLAVORS = {
     "TestAssignFlavors/workload_slice_preemption_fits_in_the_original_workload_resource_flavor",
 }
 _SLICE = "TestSchedule/workload-slice_fits_in_single_clusterQueue"
-_SINCE_V15 = {_SLICES: {*_OF_FLAVORS, *(f"{_SLICE}_{_PATCHED}_{value}" for value in ("false", "true"))}}
+_OF_SLICES = {f"{_SLICE}_{_PATCHED}_{value}" for value in ("false", "true")}
+_SINCE_V15 = {
+    _SLICES: {*_OF_FLAVORS, *_OF_SLICES},
+    "Workload sales/foo-2 sets annotation kueue.x-k8s.io/workload-slice-replacement-for: the replacement of workload "
+    "slices is not calculated": _OF_SLICES,
+}
 _GATED = (
     "block_preemptions_and_signal_`BlockedOnPreemptionGates`_when_a_preemption_gate_is_present",
     "do_not_signal_`BlockedOnPreemptionGates`_when_a_preemption_gate_is_present,_but_the_workload_fits_without_preemption",
