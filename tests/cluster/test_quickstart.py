@@ -169,7 +169,7 @@ def test_quickstart_on_the_cluster_of_another_owner(newcomer: Newcomer, dev: Pro
     assert shared_volume_is_refused(dev)
     before = object_names(dev)
     found = newcomer.trainstack("check", "--cluster", code=4)
-    assert f"error [registry-unreachable] Pulumi.{NAME}.yaml:{newcomer.line_of(PLACEHOLDER)}: " in found.out
+    assert f"error    [registry-unreachable] Pulumi.{NAME}.yaml:{newcomer.line_of(PLACEHOLDER)}: " in found.out
     assert "1 error" in found.err
 
     newcomer.edit((PLACEHOLDER, newcomer.registry), ("# queue: ", "queue: "))

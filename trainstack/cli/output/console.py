@@ -65,7 +65,11 @@ def show(renderable: RenderableType, *, width: int = FILE_WIDTH) -> None:
         out.print(renderable, soft_wrap=False)
         return
     needed_width = _console(width=_MAX_TABLE_WIDTH).measure(renderable).maximum if isinstance(renderable, Table) else 0
-    _console(width=max(width, needed_width)).print(renderable)
+    console = _console(width=max(width, needed_width))
+    with console.capture() as capture:
+        console.print(renderable)
+    # Rich pads the last column, too.
+    write("".join(f"{line.rstrip()}\n" for line in capture.get().removesuffix("\n").split("\n")))
 
 
 def show_tables(tables: Iterable[Table]) -> None:

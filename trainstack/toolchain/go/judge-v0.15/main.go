@@ -128,6 +128,10 @@ type court struct {
 	panics   chan any
 }
 
+// equivalenceHashing is a gate that releases have since v0.17. It is disabled, since Kueue would skip a workload if an
+// equivalent one did not fit, and give no answer.
+const equivalenceHashing = "SchedulingEquivalenceHashing"
+
 func judge(c *Case) (verdicts []Verdict, err error) {
 	var configuration Configuration
 	if len(c.Configuration) > 0 {
@@ -191,13 +195,16 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 }
 
 // setGates sets feature gates; the returned function restores them.
-func setGates(gates map[string]bool) (func(), error) {
-	before := map[string]bool{}
-	for name := range gates {
-		for feature := range utilfeature.DefaultMutableFeatureGate.GetAll() {
-			if string(feature) == name {
-				before[name] = utilfeature.DefaultFeatureGate.Enabled(feature)
-			}
+func setGates(given map[string]bool) (func(), error) {
+	gates, before := map[string]bool{}, map[string]bool{}
+	maps.Copy(gates, given)
+	for feature := range utilfeature.DefaultMutableFeatureGate.GetAll() {
+		name := string(feature)
+		if name == equivalenceHashing {
+			gates[name] = false
+		}
+		if _, ok := gates[name]; ok {
+			before[name] = utilfeature.DefaultFeatureGate.Enabled(feature)
 		}
 	}
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates)
