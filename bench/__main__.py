@@ -95,11 +95,13 @@ def _discard(_: Results) -> None:
 
 
 def _store(results: Results) -> None:
-    """Merge results into the stored ones, and update the page and the picture."""
+    """Merge results into the stored ones, and update the page and the pictures."""
     merged = baseline.load().merged(results, [case.id for case in CASES])
     baseline.store(merged)
     report.PAGE.write_text(report.page(report.PAGE.read_text(encoding="utf-8"), merged), encoding="utf-8")
-    report.PICTURE.write_bytes(report.picture(merged))
+    report.PICTURES.mkdir(exist_ok=True)
+    for path, text in report.pictures(merged).items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ Place = Literal["files", "cluster", "bare", "simulated"]
 """Where a case runs: on files alone, on a local cluster with `dev`, on one without, or on one with `dev` and simulated
 nodes."""
 
+Subject = Literal["files", "dev", "large", "runs", "sweeps", "transfers", "clusters"]
+"""What a case is about; the page has a picture of each."""
+
 
 def nothing(*_: object) -> None:
     """Do nothing: the default of an arm's callables."""
@@ -81,6 +84,7 @@ class Case:
 
     id: str
     title: str
+    subject: Subject
     place: Place
     arms: Arms = field(repr=False)
     measure: Measure = "cpu"

@@ -1,23 +1,53 @@
-"""Results as Markdown and as a picture."""
+"""Results as Markdown and as pictures."""
 
 import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from bench import tools
+from bench.case import Subject
+from bench.cases import CASES
 from bench.results import ArmResult, CaseResult, Results, Summary
 from trainstack.reports import charts
 from trainstack.reports.panels import Bar, BarGroup, BarPanel
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
-PICTURE = PAGE.with_suffix(".png")
+PICTURES = PAGE.with_suffix("")
+"""The folder of the pictures, which are SVGs so that phones and dark pages show them well."""
+_SUBJECTS: Mapping[Subject, str] = {
+    "files": "Commands on files",
+    "dev": "Previews and updates of `dev`",
+    "large": "Previews and updates of a large environment",
+    "runs": "Runs",
+    "sweeps": "Sweeps",
+    "transfers": "Uploads and fetches",
+    "clusters": "Clusters",
+}
+_COLORED_ARMS = (tools.TRAINSTACK, tools.KUBECTL, tools.SDK, tools.CLIENT, tools.ONE)
+"""Beginnings of the names of arms that have the same color in all cases, in the order of `charts.COLORS`."""
 _BEGIN, _END = "<!-- results -->", "<!-- end of results -->"
 _HEAD = ("", "wall seconds", "CPU seconds", "memory, MiB", "API writes", "state, KiB", "first ÷ this")
 _MIB, _KIB = 2**20, 2**10
 
 
 def markdown(results: Results) -> str:
-    """Return a section for each case."""
-    return "\n".join(_section(case) for case in results.cases)
+    """Return a section for each subject, with its picture and its cases."""
+    return "\n".join(_subject_section(subject, cases) for subject, cases in _by_subject(results))
+
+
+def _by_subject(results: Results) -> Iterator[tuple[Subject, list[CaseResult]]]:
+    """Yield the subjects that have results, with these."""
+    subjects = {case.id: case.subject for case in CASES}
+    for subject in _SUBJECTS:
+        if cases := [case for case in results.cases if subjects[case.id] == subject]:
+            yield subject, cases
+
+
+def _subject_section(subject: Subject, cases: list[CaseResult]) -> str:
+    title = _SUBJECTS[subject]
+    picture = f"![{_plain(title)}: the medians, as in the tables]({PICTURES.name}/{subject}.svg)"
+    return "\n".join([f"### {title}\n\n{picture}\n", *map(_section, cases)])
 
 
 def page(text: str, results: Results) -> str:
@@ -27,9 +57,12 @@ def page(text: str, results: Results) -> str:
     return f"{before}{_BEGIN}\n\n{markdown(results)}\n{_END}{after}"
 
 
-def picture(results: Results) -> bytes:
-    """Return a PNG with a panel for each case."""
-    return charts.png([_panel(case) for case in results.cases])
+def pictures(results: Results) -> dict[Path, str]:
+    """Return an SVG for each subject, with a panel for each case, by its path."""
+    return {
+        PICTURES / f"{subject}.svg": charts.svg_file([_panel(case) for case in cases])
+        for subject, cases in _by_subject(results)
+    }
 
 
 def _section(case: CaseResult) -> str:
@@ -44,7 +77,7 @@ def _section(case: CaseResult) -> str:
     )
     if programs:
         note += f" CPU seconds by program: {programs}."
-    return f"### {case.title}\n\n{note}\n\n{table}\n"
+    return f"#### {case.title}\n\n{note}\n\n{table}\n"
 
 
 def _row(case: CaseResult, arm: ArmResult) -> tuple[str, ...]:
@@ -85,8 +118,12 @@ def _panel(case: CaseResult) -> BarPanel:
     return BarPanel(
         title=_plain(case.title),
         axis=_seconds_of(case),
-        groups=tuple(_group(case, arm, color) for color, arm in enumerate(case.arms)),
+        groups=tuple(_group(case, arm, _color(arm, index)) for index, arm in enumerate(case.arms)),
     )
+
+
+def _color(arm: ArmResult, default: int) -> int:
+    return next((index for index, name in enumerate(_COLORED_ARMS) if arm.name.startswith(name)), default)
 
 
 def _group(case: CaseResult, arm: ArmResult, color: int) -> BarGroup:

@@ -1,16 +1,18 @@
 """Previews and updates of environments that are up and have not changed."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import Final
 
 import yaml
 
 from bench import tools
-from bench.case import Arm, Case, Scene
+from bench.case import Arm, Case, Scene, Subject
 from bench.environments import as_config, environment
 
-DEV, LARGE = "dev", "large"
+DEV: Final = "dev"
+LARGE: Final = "large"
 QUEUES, TEAMS, RUNS = 100, 30, 200
 
 
@@ -83,20 +85,21 @@ def _large(scene: Scene, *, verb: str, options: Sequence[str]) -> Iterator[Seque
 
 
 def _cases() -> Iterator[Case]:
-    sizes = (
+    sizes: tuple[tuple[Subject, str, Callable[..., AbstractContextManager[Sequence[Arm]]], int], ...] = (
         (DEV, "`dev`", _dev, 5),
         (LARGE, f"{QUEUES} queues, {TEAMS} teams and {RUNS} runs", _large, 3),
     )
-    for stack, subject, arms, rounds in sizes:
+    for subject, description, arms, rounds in sizes:
         for verb, action in (("preview", "Preview"), ("up", "Update")):
             for options, suffix, note in (((), "", ""), (("--refresh",), "-refresh", ", with a refresh")):
                 yield Case(
-                    id=f"{verb}-{stack}{suffix}",
-                    title=f"{action} of {subject}, unchanged{note}",
+                    id=f"{verb}-{subject}{suffix}",
+                    title=f"{action} of {description}, unchanged{note}",
+                    subject=subject,
                     place="cluster",
                     arms=partial(arms, verb=verb, options=options),
                     rounds=rounds,
-                    short_rounds=3 if (stack, verb, options) == (DEV, "preview", ()) else 0,
+                    short_rounds=3 if (subject, verb, options) == (DEV, "preview", ()) else 0,
                 )
 
 

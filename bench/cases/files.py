@@ -70,13 +70,14 @@ def _judge_nodes(scene: Scene) -> Iterator[list[Arm]]:
 
 
 CASES = (
-    Case(id="help", title="`trainstack --help`", place="files", arms=_help, short_rounds=3),
-    Case(id="check", title="`trainstack check -s dev`", place="files", arms=_check, short_rounds=3),
-    Case(id="render", title="`trainstack render -s dev`", place="files", arms=_render),
-    Case(id="review", title="`trainstack review static --stack dev`", place="files", arms=_review),
+    Case(id="help", title="`trainstack --help`", subject="files", place="files", arms=_help, short_rounds=3),
+    Case(id="check", title="`trainstack check -s dev`", subject="files", place="files", arms=_check, short_rounds=3),
+    Case(id="render", title="`trainstack render -s dev`", subject="files", place="files", arms=_render),
+    Case(id="review", title="`trainstack review static --stack dev`", subject="files", place="files", arms=_review),
     Case(
         id="check-many",
         title="Check of 1,000 runs and 100 cluster queues",
+        subject="files",
         place="files",
         arms=_check_many,
         rounds=3,
@@ -85,6 +86,7 @@ CASES = (
     Case(
         id="forecast-many",
         title="Forecast of 10,000 runs and of 1,000",
+        subject="files",
         place="files",
         arms=_forecast_many,
         rounds=3,
@@ -93,6 +95,7 @@ CASES = (
     Case(
         id="judge-nodes",
         title="Kueue's own verdicts on 10 runs in racks of 500 nodes and of 50",
+        subject="files",
         place="files",
         arms=_judge_nodes,
     ),

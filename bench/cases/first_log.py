@@ -201,6 +201,7 @@ CASES = (
     Case(
         id="first-log",
         title="One changed run, from the command to its first log line",
+        subject="runs",
         place="cluster",
         arms=_arms,
         measure="wall",
@@ -208,6 +209,7 @@ CASES = (
     Case(
         id="first-log-dev",
         title="A changed run of `dev`, to its first log line",
+        subject="runs",
         place="cluster",
         arms=_up_dev,
         measure="wall",

@@ -266,6 +266,7 @@ CASES = (
     Case(
         id="status-many",
         title=f"`trainstack status` of {LIVE:,} live and {ENDED:,} ended runs",
+        subject="clusters",
         place="simulated",
         arms=_status,
         rounds=3,
@@ -274,6 +275,7 @@ CASES = (
         Case(
             id=f"sweep-{form}",
             title=f"Launch of a sweep of {trials:,} trials, form `{form}`",
+            subject="sweeps",
             place="simulated",
             arms=partial(_sweep, form=form),
             measure="wall",
@@ -286,6 +288,7 @@ CASES = (
     Case(
         id="runs-sizes",
         title=" and ".join(f"{count:,}" for count in SIZES) + " runs in a queue that admits none",
+        subject="runs",
         place="simulated",
         arms=_sizes,
         measure="wall",
@@ -296,6 +299,7 @@ CASES = (
         Case(
             id=f"runs-{name}",
             title=f"{RUNS} runs of one pod {note}, from the command to the end of the last",
+            subject="runs",
             place="simulated",
             arms=partial(_runs, queue=queue),
             measure="wall",

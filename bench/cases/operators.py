@@ -81,6 +81,7 @@ CASES = (
     Case(
         id="operators",
         title="First installation of Kueue and the training operator, until their webhooks answer",
+        subject="clusters",
         place="bare",
         arms=_arms,
         measure="wall",

@@ -44,10 +44,11 @@ def _idle(scene: Scene) -> Iterator[Sequence[Arm]]:
 
 
 CASES = (
-    Case(id="status", title="`trainstack status -s dev`", place="cluster", arms=_dev),
+    Case(id="status", title="`trainstack status -s dev`", subject="clusters", place="cluster", arms=_dev),
     Case(
         id="idle",
         title=f"The local cluster with `dev`, idle for {IDLE_SECONDS} s",
+        subject="clusters",
         place="cluster",
         arms=_idle,
         rounds=3,

@@ -132,6 +132,7 @@ def _cases() -> Iterator[Case]:
             yield Case(
                 id=f"{verb}-{name}",
                 title=f"{action} of {subject}",
+                subject="transfers",
                 place="cluster",
                 arms=partial(_with_loader, upload=verb == "upload", count=count, size=size),
                 measure="wall",

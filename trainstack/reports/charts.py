@@ -76,6 +76,8 @@ STYLE: dict[Any, Any] = {
 """matplotlib's settings for all charts."""
 _POINTS_PER_INCH = 72
 _PNG_DPI = 144
+_FILE_MARGIN = 12
+"""The margin of an SVG file in points."""
 
 
 class Panel(Protocol):
@@ -94,21 +96,8 @@ class Panel(Protocol):
 
 def png(panels: Sequence[Panel]) -> bytes:
     """Return all panels as one PNG, two in a row, on white."""
-    columns = min(2, len(panels))
-    rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
-    heights = [max(panel.height for panel in row) for row in rows]
     with mpl.rc_context(STYLE):
-        figure = empty_figure(columns * PANEL_WIDTH, sum(heights))
-        grid = figure.subfigures(len(rows), columns, height_ratios=heights, wspace=0.06, hspace=0, squeeze=False)
-        for row, height, cells in zip(rows, heights, grid, strict=True):
-            for panel, cell in zip(row, cells, strict=False):
-                # The space below a panel that is lower than its neighbor remains empty.
-                spare_height = height - panel.height
-                _draw_panel(
-                    panel,
-                    cell.subfigures(2, 1, height_ratios=(panel.height, spare_height))[0] if spare_height else cell,
-                )
-        return encode_png(figure)
+        return encode_png(_draw_panels(panels, columns=min(2, len(panels))))
 
 
 def svg(panel: Panel, identifier: str) -> str:
@@ -120,14 +109,52 @@ def svg(panel: Panel, identifier: str) -> str:
         figure = empty_figure(PANEL_WIDTH, panel.height)
         figure.patch.set_visible(False)
         _draw_panel(panel, figure)
-        _lay_out(figure, FigureCanvasSVG(figure), dpi=_POINTS_PER_INCH)
-        file = io.StringIO()
-        figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    text = file.getvalue()
-    # Ids must be unique on the page, the container sets the size, and CSS variables switch to the dark colors.
-    text = text[text.index("<svg") :]
+        text = _encode_svg(figure)
+    # Ids must be unique on the page, and the container sets the size.
     text = re.sub(r'(id="|href="#|url\(#)', rf"\1{identifier}-", text)
-    text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
+    return re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
+
+
+def svg_file(panels: Sequence[Panel]) -> str:
+    """Return all panels as one SVG file, one below the other, in the light or the dark colors that a reader prefers."""
+    with mpl.rc_context({**STYLE, "svg.fonttype": "none", "svg.hashsalt": "file"}):
+        text = _encode_svg(_draw_panels(panels, columns=1))
+    light, dark = (
+        "".join(f"{name}:{color};" for name, color in css_variables(dark=dark).items()) for dark in (False, True)
+    )
+    style = f":root{{background:var(--paper);{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    head, _, rest = text.partition(">")
+    sizes = [float(size) for size in re.findall(r' (?:width|height)="([\d.]+)pt"', head)]
+    width, height = (size + 2 * _FILE_MARGIN for size in sizes)
+    head = re.sub(r' (?:width|height|viewBox)="[^"]*"', "", head)
+    box = f'width="{width}pt" height="{height}pt" viewBox="{-_FILE_MARGIN} {-_FILE_MARGIN} {width} {height}"'
+    return f"{head} {box}><style>{style}</style>{rest}"
+
+
+def _draw_panels(panels: Sequence[Panel], *, columns: int) -> Figure:
+    rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    heights = [max(panel.height for panel in row) for row in rows]
+    figure = empty_figure(columns * PANEL_WIDTH, sum(heights))
+    grid = figure.subfigures(len(rows), columns, height_ratios=heights, wspace=0.06, hspace=0, squeeze=False)
+    for row, height, cells in zip(rows, heights, grid, strict=True):
+        for panel, cell in zip(row, cells, strict=False):
+            # The space below a panel that is lower than its neighbor remains empty.
+            spare_height = height - panel.height
+            _draw_panel(
+                panel,
+                cell.subfigures(2, 1, height_ratios=(panel.height, spare_height))[0] if spare_height else cell,
+            )
+    return figure
+
+
+def _encode_svg(figure: Figure) -> str:
+    """Return the figure as SVG, whose colors are CSS variables; the text depends on the figure alone."""
+    _lay_out(figure, FigureCanvasSVG(figure), dpi=_POINTS_PER_INCH)
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    text = file.getvalue()
+    text = text[text.index("<svg") :]
+    # CSS variables switch to the dark colors.
     for variable, color in css_variables().items():
         text = text.replace(color, f"var({variable})")
     return text

@@ -35,7 +35,7 @@ def test_arms_are_measured_in_turn(tmp_path: Path) -> None:
         yield [Arm(name=n, command=make_command("pass"), prepare=partial(turns.append, n)) for n in names]
         turns.append("end")
 
-    case = Case(id="x", title="X", place="files", arms=arms, rounds=2, short_rounds=1)
+    case = Case(id="x", title="X", subject="files", place="files", arms=arms, rounds=2, short_rounds=1)
     lines: list[str] = []
     result = run(case, make_scene(tmp_path), lines.append)
     assert turns == ["a", "b", "b", "a", "a", "b", "end"]
@@ -84,7 +84,7 @@ def test_a_case_that_fails_does_not_stop_the_others() -> None:
         def arms(_: Scene) -> Iterator[list[Arm]]:
             yield [Arm(name="a", command=make_command(program))]
 
-        return Case(id=identifier, title="X", place="files", arms=arms, rounds=1, warm_up=False)
+        return Case(id=identifier, title="X", subject="files", place="files", arms=arms, rounds=1, warm_up=False)
 
     cases = [make_case("wrong", "raise SystemExit(3)"), make_case("right", "pass")]
     kept: list[Results] = []
@@ -107,7 +107,7 @@ def test_sigterm_removes_what_a_case_made(monkeypatch: pytest.MonkeyPatch) -> No
         finally:
             removed.append("a")
 
-    monkeypatch.setattr(bench.__main__, "CASES", [Case(id="x", title="X", place="files", arms=arms)])
+    monkeypatch.setattr(bench.__main__, "CASES", [Case(id="x", title="X", subject="files", place="files", arms=arms)])
     app = typer.Typer()
     app.command()(main)
     before = signal.getsignal(signal.SIGTERM)

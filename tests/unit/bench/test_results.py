@@ -1,5 +1,6 @@
 """Ratios, their comparison with the stored ones, and the page."""
 
+import re
 from pathlib import Path
 
 from bench import baseline, report
@@ -51,20 +52,47 @@ def test_newer_results_replace_those_of_the_same_case() -> None:
 
 def test_a_table_has_medians_with_least_and_greatest_and_the_ratio() -> None:
     """Missing figures are empty cells."""
-    text = report.markdown(Results(cases=(make_result("a", SLOW, FAST),)))
+    text = report.markdown(Results(cases=(make_result("help", SLOW, FAST),)))
     assert "Medians of 3, with least and greatest; ratios of CPU seconds." in text
     assert "| ours | 8.00 (6.00 to 18.00) | 4.00 (3.00 to 9.00) | 2 |  |  |  |" in text
     assert "| kubectl | 4.00 (2.00 to 16.00) | 2.00 (1.00 to 8.00) | 2 |  |  | 2.00 |" in text
 
 
-def test_the_page_and_the_picture_show_the_stored_results() -> None:
+def test_cases_of_a_subject_are_one_section_with_a_picture() -> None:
+    """The sections have the same order whatever the order of the results."""
+    results = Results(cases=tuple(make_result(name, SLOW, FAST) for name in ("sweep-jobs", "check", "help")))
+    headings = [line for line in report.markdown(results).splitlines() if line.startswith(("#", "!"))]
+    assert headings == [
+        "### Commands on files",
+        "![Commands on files: the medians, as in the tables](benchmarks/files.svg)",
+        "#### Title of `check`",
+        "#### Title of `help`",
+        "### Sweeps",
+        "![Sweeps: the medians, as in the tables](benchmarks/sweeps.svg)",
+        "#### Title of `sweep-jobs`",
+    ]
+
+
+def test_an_arm_has_the_same_color_in_all_cases() -> None:
+    """It may be the second one in one case and the third one in another."""
+    one, other = (
+        make_result("help", SLOW, FAST),
+        make_result("check", SLOW, make_arm("Pulumi SDK, 2 Jobs alone", 1.0), FAST),
+    )
+    text = report.pictures(Results(cases=(one, other)))[report.PICTURES / "files.svg"]
+    assert text.count("var(--series-1)") == 2 * text.count("var(--series-2)") > 0
+
+
+def test_the_page_and_the_pictures_show_the_stored_results() -> None:
     """Otherwise run `python -m bench --write`."""
     text = report.PAGE.read_text(encoding="utf-8")
     stored = baseline.load()
     assert report.page(text, stored) == text
-    # Drawing all of them takes a second.
-    assert report.picture(Results(cases=stored.cases[:2]))[:4] == b"\x89PNG"
-    assert f"]({report.PICTURE.name})" in text
+    shown = {report.PAGE.parent / name for name in re.findall(r"\]\((benchmarks/\w+\.svg)\)", text)}
+    assert shown == {*report.PICTURES.iterdir()}
+    # Drawing all of them takes seconds.
+    drawn = report.pictures(Results(cases=tuple(case for case in stored.cases if case.id.startswith("sweep-"))))
+    assert [path.read_text(encoding="utf-8") for path in drawn] == [*drawn.values()]
 
 
 def test_the_stored_ratios_are_those_of_cases_that_exist() -> None:

@@ -82,6 +82,24 @@ def test_the_page_follows_the_readers_colours() -> None:
     assert used <= light == dark
 
 
+def test_a_picture_file_follows_the_readers_colours() -> None:
+    """Its panels are below each other, and it has all colors of both schemes itself."""
+    bars = BarPanel(title="Bars", axis="s", groups=(BarGroup(name="n", color=0, bars=(Bar(value=1, text="1 s"),)),))
+    text = charts.svg_file([LINES, bars])
+    places = words(text)
+    assert places["Bars"][1] > places["Loss"][1] + LINES.height - 60
+    style, drawn = re.fullmatch(r".*?<style>(.*?)</style>(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    assert re.findall(r"#[0-9a-fA-F]{6}\b", drawn) == []
+    schemes = [
+        dict(re.findall(r"(--[a-z0-9-]+):([^;]+);", scheme)) for scheme in re.findall(r":root\{([^}]*)\}", style)
+    ]
+    assert schemes == [
+        charts.css_variables(),
+        charts.css_variables(dark=True),
+    ]
+    assert (Page(text).loads, charts.svg_file([LINES, bars])) == ([], text)
+
+
 def test_each_figure_of_the_comparison_is_on_the_page() -> None:
     """The figures are text, which can be searched and read aloud."""
     text = page()
