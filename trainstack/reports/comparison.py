@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import combinations, pairwise
 
 from trainstack.reports.overlap import format_duration, shared_times
@@ -11,6 +12,9 @@ from trainstack.reports.run_figures import Definition, RunFigures
 
 SAME_ACCURACY = 0.02
 """The largest difference of two accuracies that count as the same: one of 50 images."""
+_MAX_DESCRIBED_RUNS = 5
+_MAX_PAIRS = 3
+"""The maximum number of pairs of runs that warnings name one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +43,15 @@ class Comparison:
     notes: tuple[str, ...]
     """The unknown figures, with the reasons."""
 
+    @property
+    def has_many_runs(self) -> bool:
+        """Whether there are too many runs to describe each one."""
+        return len(self.rows) > _MAX_DESCRIBED_RUNS
+
     def sentences(self) -> list[str]:
-        """Return a sentence for each run except the baseline."""
+        """Return a sentence for each run except the baseline; of many runs, only of the best ones."""
+        if self.has_many_runs:
+            return list(_best_runs(self.rows, self.baseline))
         return [_sentence(row, self.baseline) for row in self.rows if row is not self.baseline]
 
 
@@ -132,23 +143,43 @@ def _differences(row: ComparisonRow, baseline: ComparisonRow) -> Iterator[str]:
 
 
 def _overlaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
-    for row, peer in combinations(rows, 2):
-        for node, time in shared_times(row.run.placements, peer.run.placements).items():
-            if node is not None:
+    for node, runs in _simultaneous_runs(rows).items():
+        if node is not None:
+            for names, time in runs:
                 yield (
-                    f"{row.name} and {peer.name} ran on node {node} at the same time for {format_duration(time)} and "
-                    "shared its CPUs: times per epoch and the speed-up are not comparable. Run them in sequence "
-                    "(`dependsOn`)"
+                    f"{names} ran on node {node} at the same time for {time} and shared its CPUs: times per epoch and "
+                    "the speed-up are not comparable. Run them in sequence (`dependsOn`)"
                 )
 
 
 def _possible_overlaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+    for names, time in _simultaneous_runs(rows).get(None, ()):
+        yield (
+            f"{names} ran at the same time for {time}; it is unknown whether they shared a node: a record has no "
+            "nodes, and the pods no longer exist"
+        )
+
+
+def _simultaneous_runs(rows: Sequence[ComparisonRow]) -> dict[str | None, list[tuple[str, str]]]:
+    """Return the names of runs that ran at the same time, with the time, by node (None if unknown).
+
+    Many pairs on a node are one entry, with the longest time of two runs.
+    """
+    pairs: dict[str | None, list[tuple[ComparisonRow, ComparisonRow, timedelta]]] = {}
     for row, peer in combinations(rows, 2):
-        if time := shared_times(row.run.placements, peer.run.placements).get(None):
-            yield (
-                f"{row.name} and {peer.name} ran at the same time for {format_duration(time)}; it is unknown whether "
-                "they shared a node: a record has no nodes, and the pods no longer exist"
-            )
+        for node, time in shared_times(row.run.placements, peer.run.placements).items():
+            pairs.setdefault(node, []).append((row, peer, time))
+    entries = {}
+    for node, pairs_on_node in pairs.items():
+        if len(pairs_on_node) <= _MAX_PAIRS:
+            entries[node] = [
+                (f"{row.name} and {peer.name}", format_duration(time)) for row, peer, time in pairs_on_node
+            ]
+            continue
+        names = dict.fromkeys(run.name for row, peer, _ in pairs_on_node for run in (row, peer))
+        longest = max(time for _, _, time in pairs_on_node)
+        entries[node] = [(f"{len(names)} runs ({', '.join(names)})", f"up to {format_duration(longest)}")]
+    return entries
 
 
 def _differing_arguments(baseline_definition: Definition, run_definition: Definition) -> str:
@@ -201,6 +232,19 @@ def _ranks(ranks: Sequence[int]) -> str:
     starts = [rank for previous, rank in pairwise([-2, *ranks]) if rank != previous + 1]
     ends = [rank for rank, following in pairwise([*ranks, -2]) if following != rank + 1]
     return ", ".join(str(start) if start == end else f"{start}-{end}" for start, end in zip(starts, ends, strict=True))
+
+
+def _best_runs(rows: Sequence[ComparisonRow], baseline: ComparisonRow) -> Iterator[str]:
+    yield f"The baseline is {baseline.name}."
+    timed_rows = [(row.run.seconds_per_epoch, row) for row in rows if row.run.seconds_per_epoch is not None]
+    if timed_rows:
+        seconds, fastest = min(timed_rows, key=lambda timed_row: timed_row[0])
+        speed_up = f", {fastest.speed_up:.2f} times as fast as the baseline" if fastest.speed_up else ""
+        yield f"Shortest epoch: {fastest.name}, {seconds:.3g} s{speed_up}."
+    accuracies = [(row.run.accuracy, row) for row in rows if row.run.accuracy is not None]
+    if finite_accuracies := [(accuracy, row) for accuracy, row in accuracies if math.isfinite(accuracy)]:
+        accuracy, most_accurate = max(finite_accuracies, key=lambda rated_row: rated_row[0])
+        yield f"Highest accuracy: {most_accurate.name}, {accuracy:.4f}."
 
 
 def _sentence(row: ComparisonRow, baseline: ComparisonRow) -> str:

@@ -9,14 +9,18 @@ from trainstack.reports.comparison_table import HEAD, table_rows
 from trainstack.reports.errors import ReportError
 from trainstack.reports.panels import Bar, BarGroup, BarPanel, Line, LinePanel
 
-_MAX_BARS = 8
-"""The maximum bars of a run; with more replicas, consecutive ones with the same number of steps share a bar."""
+_MAX_BARS, _MAX_BARS_OF_ALL_RUNS = 8, 16
+"""The maximum bars of a run, and of all runs; beyond them, consecutive replicas with equal steps share a bar."""
 
 
 def comparison_panels(comparison: Comparison) -> list[BarPanel | LinePanel]:
     """Return the panels for steps, time, accuracy and loss, without those that have no data."""
     rows = comparison.rows
-    steps = [BarGroup(name=row.name, color=index, bars=tuple(_step_bars(row))) for index, row in enumerate(rows)]
+    has_many_bars = sum(len(_step_bars(row, is_shared=False)) for row in rows) > _MAX_BARS_OF_ALL_RUNS
+    steps = [
+        BarGroup(name=row.name, color=index, bars=tuple(_step_bars(row, is_shared=has_many_bars)))
+        for index, row in enumerate(rows)
+    ]
     times = [BarGroup(name=row.name, color=index, bars=(_time_bar(row, comparison),)) for index, row in enumerate(rows)]
     candidates: list[BarPanel | LinePanel] = [
         BarPanel(
@@ -51,17 +55,23 @@ def html(comparison: Comparison) -> str:
     ]
     return page.render(
         "compare",
-        f"Comparison of {', '.join(names[:-1])} and {names[-1]}",
+        f"Comparison of {f'{len(names)} runs' if comparison.has_many_runs else _join(names)}",
         comparison=comparison,
+        table_kind="many" if comparison.has_many_runs else "few",
         head=HEAD,
         rows=table_rows(comparison),
         pictures=pictures,
     )
 
 
-def _step_bars(row: ComparisonRow) -> list[Bar]:
+def _join(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _step_bars(row: ComparisonRow, *, is_shared: bool) -> list[Bar]:
+    """Return the bars of a run. `is_shared`: whether replicas with equal steps share a bar, however few there are."""
     steps = row.run.steps
-    key = (lambda rank: steps[rank]) if len(steps) > _MAX_BARS else (lambda rank: rank)
+    key = (lambda rank: steps[rank]) if is_shared or len(steps) > _MAX_BARS else (lambda rank: rank)
     bars = []
     for _, rank_group in groupby(steps, key=key):
         ranks = list(rank_group)

@@ -12,9 +12,13 @@ from trainstack.reports.charts import COLORS, shorten
 
 _BAR_HEIGHT = 24
 _LINE_HEIGHT = 18
-_MARKERS = "os^Dv<>P"
+_MARKERS = "os^Dv<>PX*hp"
 _DASHES = ((0, ()), (0, (5, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)))
 """The dashes of lines, which keep a line visible below another one."""
+_MAX_BESIDE = 6
+"""The maximum number of lines whose legend is beside the plot; further ones would leave it too little width."""
+_LEGEND_ENTRY_HEIGHT = 33
+"""Points of a line's name and its last value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +95,9 @@ class LinePanel:
 
     @property
     def height(self) -> float:
-        # The legend has two lines for each series.
-        return 106 + max(200, 36 * len(self.lines))
+        if len(self.lines) > _MAX_BESIDE:
+            return 350 + _LEGEND_ENTRY_HEIGHT * math.ceil(len(self.lines) / 2)
+        return 106 + max(200, _LEGEND_ENTRY_HEIGHT * len(self.lines))
 
     def draw(self, axes: Axes) -> str:
         ends = []
@@ -100,7 +105,9 @@ class LinePanel:
             xs = sorted(line.points)
             ys = [line.points[x] for x in xs]
             color = COLORS[line.color % len(COLORS)]
-            dashes, marker = _DASHES[line.color % len(_DASHES)], _MARKERS[line.color % len(_MARKERS)]
+            # Lines whose colors are the same have other dashes.
+            dashes = _DASHES[(line.color + line.color // len(COLORS)) % len(_DASHES)]
+            marker = _MARKERS[line.color % len(_MARKERS)]
             (curve,) = axes.plot(xs, ys, color=color, lw=2, linestyle=dashes, marker=marker, ms=5.5, markeredgewidth=0)
             finite_values = [y for y in ys if math.isfinite(y)]
             if finite_values:
@@ -122,7 +129,12 @@ def set_epoch_axes(axes: Axes) -> None:
 
 
 def add_line_legend(axes: Axes, ends: Sequence[tuple[float, Line2D]]) -> None:
-    """Add a legend on the right, in the order of the lines' last values; `ends` has each line with that value."""
+    """Add a legend in the order of the lines' last values, on the right, or of many lines below the plot.
+
+    `ends`: each line with its last value.
+    """
     handles = [line for _, line in sorted(ends, key=lambda end: -end[0])]
-    if handles:
+    if len(handles) > _MAX_BESIDE:
+        axes.figure.legend(handles=handles, loc="outside lower left", ncols=2)
+    elif handles:
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.03, 1))

@@ -67,6 +67,17 @@ def test_runs_of_one_workload_are_distinguished_by_id() -> None:
     assert [row.name for row in compare(runs).rows] == ["digits-0123456789", "digits-abcdef0123", "together"]
 
 
+def test_of_many_runs_the_best_ones_are_described() -> None:
+    """The table has the others. Unknown and infinite figures are not the best."""
+    runs = [make_run(f"run-{number}", seconds=10.0 - number, test_accuracy=0.9 + number / 100) for number in range(4)]
+    runs += [make_run("diverged", seconds=20.0, test_accuracy=math.inf), make_run("unknown", seconds=None)]
+    assert compare(runs).sentences() == [
+        "The baseline is diverged.",
+        "Shortest epoch: run-3, 7 s, 2.86 times as fast as the baseline.",
+        "Highest accuracy: unknown, 0.9900.",
+    ]
+
+
 def test_accuracies_differ_as_decimals_do() -> None:
     """0.98 is 0.02 more than 0.96, though not in binary."""
     other = make_run("together", world=3, steps=8, test_accuracy=0.98)

@@ -68,6 +68,13 @@ def test_runs_that_shared_a_node_are_warned_of() -> None:
     )
 
 
+def test_many_runs_on_a_node_are_one_warning() -> None:
+    """It has their names and the longest time of two of them."""
+    runs = [make_run(f"r{number}", placements=(make_placement("a", number, 10),)) for number in range(4)]
+    (warning,) = compare(runs).warnings
+    assert warning.startswith("4 runs (r0, r1, r2, r3) ran on node a at the same time for up to 9 min and shared its")
+
+
 def test_records_have_the_time_of_a_run_and_not_its_node(tmp_path: Path) -> None:
     """The result is a note, not a warning."""
     times = {"started": "2026-11-21T12:00:00Z", "finished": "2026-11-21T12:10:00Z"}

@@ -6,6 +6,7 @@ from functools import cache
 from html.parser import HTMLParser
 
 import pytest
+from matplotlib.figure import Figure
 
 from tests.unit.reports.make import make_run
 from trainstack.reports import charts, comparison_charts
@@ -131,6 +132,27 @@ def test_many_replicas_share_a_bar_where_their_steps_are_equal() -> None:
     assert isinstance(steps, BarPanel)
     assert [bar.label for bar in steps.groups[0].bars] == ["0 to 59", "60 to 63"]
     assert [bar.label for bar in steps.groups[1].bars] == [f"rank {rank}" for rank in range(8)]
+
+
+def test_the_replicas_of_many_runs_share_bars_too() -> None:
+    """All bars together would be higher than a screen. The title has the number of runs."""
+    runs = [make_run(f"run-{number}", world=3) for number in range(6)]
+    (steps, *_) = comparison_charts.comparison_panels(compare(runs))
+    assert isinstance(steps, BarPanel)
+    assert [[bar.label for bar in group.bars] for group in steps.groups] == [["0 to 2"]] * 6
+    assert "<h1>Comparison of 6 runs</h1>" in comparison_charts.html(compare(runs))
+
+
+def test_no_two_of_many_lines_look_the_same() -> None:
+    """Lines of the same color have other dashes and markers; the legend is below the plot, in two columns."""
+    lines = tuple(Line(name=f"line {color}", color=color, points={1: 2.0, 2: float(color)}) for color in range(12))
+    axes = Figure().add_subplot()
+    LinePanel(title="Loss", y_axis="", lines=lines).draw(axes)
+    styles = [(line.get_color(), repr(line._dash_pattern), line.get_marker()) for line in axes.lines]  # type: ignore[attr-defined]
+    assert (len({*styles}), len({style[:2] for style in styles}), len({style[2] for style in styles})) == (12, 12, 12)
+    places = words(charts.svg(LinePanel(title="Loss", y_axis="", lines=lines), "picture"))
+    assert places["line 11"][1] > places["epoch"][1]
+    assert len({places[line.name][0] for line in lines}) == 2
 
 
 def test_the_labels_at_the_ends_of_lines_do_not_touch() -> None:
