@@ -1,4 +1,5 @@
-"""The pictures in docs/terminal: what real commands print in a terminal, written by `trainstack dev terminal-pictures`.
+"""The pictures in docs/terminal of what real commands print, and a chart that `forecast` draws, written by
+`trainstack dev terminal-pictures`.
 
 Only commands that need no cluster are drawn, and none whose output has a time, so that the same checkout always makes
 the same files.
@@ -9,7 +10,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -17,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from trainstack.files.project import edit_project
+from trainstack.files.project import edit_project, write_output
 from trainstack.files.temporary import temporary_folder
 from trainstack.onboarding.new_project.files import Installation, build_new_files
 from trainstack.onboarding.new_project.origin import Origin
@@ -25,6 +27,7 @@ from trainstack.onboarding.new_project.request import ProjectRequest
 from trainstack.toolchain.places import CHECKOUT
 
 FOLDER = Path("docs/terminal")
+CHART_FILE = Path("docs/forecast.png")
 _FONT_OF_ANOTHER_HOST = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 TENANT = ProjectRequest(name="vision", profile="tenant", cluster="other", namespace="vision", queue="vision")
@@ -34,6 +37,7 @@ config:
   trainstack:environment: {namespaces: [{name: vision}]}
   trainstack:queues:
     flavors: [{name: a100}]
+    priorityClasses: [{name: high, value: 100}, {name: low, value: -100}]
     clusterQueues:
       - name: vision
         resourceGroups:
@@ -47,17 +51,18 @@ config:
     localQueues: [{name: vision, namespace: vision, clusterQueue: vision}]
   trainstack:workloads:
     runs:
-      - {name: baseline, from: train, namespace: vision, queue: vision}
+      - {name: baseline, from: train, namespace: vision, queue: vision, priority: high}
       - name: large
         from: train
         namespace: vision
         queue: vision
         resources: {requests: &eight {nvidia.com/gpu: 8}, limits: *eight}
-      - {name: ablation, from: train, namespace: vision, queue: vision, expectedDurationSeconds: 7200}
+      - {name: ablation, from: train, namespace: vision, queue: vision, priority: high, expectedDurationSeconds: 7200}
       - name: oversized
         from: train
         namespace: vision
         queue: vision
+        priority: low
         resources: {requests: &twelve {nvidia.com/gpu: 12}, limits: *twelve}
 """
 WORKLOAD = """\
@@ -95,15 +100,34 @@ PICTURES: Mapping[str, Picture] = {
 }
 
 
+_GPUS = 'workloads.runs[oversized].resources.%s["nvidia.com/gpu"]=8'
+CHART = Picture(
+    f"trainstack forecast -s lab --set '{_GPUS % 'requests'}' --set '{_GPUS % 'limits'}' --png {CHART_FILE.name}",
+    80,
+    OWNER,
+    _LAB,
+)
+"""The chart of the change that `trainstack check` proposes for the run that never fits."""
+
+
 def write_pictures(root: Path) -> list[Path]:
     """Write all pictures of the checkout, and return their paths."""
     files = {FOLDER / f"{name}.svg": draw_svg(name, picture) for name, picture in PICTURES.items()}
     with edit_project(root) as edit:
         edit.write({str(file): text for file, text in files.items()})
-    return list(files)
+    write_output(root / CHART_FILE, draw_chart())
+    return [*files, CHART_FILE]
 
 
-def draw_svg(name: str, picture: Picture) -> str:
+def draw_chart() -> bytes:
+    with _project_of(CHART) as root:
+        _run_in_terminal(CHART.command, root, CHART.columns)
+        return (root / CHART_FILE.name).read_bytes()
+
+
+@contextmanager
+def _project_of(picture: Picture) -> Iterator[Path]:
+    """Create the project of a picture in a temporary folder."""
     with temporary_folder() as root:
         if picture.project:
             with edit_project(root) as edit:
@@ -111,6 +135,11 @@ def draw_svg(name: str, picture: Picture) -> str:
         for path, text in picture.files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, encoding="utf-8")
+        yield root
+
+
+def draw_svg(name: str, picture: Picture) -> str:
+    with _project_of(picture) as root:
         output = _run_in_terminal(picture.command, root, picture.columns)
     console = Console(record=True, width=picture.columns, file=StringIO(), force_terminal=True, highlight=False)
     console.print(Text.assemble(("$ ", "green"), (picture.command, "bold")))

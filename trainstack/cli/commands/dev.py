@@ -160,7 +160,7 @@ def rules_page() -> None:
 
 @app.command()
 def terminal_pictures() -> None:
-    """Write the pictures in docs/terminal/ from what the commands print.
+    """Write docs/forecast.png and the pictures in docs/terminal/ by running the commands that they show.
 
     Example:
       trainstack dev terminal-pictures
