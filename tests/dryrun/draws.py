@@ -288,6 +288,7 @@ OF_KINDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "nprocPerNode": st.one_of(words, integers),
         "cleanPodPolicy": st.sampled_from(("None", "Running", "All", "Any")),
     },
+    "runtime": {"runtime": names},
     "jobset": {
         "replicatedJobs": replicated,
         "network": st.fixed_dictionaries(
@@ -323,7 +324,7 @@ ROLES = {
     "resources": resources,
     "volumes": mounts,
 }
-RUNS = ("job", "pod", "loader", "pytorch", "jobset", "train", "mpi", "ray", "object")
+RUNS = ("job", "pod", "loader", "pytorch", "jobset", "train", "mpi", "ray", "object", "runtime")
 OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {
     ("environment", "namespaces", 1, "name"): names,
     ("environment", "namespaces", 1, "labels"): st.one_of(labels, pod_security),
@@ -502,6 +503,7 @@ BASE: Config = {
             _run("mpi", "MPIJob", managed=False, sshAuthMountPath="/.ssh", roles={"Launcher": {}, "Worker": {}}),
             _run("ray", "RayJob", managed=False, roles={"head": {}, "submitter": {}, "workers": {}}),
             _run("object", "Object", managed=False, object=JAX, roles={"worker": {}}),
+            _run("runtime", "TrainJob", managed=False, volumes=[], runtime="torch-distributed", roles={"Master": {}}),
         ]
     },
 }  # fmt: skip

@@ -111,6 +111,12 @@ def make_distributed(workers: int = 2, **changes: Any) -> Workload:
     return make_run(**{"kind": "PyTorchJob", "roles": roles, "resources": resources, **changes})
 
 
+def make_runtime_run(workers: int = 2, **changes: Any) -> Workload:
+    """Return an unmanaged TrainJob of `make_distributed` whose pods the runtime `torch-distributed` defines."""
+    unmanaged = {"managed": False, "record": None, "volumes": ()}
+    return make_distributed(workers, **{"kind": "TrainJob", "runtime": "torch-distributed", **unmanaged, **changes})
+
+
 def make_space(**changes: Any) -> Space:
     """Return a grid of four batch sizes, passed to the program as an argument, compared by validation accuracy."""
     base = {

@@ -23,6 +23,7 @@ from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.worker_needs import Need, launch_needs
 from trainstack.runs.manifests.build import is_dispatched
+from trainstack.runs.manifests.trainjob import uses_cluster_runtime
 from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.settings.loading.load import LoadedEnvironment
 from trainstack.settings.model import Settings
@@ -48,8 +49,8 @@ def add_cluster_findings(checked_files: CheckResult, session: Session, loaded: L
     return CheckResult(findings, checked_cluster.verdicts)
 
 
-_DRY_RUN_KINDS = {*KINDS, "TrainingRuntime"} - {"TrainJob"}
-"""Kinds that are sent as a dry run. A TrainJob is refused until its runtime exists, so the runtime is sent instead."""
+_DRY_RUN_KINDS = {*KINDS, "TrainingRuntime"}
+"""Kinds that are sent as a dry run."""
 _REMEDY = "fix this, then run the check again"
 
 
@@ -86,7 +87,8 @@ def _check_cluster(session: Session, loaded: LoadedEnvironment, file_findings: S
         unserved_images=unserved_images(session, images, registry_access),
         named_images=unread_images(session, images, registry_access),
     )
-    context = LiveContext(StackObjects(settings), live, _operator_images(manifests), launch_names, kueue_judge)
+    stack_objects = StackObjects(settings, runtimes=live.countable_runtimes)
+    context = LiveContext(stack_objects, live, _operator_images(manifests), launch_names, kueue_judge)
     checked = cluster_checks.examine(context, loaded.places, file_findings)
     located_findings = [replace(finding, where=loaded.place_of(finding.path)) for finding in unbuilt_findings]
     return CheckResult([*located_findings, *checked.findings], checked.verdicts)
@@ -98,10 +100,15 @@ def _manifests_to_dry_run(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
     for manifest in manifests:
         labels = manifest["metadata"]["labels"]
         is_object = OBJECT in manifest["metadata"].get("annotations", {})
-        is_launch = manifest["kind"] in _DRY_RUN_KINDS or is_object
+        is_launch = (manifest["kind"] in _DRY_RUN_KINDS or is_object) and not _lacks_runtime(manifest)
         if is_launch and RUN in labels and labels.get(SWEEP) not in included_sweeps:
             included_sweeps |= {labels[SWEEP]} if SWEEP in labels else set()
             yield manifest
+
+
+def _lacks_runtime(manifest: Manifest) -> bool:
+    """Return whether a TrainJob is refused until `up` creates its runtime, which is sent as a dry run instead."""
+    return manifest["kind"] == "TrainJob" and not uses_cluster_runtime(manifest)
 
 
 def _worker_needs(

@@ -13,7 +13,9 @@ from trainstack.settings.values.quantities import MAX_AMOUNT
 
 
 def pods_without_booking(model: Model, workload: Workload) -> Iterator[tuple[PodSet, str]]:
-    """Yield the pods for which Kueue books nothing, each with the reason."""
+    """Yield the pods for which Kueue books nothing, each with the reason; none if their runtime was not read."""
+    if workload.unread_runtime:
+        return
     local_queue = (model.local_queues or {}).get((workload.namespace, workload.queue))
     queue = (model.cluster_queues or {}).get(local_queue.cluster_queue) if local_queue else None
     if queue is not None and any("pods" in group.covered_resources for group in queue.groups):

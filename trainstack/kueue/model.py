@@ -320,6 +320,8 @@ class Workload:
     """Its admission checks in these states; Kueue does not admit it with one."""
     unmodeled_fields: tuple[str, ...] = ()
     """Fields that are set in its object and not calculated."""
+    unread_runtime: str = ""
+    """The ClusterTrainingRuntime that defines its pods, if it was not read; the pods then lack what it sets."""
 
     @property
     def key(self) -> str:

@@ -28,6 +28,7 @@ def unmodeled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> I
     for kind, name in _relevant_objects(workload, cq):
         for text in model.unmodeled_fields.get((kind, name), ()):
             yield Reason("unmodelled", f"{' '.join(filter(None, (kind, name)))} sets {text}", workload.path)
+    yield from _unread_runtimes(workload)
     for text in workload.unmodeled_fields:
         yield Reason("unmodelled", f"Workload {workload.key} sets {text}", workload.path)
     for pods in workload.pod_sets:
@@ -46,6 +47,15 @@ def unmodeled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> I
     if order != sorted(order):
         message = "the pod sets of a group (podset-group-name) are not consecutive, which Kueue does not handle"
         yield Reason("unmodelled", message, workload.path)
+
+
+def _unread_runtimes(workload: Workload) -> Iterator[Reason]:
+    if workload.unread_runtime:
+        message = (
+            f"the pods that ClusterTrainingRuntime {workload.unread_runtime} defines are unknown here; `trainstack "
+            "check --cluster` reads them, except for MPI and Flux"
+        )
+        yield Reason("unread", message, f"{workload.path}.runtime")
 
 
 def _disputed_features(

@@ -15,7 +15,7 @@ from trainstack.objects.labels import MIN_PARALLELISM, PRIORITY, QUEUE
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.status.launch_kinds import framework_of
-from trainstack.runs.status.queued_workloads import pod_sets
+from trainstack.runs.status.queued_workloads import launched_pod_sets
 from trainstack.runs.status.queued_workloads import queued_workloads as runs_of
 from trainstack.settings.sections.workloads import Workload as Run
 from trainstack.stack_objects.stack_objects import StackObjects
@@ -44,8 +44,10 @@ def run_workload(stack_objects: StackObjects, model: Model, path: str, run: Run)
         objects = stack_objects.queued_objects(run)
     except WorkloadError:
         return None
-    paths = [(pods.path, pods.resources_path) for pods in pod_sets(path, run)]
-    return read_workload(*objects, model, name=run.name, queue=_queue_of(run, model), path=path, paths=paths)
+    launch, companions = objects
+    paths = [(pods.path, pods.resources_path) for pods, _ in launched_pod_sets(path, run, launch, companions)]
+    workload = read_workload(*objects, model, name=run.name, queue=_queue_of(run, model), path=path, paths=paths)
+    return workload if companions or run.runtime is None else replace(workload, unread_runtime=run.runtime)
 
 
 def _queue_of(run: Run, model: Model) -> str:

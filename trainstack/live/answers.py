@@ -53,6 +53,7 @@ _POD = {"containers": [{"name": str}]}
 _TEMPLATE = {"template": {"spec": _POD}}
 _SPECS: Mapping[str, Shape] = {
     "clusterqueues": {},
+    "clustertrainingruntimes": {},
     "deployments": _TEMPLATE,
     "jobs": _TEMPLATE,
     "jobsets": {},

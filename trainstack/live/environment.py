@@ -27,6 +27,7 @@ from trainstack.platform.operators.kueue import CONFIG_KEY
 from trainstack.preflight.live_context import CLUSTER_SCOPED, READ_BY_TENANTS, DryRun, LiveCluster, LiveOperator
 from trainstack.preflight.live_rules.secrets import secret_references
 from trainstack.preflight.operator_facts import OPERATORS
+from trainstack.runs.manifests.trainjob import CLUSTER_RUNTIME
 from trainstack.runs.status.launch_kinds import KINDS, launch_kind, launch_version
 from trainstack.runs.status.pods import pod_problems
 from trainstack.settings.model import Settings
@@ -97,6 +98,8 @@ def _list_paths(settings: Settings, *, is_owner: bool) -> dict[str, str]:
     kinds = (
         (*CLUSTER_SCOPED, *(kind for kind, items in optional_kinds.items() if items)) if is_owner else READ_BY_TENANTS
     )
+    if any(workload.runtime is not None for workload in workloads):
+        kinds = (*kinds, CLUSTER_RUNTIME)
     path_by_key = {kind: paths.collection_path(api_version_of(kind), kind, None) for kind in kinds}
     for namespace in _used_namespaces(settings):
         for kind in ("LocalQueue", "PersistentVolumeClaim"):
@@ -118,6 +121,8 @@ def _used_namespaces(settings: Settings) -> list[str]:
 def api_version_of(kind: str) -> str:
     if kind in KINDS:
         return KINDS[kind].api_version
+    if kind == CLUSTER_RUNTIME:
+        return KINDS["TrainJob"].api_version
     if kind in _KUEUE_KINDS:
         return queues.API_VERSION
     return "storage.k8s.io/v1" if kind in _STORAGE_KINDS else "v1"

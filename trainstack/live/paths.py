@@ -9,7 +9,7 @@ _CLUSTER_SCOPED = frozenset(
     ("AdmissionCheck", "APIService", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort", "FlowSchema")
 ) | {"CustomResourceDefinition", "MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume"}
 _CLUSTER_SCOPED |= {"PriorityClass", "PriorityLevelConfiguration", "ResourceFlavor", "RuntimeClass", "StorageClass"}
-_CLUSTER_SCOPED |= {"ValidatingWebhookConfiguration", "WorkloadPriorityClass"}
+_CLUSTER_SCOPED |= {"ClusterTrainingRuntime", "ValidatingWebhookConfiguration", "WorkloadPriorityClass"}
 _CLUSTER_SCOPED |= {"MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "Topology"}
 _NAMESPACED = frozenset(
     ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role")

@@ -15,7 +15,7 @@ from trainstack.live.worker_clusters import WorkerClients
 from trainstack.objects import labels
 from trainstack.runs.logs.log_lines import LogLine, log_lines
 from trainstack.runs.manifests.build import is_dispatched
-from trainstack.runs.status.launch_kinds import mounted_claims
+from trainstack.runs.status.launch_kinds import kind_of_launch, mounted_claims
 from trainstack.runs.status.main_container import select_main_container
 from trainstack.runs.status.pods import pod_problems, pod_views
 from trainstack.runs.status.run_view import RunObjects, RunView, run_view
@@ -30,6 +30,7 @@ from trainstack.runs.status.waiting import (
 from trainstack.settings.model import Settings
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+_PODS = "/api/v1/namespaces/{}/pods"
 _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 """The label of a Workload whose value is the UID of the Job, or other object, that owns it."""
@@ -97,7 +98,7 @@ async def read_launch_views_async(
             api, (path for launch in launch_paths for path in (*launch.claims.values(), launch.local_queue) if path)
         ),
         read_by_label(api, f"{KUEUE}/namespaces/{{}}/workloads", JOB_UID, [_job_key(body) for body in bodies]),
-        read_by_label(api, "/api/v1/namespaces/{}/pods", labels.LAUNCH, [_launch_key(body) for body in bodies]),
+        _read_pods(api, bodies),
     )
     workloads = [newest_workload(candidates) for candidates in workload_lists]
     # The pods and claims of a dispatched launch are in its worker cluster, as is its log.
@@ -257,10 +258,11 @@ def paths_of_launch(body: Body, companion_bodies: Sequence[Body]) -> LaunchPaths
     namespace_path = f"namespaces/{metadata['namespace']}"
     queue = metadata["labels"].get(labels.QUEUE)
     job_selector = quote(f"{JOB_UID}={metadata['uid']}")
-    launch_selector = quote(f"{labels.LAUNCH}={metadata['labels'][labels.LAUNCH]}")
+    label, value = kind_of_launch(body["kind"]).pod_label(body)
+    pod_selector = quote(f"{label}={value}")
     return LaunchPaths(
         workloads=f"{KUEUE}/{namespace_path}/workloads?labelSelector={job_selector}",
-        pods=f"/api/v1/{namespace_path}/pods?labelSelector={launch_selector}",
+        pods=f"/api/v1/{namespace_path}/pods?labelSelector={pod_selector}",
         local_queue=f"{KUEUE}/{namespace_path}/localqueues/{queue}" if queue else None,
         pending=f"{_VISIBILITY}/{namespace_path}/localqueues/{queue}/pendingworkloads" if queue else None,
         claims={
@@ -304,12 +306,20 @@ async def read_by_label(
     return [bodies_by_key[value] for value in values]
 
 
+async def _read_pods(api: Api, bodies: Sequence[Body]) -> list[list[Body] | None]:
+    """Return the pods of each launch, in the order of `bodies`; None if the user may not read them."""
+    pod_labels = [kind_of_launch(body["kind"]).pod_label(body) for body in bodies]
+    pods: list[list[Body] | None] = [None] * len(bodies)
+    for label in dict.fromkeys(label for label, _ in pod_labels):
+        indexes = [index for index, pod_label in enumerate(pod_labels) if pod_label[0] == label]
+        values = [(str(bodies[index]["metadata"]["namespace"]), pod_labels[index][1]) for index in indexes]
+        for index, pods_of_launch in zip(indexes, await read_by_label(api, _PODS, label, values), strict=True):
+            pods[index] = pods_of_launch
+    return pods
+
+
 def _job_key(body: Body) -> tuple[str, str]:
     return str(body["metadata"]["namespace"]), str(body["metadata"]["uid"])
-
-
-def _launch_key(body: Body) -> tuple[str, str]:
-    return str(body["metadata"]["namespace"]), str(body["metadata"]["labels"][labels.LAUNCH])
 
 
 def _items_unless_forbidden(answer: Answer) -> list[Body] | None:

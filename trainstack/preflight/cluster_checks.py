@@ -14,6 +14,7 @@ from trainstack.preflight.live_rules import (
     runtime_classes,
     secrets,
     storage,
+    training_runtimes,
     workers,
 )
 from trainstack.preflight.rule import Check, Rule, collect_checks
@@ -23,7 +24,8 @@ from trainstack.preflight.runner import run_rules
 from trainstack.settings.errors import Place
 
 RULES: dict[str, Check[LiveContext]] = collect_checks(
-    platform, storage, queueing, limit_ranges, runtime_classes, nodes, image_registries, secrets, workers
+    *(platform, storage, queueing, limit_ranges, runtime_classes, training_runtimes, nodes, image_registries),
+    *(secrets, workers),
 )
 """Checks over a cluster by rule id, in the order of docs/checks.md."""
 _REFERENCE_CHECKS = collect_checks(references)

@@ -21,6 +21,7 @@ from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rule_context import EnvironmentContext
 from trainstack.preflight.worker_needs import Need, WorkerCluster
+from trainstack.runs.manifests.trainjob import CLUSTER_RUNTIME, is_countable
 from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind
 from trainstack.runs.status.queued_workloads import queued_workloads
 from trainstack.settings.errors import suggest_name
@@ -148,6 +149,12 @@ class LiveCluster:
     """Worker clusters by name."""
     local_path_shared: bool | None = None
     """Whether local-path-provisioner has a shared file system, which ReadWriteMany requires; None if unknown."""
+
+    @property
+    def countable_runtimes(self) -> dict[str, Body]:
+        """ClusterTrainingRuntimes by name, as far as they were read and their pods can be counted."""
+        runtimes = self.objects_by_name(CLUSTER_RUNTIME) or {}
+        return {name: {**body, "kind": CLUSTER_RUNTIME} for name, body in runtimes.items() if is_countable(body)}
 
     def objects_by_name(self, kind: str, namespace: str | None = None) -> dict[str, Body] | None:
         """Return the objects of a kind by name; None if they were not read."""

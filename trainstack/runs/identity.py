@@ -66,6 +66,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     data          the digest of the data's manifest
     seed          the random seed
     object        of a kind Object: its kind and the spec around its pods
+    runtime       the name of the cluster's runtime, if any; its content is not known
     elastic       of an elastic run: the minimum and maximum number of workers
     parameters    of a trial: its set, however the program receives it
     nprocPerNode  processes per pod, if set; also slotsPerWorker
@@ -96,6 +97,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         result["parameters"] = dict(facts.parameter_set.parameters)
     if workload.object is not None:
         result["object"] = [workload.object.api_version, workload.object.kind, workload.object.spec]
+    if workload.runtime is not None:
+        result["runtime"] = workload.runtime
     if workload.elastic is not None:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
     processes = {"nprocPerNode": workload.nproc_per_node, "slotsPerWorker": workload.slots_per_worker}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from trainstack.objects.labels import Manifest
@@ -17,6 +18,7 @@ from trainstack.runs.identity import PLACEHOLDER_FACTS, Facts, run_id
 from trainstack.runs.launch import Launch
 from trainstack.runs.ledgers import Ledger, wrapper_config_map, wrapper_reference
 from trainstack.runs.manifests.build import companions, dispatched_launch, manifest, plan_launch
+from trainstack.runs.manifests.kind import Body
 from trainstack.runs.manifests.trials import Trial
 from trainstack.runs.manifests.trials import trials as trials_of
 from trainstack.runs.status.launch_kinds import optional_kinds
@@ -55,12 +57,16 @@ class StackObjects:
     """The objects of an environment by component, built when they are first read, and cached.
 
     Building raises OperatorError or WorkloadError if the settings contradict a release or a kind of workload. Without
-    `inputs`, the parts that depend on releases, images, data or the wrapper raise AssertionError.
+    `inputs`, the parts that depend on releases, images, data or the wrapper raise AssertionError. `runtimes`: the
+    ClusterTrainingRuntimes of the cluster by name, as far as they were read.
     """
 
-    def __init__(self, settings: Settings, inputs: Inputs | None = None) -> None:
+    def __init__(
+        self, settings: Settings, inputs: Inputs | None = None, runtimes: Mapping[str, Body] = MappingProxyType({})
+    ) -> None:
         self.settings = settings
         self._inputs = inputs
+        self._runtimes = runtimes
         self._planned_runs: dict[tuple[str, str], PlannedRun] = {}
         self._queued_objects: dict[tuple[str, str], tuple[Manifest, tuple[Manifest, ...]]] = {}
 
@@ -268,10 +274,11 @@ class StackObjects:
             *(manifest for group in launches for manifest in group.manifests),
         ]
 
-    def queued_objects(self, workload: Workload) -> tuple[Manifest, tuple[Manifest, ...]]:
+    def queued_objects(self, workload: Workload) -> tuple[Manifest, tuple[Body, ...]]:
         """Return the object that Kueue admits for a run or a trial, and the objects that it refers to.
 
-        Admission does not depend on the inputs, so they are optional here. Raises WorkloadError.
+        Admission does not depend on the inputs, so they are optional here. A ClusterTrainingRuntime that was not read
+        is left out. Raises WorkloadError.
         """
         key = workload.namespace, workload.name
         if key not in self._queued_objects:
@@ -283,7 +290,9 @@ class StackObjects:
                 launch = Launch(run_id=workload.name, name=workload.name, facts=PLACEHOLDER_FACTS)
                 stack = self.settings.stack
                 self._queued_objects[key] = manifest(workload, stack, launch), companions(workload, stack, launch)
-        return self._queued_objects[key]
+        launch_object, own_companions = self._queued_objects[key]
+        runtime = self._runtimes.get(workload.runtime or "")
+        return launch_object, own_companions if runtime is None else (runtime,)
 
     def facts(self, workload: Workload) -> Facts:
         """Return the facts that a workload's launch depends on in addition to its settings, with pinned images."""

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.make import make_distributed, make_runtime_run
 from tests.unit.preflight.cluster_cases import make_live
+from tests.unit.runs.launches import make_launch
 from trainstack.cli import check_cluster as command
 from trainstack.cli.check_cluster import add_cluster_findings, build_manifests
 from trainstack.cli.session import Session
@@ -14,6 +16,7 @@ from trainstack.preflight.finding import CheckResult, Finding
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rules.images import pins_missing
 from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.build import companions, manifest
 from trainstack.settings.loading.load import load_with_places
 from trainstack.stack_objects.stack_objects import StackObjects
 
@@ -108,3 +111,11 @@ def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
         ("storage-class-unknown", "declare it under storage.classes")
     ]
     assert checked.findings == in_files.findings
+
+
+def test_a_trainjob_is_sent_as_a_dry_run_if_the_cluster_has_its_runtime() -> None:
+    """Trainer refuses a TrainJob without its runtime, so the runtime of a launch is sent instead."""
+    launch = make_launch()
+    for workload, kind in ((make_runtime_run(), "TrainJob"), (make_distributed(kind="TrainJob"), "TrainingRuntime")):
+        objects = [*companions(workload, "dev", launch), manifest(workload, "dev", launch)]
+        assert [body["kind"] for body in command._manifests_to_dry_run(objects)] == [kind]

@@ -16,12 +16,13 @@ from tests.unit.live_objects import (
     LAUNCH,
     Body,
     make_launch_body,
+    make_pod,
     make_queue,
     make_replica,
     make_workload,
     write_kubeconfig,
 )
-from tests.unit.make import make_distributed, make_queues, make_settings, make_storage
+from tests.unit.make import make_distributed, make_queues, make_runtime_run, make_settings, make_storage
 from tests.unit.runs.launches import make_launch
 from trainstack.live.adoption import read_namespace_objects
 from trainstack.live.client import RightsError
@@ -33,6 +34,7 @@ from trainstack.objects.labels import LAUNCH as LABEL
 from trainstack.runs.manifests.build import companions, manifest
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.workloads import Workloads
 
 BODY = make_launch_body("PyTorchJob")
 TENANT = make_settings(
@@ -45,6 +47,13 @@ TENANT = make_settings(
 TRAINJOB = make_distributed(kind="TrainJob")
 TRAINJOB_LAUNCH = {**manifest(TRAINJOB, "dev", make_launch()), "metadata": BODY["metadata"]}
 (RUNTIME,) = companions(TRAINJOB, "dev", make_launch())
+JOBSET = "shared"
+"""The name of a TrainJob, and of its JobSet, whose pods a runtime of the cluster defines."""
+
+
+def make_node() -> Body:
+    """Return a pod of that JobSet, which has no label of the launch."""
+    return make_pod(labels={"jobset.sigs.k8s.io/jobset-name": JOBSET, "jobset.sigs.k8s.io/replicatedjob-name": "node"})
 
 
 class Server(ThreadingHTTPServer):
@@ -76,6 +85,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {"items": [entry]})
         elif path.endswith("/workloads"):
             self._send(200, {"items": [make_workload()] if self._selects("job-uid") else []})
+        elif path.endswith("/pods") and self._selects(JOBSET):
+            self._send(200, {"items": [make_node()]})
         elif path.endswith("/pods"):
             self._send(200, {"items": [make_replica("master", 0)] if self._selects(LAUNCH) else []})
         elif path.endswith(("/localqueues/research", "/namespaces/research", "/persistentvolumeclaims/training")):
@@ -139,6 +150,15 @@ def test_volumes_of_a_trainjob_are_read_by_its_runtime(server: Server) -> None:
     assert [path.endswith(runtime) for path in server.requests].count(True) == 1
 
 
+def test_the_pods_of_a_runtime_of_the_cluster_are_read_by_their_jobset(server: Server) -> None:
+    """Each launch gets its own pods. The runtime itself is not read, which would require a right in the cluster."""
+    launch = manifest(make_runtime_run(), "dev", make_launch())
+    shared = {**launch, "metadata": {**BODY["metadata"], "name": JOBSET, "uid": "shared"}}
+    views = read_launch_views([shared, BODY], TENANT, datetime.now(UTC), cluster_wide=False)
+    assert [[pod.role for pod in view.pods] for view in views] == [["node"], ["master"]]
+    assert not any("trainingruntimes" in path for path in server.requests)
+
+
 def test_the_position_in_the_queue_is_unknown_without_the_visibility_server(server: Server) -> None:
     """The other values are still read."""
     (view,) = read_launch_views([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
@@ -179,6 +199,9 @@ def test_values_are_unknown_without_the_rights(server: Server) -> None:
         read_events([BODY], [LAUNCH], None)
     with pytest.raises(RightsError, match="403"):
         read_launches(TENANT, run_namespaces(TENANT))
+    run = make_runtime_run()
+    live = read_environment(TENANT.model_copy(update={"workloads": Workloads(runs=(run,))}), [])
+    assert live.objects_by_name("ClusterTrainingRuntime") is None
     live = read_environment(TENANT, [])
     assert (live.objects_by_name("LocalQueue", "research"), live.unserved) == (None, frozenset())
     assert (live.objects_by_name("StorageClass"), live.namespaces) == (None, {"research": None})

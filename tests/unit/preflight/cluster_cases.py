@@ -45,7 +45,8 @@ ELSEWHERE = {"operators": Operators(), "queues": make_queues(local_queues=(), pr
 
 def check(settings: Settings, live: LiveCluster, images: Mapping[str, str] = IMAGES) -> list[Finding]:
     """Return the findings about an environment and its cluster."""
-    return examine(LiveContext(StackObjects(settings), live, images)).findings
+    stack_objects = StackObjects(settings, runtimes=live.countable_runtimes)
+    return examine(LiveContext(stack_objects, live, images)).findings
 
 
 def named(name: str, **changes: Any) -> Body:

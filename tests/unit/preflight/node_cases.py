@@ -2,7 +2,7 @@
 
 from tests.unit.live_objects import Body
 from tests.unit.make import make_cluster_queue as make_pool
-from tests.unit.make import make_distributed, make_group, make_queues, make_run, make_settings
+from tests.unit.make import make_distributed, make_group, make_queues, make_run, make_runtime_run, make_settings
 from tests.unit.preflight.cluster_cases import (
     CASES,
     ELSEWHERE,
@@ -14,12 +14,13 @@ from tests.unit.preflight.cluster_cases import (
     named,
     operators,
 )
+from tests.unit.runs.runtimes import make_cluster_runtime, make_job
 from trainstack.preflight.live_context import LiveCluster, LiveOperator
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import ResourceFlavor
-from trainstack.settings.sections.workloads import Resources
+from trainstack.settings.sections.workloads import Resources, Workload
 
 NOT_DECLARED = {
     "operators": Operators(),
@@ -65,6 +66,20 @@ def trainer(version: str) -> LiveOperator:
     """Return Kubeflow Trainer in this version."""
     name = "kubeflow-trainer-controller-manager"
     return LiveOperator("kubeflow-system", name, f"ghcr.io/kubeflow/trainer/{name}:{version}", ready=True)
+
+
+WITH_TRAINER = {**operators(), "trainer": trainer("v2.1.0"), "jobset": trainer("v0.10.1")}
+
+
+def on_trainer(run: Workload) -> Settings:
+    """Return an environment with a run that does not wait in a queue, on a cluster whose owner installed Trainer."""
+    unqueued = run.model_copy(update={"queue": None, "priority": None})
+    return make_settings(unqueued, operators=Operators())
+
+
+def with_runtimes(*runtimes: Body) -> LiveCluster:
+    """Return a cluster with Trainer and these ClusterTrainingRuntimes."""
+    return make_live({"ClusterTrainingRuntime": runtimes}, operators=WITH_TRAINER)
 
 
 def two_flavors(labels: dict[str, str]) -> Settings:
@@ -279,6 +294,45 @@ MORE: dict[str, list[Case]] = {
             f"{RUN}.resources",
             "a pod has no limit of cpu, of which the namespace's LimitRange has a maximum",
             "set requests and limits within the bounds that `kubectl describe limitrange` prints",
+        ),
+    ],
+    "runtime-unusable": [
+        Case(
+            on_trainer(make_runtime_run(runtime="torch-distribted")),
+            with_runtimes(make_cluster_runtime()),
+            f"{RUN}.runtime",
+            "the cluster does not have ClusterTrainingRuntime 'torch-distribted'",
+            "did you mean torch-distributed? (or ask the cluster's owner to create it)",
+        ),
+        Case(
+            on_trainer(make_runtime_run()),
+            make_live({"ClusterTrainingRuntime": None}, operators=WITH_TRAINER),
+            f"{RUN}.runtime",
+            "whether the cluster has ClusterTrainingRuntime 'torch-distributed' is unknown: these credentials cannot "
+            "read ClusterTrainingRuntime objects",
+            "ask the cluster's owner to run `trainstack check --cluster` on the platform's environment",
+            "unknown",
+        ),
+        Case(
+            on_trainer(make_runtime_run()),
+            with_runtimes(make_cluster_runtime(make_job("worker", {"name": "node"}))),
+            f"{RUN}.runtime",
+            "ClusterTrainingRuntime torch-distributed has no Job for the nodes with a container node",
+            "use another runtime, or leave it out",
+        ),
+        Case(
+            on_trainer(make_runtime_run(name="a-run-with-a-long-name")),
+            with_runtimes(
+                make_cluster_runtime(
+                    make_job("dataset-initializer", {"name": "dataset-initializer"}),
+                    make_job("node", {"name": "node"}, step="trainer"),
+                )
+            ),
+            "workloads.runs[a-run-with-a-long-name].runtime",
+            "a pod of ClusterTrainingRuntime torch-distributed would be named "
+            "a-run-with-a-long-name-0000000000-000000-dataset-initializer-0-0-xxxxx with 70 characters, and Kubernetes "
+            "allows 63",
+            "shorten the workload's name by 7",
         ),
     ],
     "runtime-class-refused": [

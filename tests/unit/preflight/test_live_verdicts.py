@@ -4,13 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.live_objects import NOW
-from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
+from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_runtime_run, make_settings
 from tests.unit.preflight.cluster_cases import IMAGES, KUEUE, check, make_live, make_node, operators
 from tests.unit.preflight.cluster_cases import make_cluster_queue as make_queue_of_cluster
+from tests.unit.runs.runtimes import make_cluster_runtime, make_job
 from trainstack.kueue.verdict import Change, Remedy, Verdict
 from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.preflight.live_context import LiveCluster, LiveContext
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import Preemption, ResourceFlavor
 from trainstack.settings.sections.workloads import Resources
 from trainstack.stack_objects.stack_objects import StackObjects
@@ -161,6 +163,31 @@ def test_the_overhead_of_a_runtime_class_is_known_on_a_cluster_alone() -> None:
         with_class = replace(live, admission={**live.admission, "RuntimeClass": (body,)})
         outcomes += [verdict.outcome for verdict in LiveContext(declared, with_class, {}).verdicts]
     assert outcomes == ["never fits", "fits"]
+
+
+def test_the_pods_of_a_runtime_are_known_on_a_cluster_alone() -> None:
+    """Its proxies count beside the nodes: three nodes of 0.5 cpu fit into 2 cpu, with proxies of 0.25 cpu they do not.
+    The nodes of MPI are not counted."""
+    settings = make_settings(make_runtime_run(), operators=Operators())
+    (of_files,) = stack_verdicts(StackObjects(settings))
+    (reason,) = of_files.reasons
+    assert (of_files.outcome, reason.path) == ("unknown", "workloads.runs[train].runtime")
+    assert reason.message == (
+        "the pods that ClusterTrainingRuntime torch-distributed defines are unknown here; `trainstack check --cluster` "
+        "reads them, except for MPI and Flux"
+    )
+    proxy = {"name": "proxy", "resources": {"requests": {"cpu": "250m"}}}
+    runtimes = (
+        make_cluster_runtime(),
+        make_cluster_runtime(make_job("node", {"name": "node"}, proxy, step="trainer")),
+        make_cluster_runtime(mpi={}),
+    )
+    outcomes = []
+    for runtime in runtimes:
+        live = make_live({"ClusterTrainingRuntime": (runtime,)})
+        stack_objects = StackObjects(settings, runtimes=live.countable_runtimes)
+        outcomes += [verdict.outcome for verdict in LiveContext(stack_objects, live, {}).verdicts]
+    assert outcomes == ["fits", "never fits", "unknown"]
 
 
 def remedies_of(settings: Settings, live: LiveCluster) -> dict[str, Remedy]:

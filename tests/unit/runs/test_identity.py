@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.make import make_distributed, make_mount, make_run
+from tests.unit.make import make_distributed, make_mount, make_run, make_runtime_run
 from trainstack.runs.identity import Facts, run_id
 from trainstack.runs.manifests.build import plan_launch
 from trainstack.settings.base import Toleration
@@ -105,6 +105,12 @@ def test_replicas_and_programs_of_roles_are_part_of_the_id(roles: dict[str, Role
     """World size, arguments and environment count; a value of a role that equals the workload's does not."""
     before = run_id(make_distributed(), make_facts())
     assert (run_id(edited(make_distributed(), roles=roles), make_facts()) == before) is same
+
+
+def test_the_runtime_of_the_cluster_is_part_of_the_id() -> None:
+    """Another one may have other variables and volumes."""
+    before = run_id(make_runtime_run(), make_facts())
+    assert run_id(edited(make_runtime_run(), runtime="jax-distributed"), make_facts()) != before
 
 
 ELASTIC_EDITS = [

@@ -18,8 +18,7 @@ from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
 from trainstack.preflight.rules.resources import resource_faults
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.kind import RunPodSet
-from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.status.queued_workloads import pod_sets
+from trainstack.runs.status.queued_workloads import launched_pod_sets
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child_path
 from trainstack.settings.values.quantities import amount, format_amount
@@ -89,7 +88,7 @@ def launched_specs(context: EnvironmentContext, path: str, run: Workload) -> Ite
         launch, companions = context.stack_objects.queued_objects(run)
     except WorkloadError:
         return  # Other rules report it.
-    for pods, launched in zip(pod_sets(path, run), launched_pods(launch, companions), strict=True):
+    for pods, launched in launched_pod_sets(path, run, launch, companions):
         yield pods, launched.spec
 
 

@@ -57,8 +57,8 @@ def is_dispatched(launch: Body) -> bool:
 
 def companions(workload: Workload, stack: str, launch: Launch) -> tuple[Manifest, ...]:
     """Return the objects that only this launch refers to; () for most kinds. Raises WorkloadError."""
-    build = WORKLOAD_KINDS[workload.kind].build_companion
-    return () if build is None else (build(workload, stack, launch),)
+    companion = WORKLOAD_KINDS[workload.kind].build_companion(workload, stack, launch)
+    return () if companion is None else (companion,)
 
 
 def plan_launch(workload: Workload, stack: str, facts: Facts, sweep: SweepInputs | None = None) -> Launch:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel
 
-from trainstack.objects.labels import Manifest
+from trainstack.objects.labels import LAUNCH, Manifest
 from trainstack.runs.launch import Launch
 from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
 
@@ -81,6 +81,11 @@ class RunPodSet:
     mounts_path: str
 
 
+def launch_label(launch: Body) -> tuple[str, str]:
+    """Return the label of Trainstack's own pods for the launch of an object."""
+    return LAUNCH, str(launch["metadata"]["labels"][LAUNCH])
+
+
 def status_conditions(launch: Body) -> Sequence[Body]:
     return (launch.get("status") or {}).get("conditions") or ()
 
@@ -94,8 +99,8 @@ class WorkloadKind:
     """Kueue's name of the integration that manages the kind."""
     build: Callable[[Workload, str, Launch], Manifest]
     """A function that builds the launch's object for a stack. It raises WorkloadError."""
-    build_companion: Callable[[Workload, str, Launch], Manifest] | None = None
-    """A function that builds the second object, to which the launch refers; None if the kind has none. It raises
+    build_companion: Callable[[Workload, str, Launch], Manifest | None] = lambda *_: None
+    """A function that builds the second object, to which the launch refers; it returns None if there is none. It raises
     WorkloadError."""
     companion_reference: Callable[[Body], Body | None] = lambda _: None
     """A function that returns the apiVersion, kind and metadata of the companion of a launch's object."""
@@ -120,6 +125,8 @@ class WorkloadKind:
     """The controller, if environments cannot install its operator."""
     connects_to_pods: bool = False
     """Whether the controller connects to the pods, which the network policy of an isolated namespace denies."""
+    pod_label: Callable[[Body], tuple[str, str]] = launch_label
+    """A function that returns a label, with its value, that all pods of a live launch have and no other pod."""
     role_label: str | None = None
     """The label of pods with their role in lower case; None if all pods have one role."""
     first_roles: tuple[str, ...] = ("master",)

@@ -1,12 +1,13 @@
 """A workload as a TrainJob of Kubeflow Trainer (v2), with the TrainingRuntime that it refers to.
 
 The TrainJob contains the program and its resources. The runtime contains the pods with their volumes, which cannot be
-in the TrainJob's `podTemplateOverrides`: Kueue appends to that list, and an update replaces the list as a whole.
+in the TrainJob's `podTemplateOverrides`: Kueue appends to that list, and an update replaces the list as a whole. A
+workload with `runtime` refers to a ClusterTrainingRuntime of the cluster instead.
 
 Source: https://www.kubeflow.org/docs/components/trainer/operator-guides/runtime/
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic.alias_generators import to_camel
@@ -26,6 +27,7 @@ from trainstack.runs.manifests.kind import (
     WorkloadKind,
     count_jobs,
     explicit_fields,
+    launch_label,
     role_pod_set,
 )
 from trainstack.runs.manifests.pod_template import launch_labels, pod_template
@@ -35,6 +37,12 @@ from trainstack.runs.role_pods import NODE, role_pods
 from trainstack.settings.sections.workloads import Workload
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
+CLUSTER_RUNTIME = "ClusterTrainingRuntime"
+_RUNTIME_KINDS = ("TrainingRuntime", CLUSTER_RUNTIME)
+_ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
+"""The label of a Job in a runtime with the part of the TrainJob that Trainer applies to it: `trainer` for the nodes."""
+_JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
+"""The label of a JobSet's pods with its name, which is that of its TrainJob."""
 _TRAINJOB_FIELDS = ("image", "command", "args", "env", "resources")
 """The fields of the container that the TrainJob sets; the runtime sets the others."""
 _TORCHRUN_VARIABLES = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
@@ -64,23 +72,29 @@ def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     trainer = {key: container[key] for key in _TRAINJOB_FIELDS if key in container}
     if "resources" in trainer:
         trainer["resourcesPerNode"] = trainer.pop("resources")
+    kind, name = (CLUSTER_RUNTIME, workload.runtime) if workload.runtime else ("TrainingRuntime", launch.name)
+    # One process a node, as a PyTorchJob has one a pod. The runtime of the cluster has a number of its own.
+    processes = {} if workload.runtime else {"numProcPerNode": 1}
     spec = {
-        "runtimeRef": {"apiGroup": API_VERSION.partition("/")[0], "kind": "TrainingRuntime", "name": launch.name},
-        # One process a node, as a PyTorchJob has one a pod.
-        "trainer": {"numNodes": _node_count(workload), "numProcPerNode": 1, **trainer},
+        "runtimeRef": {"apiGroup": API_VERSION.partition("/")[0], "kind": kind, "name": name},
+        "trainer": {"numNodes": _node_count(workload), **processes, **trainer},
     }
     return launch_object("TrainJob", API_VERSION, workload, stack, launch, spec)
 
 
-def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """Return the TrainingRuntime of this launch only, which has the launch's name. Raises WorkloadError."""
+def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest | None:
+    """Return the TrainingRuntime of this launch only, which has the launch's name; None if the cluster has the runtime.
+
+    Raises WorkloadError.
+    """
+    if workload.runtime is not None:
+        return None
     template = _template(workload, launch)
     container, *sidecars = template["spec"]["containers"]
     runtime_container = {key: value for key, value in container.items() if key not in _TRAINJOB_FIELDS}
     template["spec"]["containers"] = [runtime_container, *sidecars]
     job = {"template": template, **explicit_fields(workload, "backoff_limit", "active_deadline_seconds")}
-    # Trainer identifies the training Job by this label.
-    job_template = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, "spec": job}
+    job_template = {"metadata": {"labels": {_ANCESTOR_LABEL: "trainer"}}, "spec": job}
     return {
         "apiVersion": API_VERSION,
         "kind": "TrainingRuntime",
@@ -124,7 +138,8 @@ def _template(workload: Workload, launch: Launch) -> Manifest:
         launch,
         container=NODE,
         restart_policy=role_pods(workload)[0].restart_policy,
-        kind_variables=rank_variables(_node_count(workload), f"{name}-{NODE}-0-0.{name}"),
+        # torchrun sets the ranks of the processes that it starts by a runtime of the cluster.
+        kind_variables=() if workload.runtime else rank_variables(_node_count(workload), f"{name}-{NODE}-0-0.{name}"),
         operator_variables=_TORCHRUN_VARIABLES,
     )
 
@@ -143,11 +158,48 @@ def _launched_pods(launch: Body, companions: tuple[Body, ...]) -> Iterator[Launc
     trainer.pop("numProcPerNode", None)  # not a field of the container
     if "resourcesPerNode" in trainer:
         trainer["resources"] = trainer.pop("resourcesPerNode")
-    runtimes = [companion["spec"]["template"] for companion in companions if companion["kind"] == "TrainingRuntime"]
-    templates = [pods_of_job.template for runtime in runtimes for pods_of_job in jobset_pods(runtime)]
-    for template in templates or [{"spec": {"containers": [{"name": NODE}]}}]:
-        containers = [{**item, **trainer} if item["name"] == NODE else item for item in template["spec"]["containers"]]
-        yield LaunchedPods(NODE, nodes, {**template, "spec": {**template["spec"], "containers": containers}})
+    runtimes = [companion for companion in companions if companion["kind"] in _RUNTIME_KINDS]
+    if not runtimes:
+        yield LaunchedPods(NODE, nodes, {"spec": {"containers": [{"name": NODE, **trainer}]}})
+    for runtime in runtimes:
+        jobs = runtime_jobs(runtime)
+        for job, pods in zip(jobs, jobset_pods({"spec": {"replicatedJobs": jobs}}), strict=True):
+            yield _apply_trainer(pods, nodes, trainer) if runs_nodes(job) else pods
+
+
+def runtime_jobs(runtime: Body) -> Sequence[Body]:
+    """Return the `replicatedJobs` of a TrainingRuntime or ClusterTrainingRuntime."""
+    template = runtime["spec"].get("template") or {}
+    return (template.get("spec") or {}).get("replicatedJobs") or ()
+
+
+def runs_nodes(replicated_job: Body) -> bool:
+    """Return whether Trainer applies the `trainer` of a TrainJob to a Job of its runtime."""
+    labels = (replicated_job["template"].get("metadata") or {}).get("labels") or {}
+    return bool(labels.get(_ANCESTOR_LABEL) == "trainer")
+
+
+def is_countable(runtime: Body) -> bool:
+    """Return whether the nodes of a TrainJob are the pods of the Job to which Trainer applies its `trainer`.
+
+    With MPI and Flux, Trainer calculates the numbers of launchers and nodes in another way.
+    """
+    return {"mpi", "flux"}.isdisjoint(runtime["spec"].get("mlPolicy") or {})
+
+
+def _apply_trainer(pods: LaunchedPods, nodes: int, trainer: Body) -> LaunchedPods:
+    """Return the pods of a runtime's Job with the fields that a TrainJob sets for them."""
+    containers = [
+        _apply_to_container(item, trainer) if item["name"] == NODE else item for item in pods.spec["containers"]
+    ]
+    return LaunchedPods(pods.name, nodes, {**pods.template, "spec": {**pods.spec, "containers": containers}})
+
+
+def _apply_to_container(container: Body, trainer: Body) -> Body:
+    variables = {
+        variable["name"]: variable for variable in (*(container.get("env") or ()), *(trainer.get("env") or ()))
+    }
+    return {**container, **trainer, **({"env": [*variables.values()]} if variables else {})}
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
@@ -161,10 +213,22 @@ def _replicas(body: Body) -> tuple[Replicas, ...]:
     return count_jobs({NODE: 1}, (body.get("status") or {}).get("jobsStatus"))
 
 
-def _runtime_reference(body: Body) -> Body:
-    """Return the apiVersion, kind and metadata of the TrainingRuntime that a TrainJob refers to."""
+def _runtime_reference(body: Body) -> Body | None:
+    """Return the apiVersion, kind and metadata of the launch's own TrainingRuntime; None if it uses the cluster's."""
+    if uses_cluster_runtime(body):
+        return None
     metadata = {"name": body["spec"]["runtimeRef"]["name"], "namespace": body["metadata"]["namespace"]}
     return {"apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "metadata": metadata}
+
+
+def uses_cluster_runtime(body: Body) -> bool:
+    """Return whether a TrainJob refers to a runtime of the cluster, which is the API server's default kind."""
+    return bool(body["spec"]["runtimeRef"].get("kind", CLUSTER_RUNTIME) == CLUSTER_RUNTIME)
+
+
+def _pod_label(body: Body) -> tuple[str, str]:
+    # The pods of a runtime of the cluster have its labels only.
+    return (_JOBSET_LABEL, str(body["metadata"]["name"])) if uses_cluster_runtime(body) else launch_label(body)
 
 
 TRAINJOB = WorkloadKind(
@@ -177,7 +241,10 @@ TRAINJOB = WorkloadKind(
     api_version=API_VERSION,
     definition="trainjobs.trainer.kubeflow.org",
     operator="trainer",
+    pod_label=_pod_label,
     role_label=REPLICATED_JOB_LABEL,
+    # A runtime of the cluster may have further Jobs, such as initializers.
+    first_roles=(NODE,),
     index_label=COMPLETION_INDEX_LABEL,
     framework="trainer.kubeflow.org/trainjob",
     replicas=_replicas,

@@ -1,8 +1,9 @@
 """The workloads of an environment that Kueue queues, and their pod sets, with the paths of their settings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from trainstack.runs.manifests.kind import RunPodSet
+from trainstack.runs.manifests.kind import Body, LaunchedPods, RunPodSet
+from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
@@ -21,3 +22,14 @@ def queued_workloads(settings: Settings) -> Iterator[tuple[str, Workload]]:
 def pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
     """Yield the pod sets of a run, the leading one (of rank 0) first."""
     yield from WORKLOAD_KINDS[run.kind].pod_sets(path, run)
+
+
+def launched_pod_sets(
+    path: str, run: Workload, launch: Body, companions: Iterable[Body]
+) -> Iterator[tuple[RunPodSet, LaunchedPods]]:
+    """Yield the pods of a run's launch, with the pod set of the settings that they are built from."""
+    launched, declared_sets = launched_pods(launch, companions), [*pod_sets(path, run)]
+    if run.runtime is not None:
+        # The settings have one pod set; the runtime may have further Jobs.
+        declared_sets *= len(launched)
+    yield from zip(declared_sets, launched, strict=True)

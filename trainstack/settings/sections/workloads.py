@@ -250,6 +250,10 @@ class Workload(Section):
     """MPIJob: the implementation of MPI; None: OpenMPI."""
     ssh_auth_mount_path: AbsolutePath | None = None
     """MPIJob: the folder with the SSH keys, `.ssh` in the home of the image's user; None: `/root/.ssh`."""
+    runtime: DnsName | None = None
+    """TrainJob that is not managed: a ClusterTrainingRuntime of the cluster, such as `torch-distributed`, which defines
+    the pods. The TrainJob sets the program, the number of nodes and their resources, and `labels` are its own. None:
+    each launch has a TrainingRuntime of its own."""
     object: KueueObject | None = None
     """Object: its kind, its `spec`, and where it has its pods."""
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
@@ -327,6 +331,7 @@ _KINDS_BY_FIELD: dict[str, tuple[str, ...]] = {
     "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob", "RayJob"),
     # Trainer would recreate the JobSet of a finished TrainJob, and train again.
     "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet", "MPIJob"),
+    "runtime": ("TrainJob",),
     "replicated_jobs": ("JobSet",),
     "success_policy": ("JobSet",),
     "failure_policy": ("JobSet",),
@@ -339,6 +344,14 @@ _ROLES_BY_KIND: dict[str, tuple[str, ...]] = {
     "MPIJob": ("Launcher", "Worker"),
 }
 """The roles of kinds whose roles have fixed names."""
+_FIELDS_WITH_RUNTIME = frozenset(
+    {
+        *("name", "kind", "naming", "namespace", "queue", "priority", "managed", "labels", "attempt", "depends_on"),
+        *("image", "command", "args", "env", "secret_env", "seed", "resources", "roles", "runtime"),
+        "expected_duration_seconds",
+    }
+)
+"""The fields of a workload whose `runtime` defines the pods."""
 _UNMANAGED_REASONS: dict[str, str] = {
     "DataLoader": "runs no program",
     "MPIJob": "starts its processes over SSH, outside the wrapper",
@@ -352,8 +365,7 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
     kind, kind_phrase = workload.kind, with_article(workload.kind)
     # A field that is set to its default has no effect, so it is accepted.
     for field, kinds in _KINDS_BY_FIELD.items():
-        default = Workload.model_fields[field].get_default(call_default_factory=True)
-        if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
+        if field in workload.model_fields_set and _has_effect(workload, field) and kind not in kinds:
             yield f"{kind_phrase} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
     valid_roles = _ROLES_BY_KIND.get(kind, tuple(workload.roles))
     for name in sorted(workload.roles.keys() - {*valid_roles}):
@@ -488,6 +500,27 @@ def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
         yield "a TrainJob needs roles.Master: add it"
     if workload.naming == "generated":
         yield "the nodes of a TrainJob resolve the first node's name: set naming to derived or fixed"
+    if workload.runtime is not None:
+        yield from _faults_of_runtime(workload)
+
+
+def _faults_of_runtime(workload: Workload) -> Iterator[str]:
+    """Yield the settings that no field of a TrainJob has, because its runtime defines the pods."""
+    if workload.managed:
+        yield "the pods of a runtime do not contain the wrapper: set managed to false, or leave out runtime"
+    fields = [field for field in workload.model_fields_set - _FIELDS_WITH_RUNTIME if _has_effect(workload, field)]
+    if fields:
+        names = ", ".join(sorted(map(to_camel, fields)))
+        yield f"runtime {workload.runtime} defines the pods: leave out {names}, or leave out runtime"
+    for name, role in sorted(workload.roles.items()):
+        for field in sorted(role.model_fields_set - {"replicas"}):
+            yield f"runtime {workload.runtime} defines the pods: leave out roles.{name}.{to_camel(field)}"
+
+
+def _has_effect(section: Section, field: str) -> bool:
+    """Return whether a field differs from its default."""
+    default = type(section).model_fields[field].get_default(call_default_factory=True)
+    return bool(getattr(section, field) != default)
 
 
 def _faults_of_managed(workload: Workload) -> Iterator[str]:

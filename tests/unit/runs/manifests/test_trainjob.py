@@ -5,13 +5,17 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.unit.make import make_distributed, make_mount
+from tests.unit.make import make_distributed, make_mount, make_runtime_run
 from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from tests.unit.runs.runtimes import make_cluster_runtime, make_job
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.ledgers import Ledger, mounted_wrapper
 from trainstack.runs.manifests.build import companions, manifest, plan_launch
-from trainstack.settings.sections.workloads import Resources, Role, Workload
+from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.manifests.trainjob import TRAINJOB
+from trainstack.settings.sections.secrets import SecretValue
+from trainstack.settings.sections.workloads import Record, Resources, Role, Workload
 
 RANKS = [
     {"name": "MASTER_ADDR", "value": "train-1-2-node-0-0.train-1-2"},
@@ -198,3 +202,87 @@ def test_nodes_resolve_the_first_node_by_the_objects_name() -> None:
     variables = {entry["name"]: entry.get("value") for entry in spec["trainer"]["env"]}
     assert variables["MASTER_ADDR"] == "train-node-0-0.train"
     assert spec["runtimeRef"]["name"] == "train-1-2"
+
+
+def test_the_runtime_of_the_cluster_defines_the_pods() -> None:
+    """The TrainJob has the program, the number of nodes and their resources, and no runtime of its own."""
+    workload = make_runtime_run(
+        args=("--a",), env={"A": "1"}, secret_env={"B": SecretValue(secret="s", key="k")}, seed=3, labels={"team": "a"}
+    )
+    assert manifest(workload, "dev", make_launch()) == {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "train-1-2", "namespace": "research", "labels": {"team": "a", **OBJECT_LABELS}},
+        "spec": {
+            "runtimeRef": {
+                "apiGroup": "trainer.kubeflow.org",
+                "kind": "ClusterTrainingRuntime",
+                "name": "torch-distributed",
+            },
+            "trainer": {
+                "numNodes": 3,
+                "image": "python:3.11",
+                "command": ["python3", "train.py"],
+                "args": ["--a"],
+                "env": [
+                    {"name": "A", "value": "1"},
+                    {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+                    {"name": "TRAINSTACK_SEED", "value": "3"},
+                ],
+                "resourcesPerNode": {"requests": {"cpu": "500m", "memory": "1Gi"}},
+            },
+        },
+    }
+    assert companions(workload, "dev", make_launch()) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"managed": True, "record": Record(volume="training")}, "do not contain the wrapper: set managed to false"),
+        (
+            {"shared_memory": "1Gi", "backoff_limit": 3, "volumes": (make_mount(),)},
+            "runtime torch-distributed defines the pods: leave out backoffLimit, sharedMemory, volumes, or leave out",
+        ),
+        ({"roles": {"Master": Role(args=("--a",))}}, r"defines the pods: leave out roles\.Master\.args"),
+        ({"kind": "PyTorchJob"}, "a PyTorchJob has no runtime"),
+    ],
+)
+def test_settings_that_the_runtime_defines_are_refused(changes: dict[str, Any], message: str) -> None:
+    """They are never dropped silently."""
+    with pytest.raises(ValidationError, match=message):
+        make_runtime_run(**changes)
+
+
+def test_the_pods_of_a_runtime_have_the_settings_of_the_trainjob() -> None:
+    """Trainer applies them to the container of the nodes alone. Variables of the runtime stay."""
+    launch = manifest(make_runtime_run(env={"A": "1"}), "dev", make_launch())
+    node = {"name": "node", "image": "pytorch", "env": [{"name": "A", "value": "0"}, {"name": "B", "value": "2"}]}
+    proxy = {"name": "proxy", "image": "proxy"}
+    runtime = make_cluster_runtime(
+        make_job("dataset-initializer", {"name": "dataset-initializer", "image": "download"}),
+        make_job("node", node, proxy, step="trainer"),
+    )
+    initializer, nodes = launched_pods(launch, (runtime,))
+    assert (initializer.name, initializer.count) == ("dataset-initializer", 1)
+    assert initializer.spec["containers"] == [{"name": "dataset-initializer", "image": "download"}]
+    trainer = launch["spec"]["trainer"]
+    changed_node = {
+        "name": "node",
+        "image": "python:3.11",
+        "command": ["python3", "train.py"],
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+        "resources": trainer["resourcesPerNode"],
+    }
+    assert (nodes.name, nodes.count, nodes.spec["containers"]) == ("node", 3, [changed_node, proxy])
+
+
+def test_the_pods_of_a_runtime_are_found_by_their_jobset() -> None:
+    """They have no label of the launch. Its own runtime is read with a live launch, the cluster's is not."""
+    launches = [manifest(workload, "dev", make_launch()) for workload in (make_trainjob(), make_runtime_run())]
+    assert [TRAINJOB.pod_label(launch) for launch in launches] == [
+        ("trainstack.dev/launch", "train-1-2"),
+        ("jobset.sigs.k8s.io/jobset-name", "train-1-2"),
+    ]
+    own, shared = map(TRAINJOB.companion_reference, launches)
+    assert (own is None, shared) == (False, None)

@@ -149,6 +149,10 @@ REFUSED = {
     "name: search, run: {from: train, namespace: a, kind: Job, completions: 2}": (
         f"{SWEEP}: a trial is one run with one record; leave out run.completions, or set run.managed to false"
     ),
+    (
+        "name: search, run: {from: train, namespace: a, kind: TrainJob, managed: false, record: null, volumes: [], "
+        "roles: {Master: {}}, runtime: torch}"
+    ): (f"{SWEEP}: the pods of a trial have labels and files that a runtime does not set; leave out run.runtime"),
     "name: search, run: {from: train, namespace: a, kind: Pod, managed: false}": (
         f"{SWEEP}: a trial must end, but this Pod is always restarted; set run.restartPolicy to Never or OnFailure"
     ),
