@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster.image_runs import run_in_image
 from tests.cluster.lab import true_conditions
-from tests.cluster.project import ROOT, Project
+from tests.cluster.project import ROOT, Project, eventually
 from trainstack.objects.labels import RELEASE
 from trainstack.runs.images.content_tags import base_reference
 
@@ -43,8 +43,13 @@ def test_kueue_admitted_the_job_and_the_operator_ran_it(dev: Project) -> None:
     workloads = dev.get("workloads", namespace="research")["items"]
     (workload,) = (body for body in workloads if body["metadata"]["ownerReferences"][0]["kind"] == "PyTorchJob")
     assert {"QuotaReserved", "Admitted", "Finished"} <= true_conditions(workload)
-    queue = dev.get("clusterqueues", workload["status"]["admission"]["clusterQueue"])
-    assert (queue["status"]["admittedWorkloads"], queue["status"]["reservingWorkloads"]) == (0, 0)
+    queue_name = workload["status"]["admission"]["clusterQueue"]
+
+    def is_unused() -> bool:
+        status = dev.get("clusterqueues", queue_name)["status"]
+        return (status["admittedWorkloads"], status["reservingWorkloads"]) == (0, 0)
+
+    eventually("the quota is free", is_unused)
     events = dev.get("events", namespace="research")["items"]
     assert "Admitted" in {
         event["reason"] for event in events if event["involvedObject"]["name"] == workload["metadata"]["name"]

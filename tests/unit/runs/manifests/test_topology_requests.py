@@ -9,8 +9,8 @@ from tests.unit.make import make_distributed, make_run
 from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import SKIP_AWAIT
 from trainstack.runs.identity import PLACEHOLDER_FACTS, run_id
+from trainstack.runs.manifests.build import companions, manifest
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
 
@@ -20,10 +20,8 @@ REQUIRED = TopologyRequest(required=RACK)
 
 def annotations(workload: Workload) -> dict[str, dict[str, str]]:
     """Return the annotations of a launch's pods by pod set."""
-    kind = WORKLOAD_KINDS[workload.kind]
     launch = make_launch()
-    others = [kind.build_companion(workload, "dev", launch)] if kind.build_companion else []
-    found = launched_pods(kind.build(workload, "dev", launch), tuple(others))
+    found = launched_pods(manifest(workload, "dev", launch), companions(workload, "dev", launch))
     return {pods.name: pods.template["metadata"].get("annotations", {}) for pods in found}
 
 
