@@ -13,7 +13,7 @@ from typing import Any
 from trainstack.toolchain.places import CHECKOUT
 
 GENERATED = {
-    "README.md": "index.md",
+    "README.md": "overview.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "how-to-contribute.md",
     "SECURITY.md": "security.md",

@@ -1,12 +1,12 @@
 """Generator of docs/checks.md, which `trainstack dev rules-page` writes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import fill
 
 from trainstack.preflight import cluster_checks, file_checks
-from trainstack.preflight.all_rules import ALL_RULES
+from trainstack.preflight.all_rules import ALL_RULES, RULES_BY_TOPIC
 from trainstack.preflight.rule import Rule
 
 PAGE = Path("docs/checks.md")
@@ -49,7 +49,34 @@ The YAML examples are changes of the environment that `trainstack init --profile
 
 
 def render_page() -> str:
-    return "\n".join([_INTRODUCTION, *("\n".join(_section(rule)) for rule in ALL_RULES)])
+    return "\n".join([_INTRODUCTION, _overview(), *map(_topic, RULES_BY_TOPIC)])
+
+
+def _overview() -> str:
+    """Return a table of the topics, with the numbers of their rules."""
+    rows = [
+        (f"[{topic}](#{topic.lower().replace(' ', '-')})", *_count_errors(rules))
+        for topic, rules in RULES_BY_TOPIC.items()
+    ]
+    return _table(("topic", "errors", "others"), [*rows, ("all", *_count_errors(ALL_RULES))], "|---|---:|---:|")
+
+
+def _count_errors(rules: Sequence[Rule]) -> tuple[str, str]:
+    """Return the number of errors, and that of other rules."""
+    count = sum(rule.severity == "error" for rule in rules)
+    return str(count), str(len(rules) - count)
+
+
+def _topic(topic: str) -> str:
+    rules = RULES_BY_TOPIC[topic]
+    rows = [(f"[`{rule.id}`](#{rule.id})", rule.severity, rule.summary.replace("|", "\\|")) for rule in rules]
+    table = _table(("rule", "severity", "finding"), rows, "|---|---|---|")
+    return "\n".join([f"## {topic}\n", table, *("\n".join(_section(rule)) for rule in rules)])
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], rule: str) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    return "\n".join([lines[0], rule, *lines[1:], ""])
 
 
 def rule_scopes(rule: Rule) -> list[str]:
@@ -66,7 +93,7 @@ def rule_properties(rule: Rule) -> str:
 
 
 def _section(rule: Rule) -> Iterator[str]:
-    yield f"## `{rule.id}`\n"
+    yield f"### `{rule.id}`\n"
     yield _paragraph(" ".join(filter(None, [rule.summary, rule.details])))
     yield _paragraph(rule_properties(rule))
     if rule.example:

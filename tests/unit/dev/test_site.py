@@ -25,6 +25,7 @@ REPOSITORY = "https://git.example.org/ml/trainstack"
         ("docs/start/owner.md", "[a](../decisions)", "[a](../decisions/README.md)"),
         ("docs/start/owner.md", "[a](../../CHANGELOG.md#x)", "[a](../changelog.md#x)"),
         ("docs/runs.md", "[a](schema)", f"[a]({REPOSITORY}/tree/HEAD/docs/schema)"),
+        ("docs/index.md", "[a](../README.md#try-it)", "[a](overview.md#try-it)"),
         ("README.md", "[a](docs/runs.md)", "[a](runs.md)"),
         ("README.md", "![a](docs/compare.png)", "![a](compare.png)"),
         ("README.md", "[a](docs/decisions)", "[a](decisions/README.md)"),
@@ -70,6 +71,15 @@ def test_a_broken_link_fails_the_build() -> None:
     assert {level for part in config["validation"].values() for level in part.values()} == {"warn"}
     assert config["theme"]["font"] is False
     assert "repo_url" not in config, "mkdocs-material's pages would ask the host of the repository for its stars"
+
+
+def test_charts_follow_the_palette_of_the_page() -> None:
+    """PNGs are drawn on white, and SVGs have both schemes; a reader may select another one than the system's."""
+    style = (ROOT / "docs" / "site.css").read_text(encoding="utf-8")
+    schemes = set(re.findall(r"^ +scheme: (\w+)$", CONFIG, re.MULTILINE))
+    assert set(re.findall(r'\[data-md-color-scheme="(\w+)"\] img \{', style)) == schemes == {"default", "slate"}
+    assert '[data-md-color-scheme="slate"] .md-typeset img[src$=".png"]' in style
+    assert "site.css" in yaml.load(re.sub(r"!!?(?:ENV|python/\S+)", "", CONFIG), yaml.SafeLoader)["extra_css"]
 
 
 def test_the_page_of_decisions_lists_each_one() -> None:

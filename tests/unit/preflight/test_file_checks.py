@@ -73,7 +73,7 @@ def test_a_fault_is_found_by_its_rule_alone(rule: str, case: Case) -> None:
 
 def test_every_rule_has_a_case_and_a_section() -> None:
     """The sections are in docs/checks.md."""
-    sections = re.findall(r"^## `(.+)`$", (ROOT / "docs/checks.md").read_text(encoding="utf-8"), re.MULTILINE)
+    sections = re.findall(r"^### `(.+)`$", (ROOT / "docs/checks.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert {rule for rule, _ in every_case()} == {*RULES, *(rule.id for rule in silences.RULES)}
     assert sections == [*RULES_BY_ID]
 
