@@ -17,11 +17,15 @@ FILES = {
 """The module and the file in it, by kind."""
 
 
-def definition(kind: str) -> dict[str, Any]:
-    """Return the definition with only the version used here. `go mod download` has verified the file."""
+def definition(kind: str, file: str = "") -> dict[str, Any]:
+    """Return the definition with only the version used here. `go mod download` has verified the file.
+
+    `file`: another file of the kind's module, with a definition of the same version.
+    """
     builder = Builder(go_toolchain.ensure(Console(stderr=True)))
-    module, file = FILES[kind]
-    text = (builder.module_folder(GROUPS_BY_NAME["cluster"], module) / file).read_text(encoding="utf-8")
+    module, default_file = FILES[kind]
+    folder = builder.module_folder(GROUPS_BY_NAME["cluster"], module)
+    text = (folder / (file or default_file)).read_text(encoding="utf-8")
     body: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
     used = KINDS[kind].api_version.partition("/")[2]
     versions = [version for version in body["spec"]["versions"] if version["name"] == used]

@@ -26,8 +26,6 @@ from trainstack.settings.sections.operators import ControllerResources, KueueCon
 from trainstack.stack_objects.inputs import CACHE_FOLDER, release_path
 
 Body = dict[str, Any]
-STORED = "kueue.x-k8s.io/v1beta1"
-"""The version of Kueue's API in which its release stores objects. What is read here is the same in v1beta2."""
 REQUESTS_PER_SECOND = 500
 """Of Kueue's client. Its release has 50, which is all that a batch of cases would wait for."""
 COLLECTION_PATHS = {
@@ -109,8 +107,7 @@ class Api:
 
     def list_all(self, kind: str) -> list[Body]:
         """Return all live objects of a kind in all namespaces."""
-        # As it is stored: in another version each object would be sent to Kueue to be converted.
-        folder = COLLECTION_PATHS[kind].replace("/namespaces/{namespace}", "").replace("kueue.x-k8s.io/v1beta2", STORED)
+        folder = COLLECTION_PATHS[kind].replace("/namespaces/{namespace}", "")
         answer = self._ask("GET", folder)
         assert answer.is_success, answer.text
         return [{**body, "kind": kind} for body in answer.json()["items"]]
@@ -163,7 +160,8 @@ def install(cluster: LocalCluster, **configuration: Any) -> Api:
 def _definitions() -> list[Body]:
     """Return the definitions of the kinds and of the types to which they refer."""
     templates = yaml.safe_load((ROOT / "defaults.yaml").read_text(encoding="utf-8"))["operators"]
-    found = [definition(kind) for kind in FILES]
+    # Kueue watches the clusters of RayJobs, too.
+    found = [*map(definition, FILES), definition("RayJob", "config/crd/bases/ray.io_rayclusters.yaml")]
     for kind in filter(None, KINDS.values()):
         pinned = Manifest.model_validate(templates[kind[0]]["manifest"])
         names = {kind[1], "trainingruntimes.trainer.kubeflow.org", "clustertrainingruntimes.trainer.kubeflow.org"}

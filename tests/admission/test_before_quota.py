@@ -174,9 +174,8 @@ def test_pods_that_contradict_the_defaults_of_a_limit_range_are_never_admitted(s
 def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
     """The verdict on a Workload by what the cluster holds, without other workloads."""
     kinds = ("ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "Namespace")
-    # As v1beta2 has them: in the stored version the cohort has another name.
-    bodies = [bench.api.read(body) | {"kind": kind} for kind in kinds for body in bench.api.list_all(kind)]
-    found = read_queue_state((body for body in bodies if "metadata" in body), release=DEFAULT_KUEUE_MINOR)
+    bodies = [body for kind in kinds for body in bench.api.list_all(kind)]
+    found = read_queue_state(bodies, release=DEFAULT_KUEUE_MINOR)
     workloads = [read_kueue_workload(body, found.model) for body in (asked, *pending)]
     first, *others = [workload for workload in workloads if isinstance(workload, Workload)]
     return AdmissionSimulator(found.model, pending=others).verdict(first)
