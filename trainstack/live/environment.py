@@ -98,7 +98,7 @@ def _list_paths(settings: Settings, *, is_owner: bool) -> dict[str, str]:
     kinds = (
         (*CLUSTER_SCOPED, *(kind for kind, items in optional_kinds.items() if items)) if is_owner else READ_BY_TENANTS
     )
-    if any(workload.runtime is not None for workload in workloads):
+    if names_runtimes(settings):
         kinds = (*kinds, CLUSTER_RUNTIME)
     path_by_key = {kind: paths.collection_path(api_version_of(kind), kind, None) for kind in kinds}
     for namespace in _used_namespaces(settings):
@@ -111,6 +111,11 @@ def _list_paths(settings: Settings, *, is_owner: bool) -> dict[str, str]:
             f"{paths.collection_path(launch_version(workload), kind, namespace)}?limit=1"
         )
     return path_by_key
+
+
+def names_runtimes(settings: Settings) -> bool:
+    """Return whether a run names a ClusterTrainingRuntime."""
+    return any(workload.runtime is not None for _, workload in settings.runs_and_trials())
 
 
 def _used_namespaces(settings: Settings) -> list[str]:

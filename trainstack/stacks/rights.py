@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trainstack.live import paths
 from trainstack.live.admission import CLUSTER_WIDE, NAMESPACED, TOPOLOGY, declares_topologies
-from trainstack.live.environment import api_version_of
+from trainstack.live.environment import api_version_of, names_runtimes
 from trainstack.live.identity import SYSTEM_NAMESPACE
 from trainstack.live.snapshot import run_namespaces
 from trainstack.objects.labels import PATCH_FORCE, POD_SECURITY, PREPARED, STACK, Manifest
@@ -37,6 +37,7 @@ from trainstack.platform.rbac.rights import (
 from trainstack.platform.retained import list_retained_objects
 from trainstack.platform.teams import TENANT_PREFIX
 from trainstack.preflight.live_context import CLUSTER_SCOPED
+from trainstack.runs.manifests.trainjob import CLUSTER_RUNTIME
 from trainstack.runs.status.launch_kinds import launch_resource, optional_kinds
 from trainstack.settings.model import Settings
 from trainstack.stack_objects.stack_objects import StackObjects
@@ -138,6 +139,8 @@ def researcher_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[
     versions_by_kind = {**{kind: api_version_of(kind) for kind in CLUSTER_SCOPED}, **CLUSTER_WIDE, **NAMESPACED}
     if declares_topologies(settings) or settings.queues.topologies:
         versions_by_kind |= TOPOLOGY
+    if names_runtimes(settings):
+        versions_by_kind[CLUSTER_RUNTIME] = api_version_of(CLUSTER_RUNTIME)
     rights |= {
         grant for kind, version in versions_by_kind.items() for grant in grants(*_resource(kind, version), ("list",))
     }

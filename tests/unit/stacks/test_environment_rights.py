@@ -11,6 +11,7 @@ from tests.unit.make import (
     make_kueue,
     make_queues,
     make_run,
+    make_runtime_run,
     make_secret,
     make_settings,
     make_storage,
@@ -69,6 +70,15 @@ def test_every_written_role_may_list_launches_of_every_kind(file: Path) -> None:
         }
         assert needed
         assert {role for role in needed if not any(has.covers(role) for has in held)} == set()
+
+
+def test_the_right_to_read_runtimes_is_granted_with_runs_that_name_one() -> None:
+    """Without it, `check --cluster` cannot find the runtime. A tenant has no right on objects of the cluster."""
+    right = Grant("trainer.kubeflow.org", "clustertrainingruntimes", "list")
+    settings = make_settings(make_runtime_run())
+    assert right in researcher_rights(settings, ())
+    assert right not in researcher_rights(make_settings(make_distributed(kind="TrainJob")), ())
+    assert right not in researcher_rights(make_tenant(make_runtime_run()), ())
 
 
 def make_tenant(*runs: Any, **changes: Any) -> Settings:
