@@ -40,7 +40,7 @@ RULES_BY_TOPIC: Mapping[str, tuple[Rule, ...]] = _group_rules(
         "Namespaces and isolation": _rules_of(rules.namespaces, rules.tenant),
         "Secrets": _rules_of(rules.credentials, live_rules.secrets),
         "Sweeps": _rules_of(rules.sweeps),
-        "Operators and the cluster": _rules_of(rules.operators, live_rules.platform),
+        "Operators and the cluster": _rules_of(rules.operators, live_rules.platform, live_rules.training_runtimes),
         "Likely mistakes": _rules_of(rules.likely_mistakes),
         "The check itself": [
             file_checks.SETTINGS,

@@ -69,11 +69,3 @@ def test_every_rule_is_explained() -> None:
         assert not rule.details or rule.details.endswith(".")
         assert [*rule.severities] == sorted({*rule.severities}, key=rule.severities.index)
         assert {*rule.severities} <= {*SEVERITIES}
-
-
-def test_the_rules_of_files_are_before_those_of_clusters() -> None:
-    """The page has the same order."""
-    ids = [*RULES_BY_ID]
-    assert [id_ for id_ in ids if id_ in file_checks.RULES] == [*file_checks.RULES]
-    over_cluster_alone = [id_ for id_ in cluster_checks.RULES if id_ not in file_checks.RULES]
-    assert [id_ for id_ in ids if id_ in over_cluster_alone] == over_cluster_alone

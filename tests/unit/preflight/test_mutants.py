@@ -36,6 +36,7 @@ from trainstack.preflight.live_rules import (
     runtime_classes,
     secrets,
     storage,
+    training_runtimes,
     workers,
 )
 from trainstack.preflight.rule import Check
@@ -90,6 +91,7 @@ MODULES = (
         likely_mistakes,
     ),
     *(platform, storage, queueing, limit_ranges, runtime_classes, nodes, image_registries, secrets, workers),
+    training_runtimes,
     *(silences, version_clashes, node_capacity),
 )
 TESTS = (
