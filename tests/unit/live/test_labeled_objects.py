@@ -14,6 +14,7 @@ from trainstack.live.client import FORBIDDEN, NOT_FOUND, Answer
 from trainstack.objects.labels import STACK
 
 NEVER = {
+    "ClusterTrainingRuntime",
     "CustomResourceDefinition",
     "LimitRange",
     "Node",
