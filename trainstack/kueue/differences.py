@@ -63,6 +63,10 @@ class KueueRelease:
     quota_only_flavors: bool = False
     """Whether pods with a topology request get flavors without a topology in groups that cover nothing which the pods
     request themselves: outputs of transformations, or the number of pods. Source: tas_flavorassigner.go of v0.17."""
+    forgets_pods: bool = False
+    """Whether the search for preemption targets ignores the quota of `pods`, so that a workload which lacks it is
+    skipped after the search. Source: assignFlavors in flavorassigner.go of v0.18, which copies the requests to which it
+    adds the number of pods, and TotalRequestsFor, which reads the original."""
     keeps_limit_range_defaults: bool = False
     """Whether every attempt sees the defaults of LimitRanges, so that pods which they contradict are always refused.
     Before, Kueue forgets the defaults after a failed attempt. Source: RequeueWorkload in pkg/cache/queue/manager.go.
@@ -340,6 +344,7 @@ _V18 = replace(
     compares_own_label_keys=True,
     counts_devices=True,
     defaults_pod_level_requests=True,
+    forgets_pods=True,
     holds_workloads=True,
     max_pod_sets=10,
     multiplies_exactly=True,

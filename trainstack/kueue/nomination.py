@@ -19,6 +19,8 @@ class AdmissionAttempt:
     assignment: Assignment
     targets: tuple[AdmittedWorkload, ...] = ()
     """The preemption targets; () if none are needed, or none may be preempted."""
+    lacks_pods: bool = False
+    """Whether the targets leave too little quota of `pods`, which the search for them ignores."""
 
     @property
     def is_nominated(self) -> bool:
@@ -29,9 +31,10 @@ class AdmissionAttempt:
         """Whether Kueue nominates the workload and then finds that the quota is not available.
 
         With `preference: BorrowingOverPreemption` a resource that fits by borrowing hides a contested resource that
-        fits within nominal quota: Kueue takes the flavor for a fit, and skips the workload cycle after cycle.
+        fits within nominal quota: Kueue takes the flavor for a fit, and skips the workload cycle after cycle. It also
+        skips a workload whose targets leave too little quota of `pods`.
         """
-        return self.assignment.mode is Mode.FIT and bool(self.assignment.contested_resources())
+        return self.lacks_pods or (self.assignment.mode is Mode.FIT and bool(self.assignment.contested_resources()))
 
     @property
     def succeeds(self) -> bool:
@@ -84,8 +87,14 @@ def _attempt_with_counts(
     assignment = assign_flavors(workload, cq, oracle, counts=counts, tried_flavors=tried)
     if assignment.mode in (Mode.FIT, Mode.NO_FIT):
         return AdmissionAttempt(assignment)
-    ctx = PreemptionContext(workload, cq, assignment.contested_resources(), assignment.usage)
-    return AdmissionAttempt(assignment, tuple(preemption_targets(snapshot, ctx)))
+    usage = {fr: number for fr, number in assignment.usage.items() if not (cq.forgets_pods and fr[1] == "pods")}
+    ctx = PreemptionContext(workload, cq, assignment.contested_resources(), usage)
+    targets = tuple(preemption_targets(snapshot, ctx))
+    if not targets or len(usage) == len(assignment.usage):
+        return AdmissionAttempt(assignment, targets)
+    with snapshot.tree.without(targets):
+        lacks_pods = any(cq.available(fr) < number for fr, number in assignment.usage.items())
+    return AdmissionAttempt(assignment, targets, lacks_pods)
 
 
 def _reduced_attempt(

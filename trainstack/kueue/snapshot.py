@@ -37,6 +37,7 @@ class QueueSnapshot:
             flavor.name for group in self.group_of.values() for flavor in group.flavors if flavor and flavor.topology
         )
         """The flavors with a topology."""
+        self.forgets_pods = model.release.forgets_pods
         self.needs_one_topology = model.release.needs_one_topology
         self._skips_zero_requests = model.release.skips_zero_requests
         self._ignores_undeclared = model.ignores_undeclared

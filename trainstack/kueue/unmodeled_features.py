@@ -69,6 +69,9 @@ def _disputed_features(
         yield None, f"whether a request of zero {name} needs quota"
     if cq.spec.fungibility.preference is not None:
         yield "preference", f"the preference of cluster queue {cq.spec.name} (flavorFungibility)"
+    preemption = cq.spec.preemption
+    if "pods" in cq.group_of and {preemption.within_cluster_queue, preemption.reclaim_within_cohort} != {"Never"}:
+        yield None, f"whether workloads are preempted for the quota of pods in cluster queue {cq.spec.name}"
     if cq.spec.fungibility.preference == "BorrowingOverPreemption":
         yield "no candidates", f"the choice of a flavor without preemption candidates in cluster queue {cq.spec.name}"
     if any(

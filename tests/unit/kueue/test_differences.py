@@ -346,3 +346,24 @@ def test_the_search_for_flavors_goes_on_after_a_release_of_quota_since_v0_19(rel
     scheduler.finish("ns/used")
     (event,) = scheduler.advance(0.0)
     assert [pods.flavors["cpu"] for pods in event.assigned] == flavors
+
+
+@pytest.mark.parametrize(
+    ("release", "outcome", "preempts"),
+    [("v0.17.0", "fits by preempting", ("ns/low",)), ("v0.18.4", "waits", ()), ("", "unknown", ())],
+)
+def test_the_quota_of_pods_is_ignored_in_preemption_since_v0_18(
+    release: str, outcome: str, preempts: tuple[str, ...]
+) -> None:
+    """Found by a drawn case: the search ends with a workload that has no pods."""
+    queue = make_queue(
+        quotas={"cpu": {"cpu": 9, "pods": 2}}, preemption=Preemption(within_cluster_queue="LowerPriority")
+    )
+    admitted = [
+        replace(make_admitted(name, cpu=1, reserved_at=time), usage={("cpu", "cpu"): 1000, ("cpu", "pods"): pods})
+        for name, time, pods in (("low", 1.0, 2), ("none", 2.0, 0))
+    ]
+    workload = make_workload(make_pods(count=2, cpu=1), priority=5)
+    model = replace(make_model(queue), release=release_of(release))
+    found = simulate(workload, model, admitted=admitted)
+    assert (found.outcome, found.preempts) == (outcome, preempts)
