@@ -185,6 +185,9 @@ def with_topology(case: Case, choices: Choices) -> Case:
     # Kueue counts the pods that a node holds in 32 bits: of a few bytes each, none would fit a node of any size.
     text = re.sub(r'("(?:memory|ephemeral-storage)": )"\d+m"', r'\1"1M"', json.dumps([case.objects, case.candidate]))
     objects, candidate = json.loads(text)
+    # In v0.18, pods that request nothing at all have no room on any node.
+    text = re.sub(r'("(?:memory|ephemeral-storage)": )"0"', r'\1"1M"', json.dumps(candidate))
+    candidate = json.loads(re.sub(r'(": )"0"', r'\1"1"', text))
     chosen = [body for body in objects if body["kind"] == "ResourceFlavor" and choices.flip()]
     for body in chosen:
         body["spec"]["topologyName"] = "racks"
