@@ -292,6 +292,7 @@ def test_two_gigabytes_are_at_least_half_as_fast_as_kubectl_cp(
     case = Case(
         id="large",
         title="2 GiB",
+        subject="transfers",
         place="cluster",
         arms=partial(arms, loader=loader, count=1, size=2 << 30),
         measure="wall",

@@ -19,7 +19,7 @@ from tests.unit.make import make_settings
 from tests.unit.runs.logs.example_logs import KUBEFLOW, KUBEFLOW_TEST, MNIST, quickstart_epoch
 from trainstack.cli import follow, retries, run_selection
 from trainstack.cli.commands import events, logs, status, wait
-from trainstack.cli.output.console import FILE_WIDTH, duration, quiet_interrupt, show
+from trainstack.cli.output.console import FILE_WIDTH, duration, out, quiet_interrupt, show
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, PermanentError, RightsError
 from trainstack.live.logs import LogSource
@@ -95,8 +95,8 @@ def test_the_docs_show_the_table_that_status_draws() -> None:
 
 def test_a_narrow_terminal_has_the_reasons_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are wrapped beside the names of their runs; without reasons there is nothing below."""
-    monkeypatch.setattr(status.out, "_force_terminal", True)
-    monkeypatch.setattr(status.out, "_width", 80)
+    monkeypatch.setattr(out, "_force_terminal", True)
+    monkeypatch.setattr(out, "_width", 80)
     console = Console(width=80, highlight=False)
     with console.capture() as capture:
         console.print(status.table_of_runs(VIEWS, NOW))
