@@ -12,7 +12,7 @@ import yaml
 from bench import checkout, tools
 from bench.audit import audited
 from bench.case import Case, Command, Scene
-from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster import cluster as native
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
 from trainstack.local_cluster.spec import ClusterSpec
@@ -67,7 +67,7 @@ def on_cluster(
 @contextmanager
 def _cluster(folder: Path, simulated_nodes: int, report: Report) -> Iterator[LocalCluster]:
     spec = ClusterSpec(audit=True, simulated_nodes=simulated_nodes)
-    with devcluster.temporary_cluster(folder / "cluster", spec, report) as running:
+    with native.temporary_cluster(folder / "cluster", spec, report) as running:
         yield running
 
 

@@ -87,8 +87,8 @@ another process can run them with its own cluster."""
 SITES = {"test_gpu_products", "test_sites", "test_systems", "test_upstream"}
 """The files of tests/cluster whose tests share the cluster of the reference systems."""
 SEPARATE = {
-    "test_devcluster",
-    "test_devcluster_traces",
+    "test_local_cluster",
+    "test_local_cluster_traces",
     "test_digits_image",
     "test_escalations",
     "test_fresh_installs",
@@ -114,7 +114,7 @@ SHARED = {
     "servers": {"stateful"},
 }
 """The session fixtures that start a cluster or install on it, and the groups whose tests may use them."""
-LARGE = ("lab", "dev", "sites", "test_kills", "admission", "stateful", "test_plan", "test_devcluster")
+LARGE = ("lab", "dev", "sites", "test_kills", "admission", "stateful", "test_plan", "test_local_cluster")
 """The groups that start first, ordered by duration: a long group that starts last would run alone at the end.
 
 The tests of `dev` remove it at the end, so `dev` follows `lab` when one process runs both.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster import cluster as native
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import Recipe, ensure_images, helpers, operators, workload
 from trainstack.local_cluster.spec import ClusterSpec
@@ -25,9 +25,9 @@ def kept_state(suffix: str = "") -> Path | None:
 def local_cluster(state: Path, spec: ClusterSpec | None = None, *, kept: Path | None = None) -> Iterator[LocalCluster]:
     """Run a cluster, and delete it afterwards; instead, use the kept one if there is one."""
     if kept:
-        yield devcluster.up(kept, spec)
+        yield native.up(kept, spec)
     else:
-        with devcluster.temporary_cluster(state, spec) as running:
+        with native.temporary_cluster(state, spec) as running:
             yield running
 
 

@@ -12,7 +12,7 @@ from tests.cluster.people import OTHER_PRODUCT, Person, cluster_command
 from tests.cluster.project import Project
 from tests.cluster.registries import buildah_variables
 from tests.local_clusters import kept_state, local_cluster
-from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster import cluster as native
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.spec import ClusterSpec
 
@@ -68,7 +68,7 @@ def sites(traces_before_sites: traces.Traces, tmp_path_factory: pytest.TempPathF
             words = (word for name in names for word in ("--site", name))
             done = cluster_command("up", "--state", str(state), *words)
             assert done.code == 0, done.text
-        assert devcluster.up(state) == plain
+        assert native.up(state) == plain
         yield plain
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.cluster.project import ROOT, Project, eventually
-from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster import cluster as native
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, operators
 
@@ -19,7 +19,7 @@ INSTALLS = 10
 @pytest.fixture(scope="module")
 def fresh_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Start a separate cluster, since it is reset between installs."""
-    with devcluster.temporary_cluster(tmp_path_factory.mktemp("fresh")) as running:
+    with native.temporary_cluster(tmp_path_factory.mktemp("fresh")) as running:
         ensure_images(operators(), running.registry, lambda _: None)
         yield running
 
@@ -41,7 +41,7 @@ def platform_only() -> dict[str, Any]:
 @pytest.mark.parametrize("number", range(INSTALLS))
 def test_the_operators_install_at_the_first_attempt(fresh_cluster: LocalCluster, project: Project, number: int) -> None:
     """One `pulumi up` on a cluster that has just started; afterwards the queue is active, and no change is left."""
-    devcluster.reset(fresh_cluster.state)
+    native.reset(fresh_cluster.state)
     stack = project.other_stack(f"install{number}", platform_only())
     done = stack.up()
     assert done.code == 0, done.text

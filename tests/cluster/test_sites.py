@@ -21,7 +21,7 @@ from tests.cluster.people import (
 )
 from tests.cluster.project import Project, eventually
 from trainstack.local_cluster import cgroups, network
-from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster import cluster as native
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.state_folder import MOUNT_POINT_ATTRIBUTE, Layout
 
@@ -178,11 +178,11 @@ def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
 ) -> None:
     """The files are in the node's folders."""
     inside = traces.process_namespaces(sites.pid)
-    devcluster.down(sites.state)
+    native.down(sites.state)
     assert_nothing_left(sites.state, inside, traces_before_sites)
     done = cluster_command("up", "--state", str(sites.state))
     assert done.code == 0, done.text
-    restarted = devcluster.status(sites.state)
+    restarted = native.status(sites.state)
     assert restarted.ready
     assert restarted.cluster
     assert restarted.cluster.server == sites.server
@@ -190,6 +190,6 @@ def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
     owner.create(make_pod("later", "busybox", claim="models", command=words))
     assert list(owner.await_succeeded("test=later", "default", 1).values()) == ["/data/mnist_cnn.pt\n/data/written\n"]
     inside = traces.process_namespaces(restarted.cluster.pid)
-    devcluster.down(sites.state, keep_data=False)
+    native.down(sites.state, keep_data=False)
     assert_nothing_left(sites.state, inside, traces_before_sites)
     assert not sites.state.exists()

@@ -10,7 +10,7 @@ import yaml
 
 from tests.cluster.lab import launches
 from tests.cluster.project import ROOT, Project
-from trainstack.local_cluster import cluster as devcluster
+from trainstack.local_cluster import cluster as native
 from trainstack.local_cluster.cluster import LocalCluster
 from trainstack.local_cluster.images import ensure_images, helpers, operators, workload
 from trainstack.local_cluster.spec import NODE_NAME
@@ -23,7 +23,7 @@ REGISTRY = "registry.example.org"
 @pytest.fixture
 def lab_cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Yield a cluster whose registry has the lab's images."""
-    with devcluster.temporary_cluster(tmp_path / "cluster") as running:
+    with native.temporary_cluster(tmp_path / "cluster") as running:
         built = [workload(ROOT / "workloads" / "digits"), helpers()[1]]
         of_the_lab = [replace(recipe, serve_as=(f"{REGISTRY}/{without_registry(recipe.image)}",)) for recipe in built]
         served = replace(of_the_lab[1], serve_as=(f"{REGISTRY}/trainstack/init-pytorch:1",))

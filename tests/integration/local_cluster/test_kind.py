@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.integration.devcluster import engine_fake
+from tests.integration.local_cluster import engine_fake
 from trainstack.cli.app import app
 from trainstack.local_cluster import drivers
 from trainstack.local_cluster.errors import LocalClusterError
