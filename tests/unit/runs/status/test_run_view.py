@@ -62,6 +62,13 @@ def test_a_running_run_has_no_position_and_waits_for_nothing() -> None:
     assert view.summary() == "running; epoch 2/4"
 
 
+def test_the_quota_of_a_finished_run_is_free() -> None:
+    """Kueue v0.16 and later keep the condition of the admission."""
+    workload = make_workload(make_condition("Admitted"), make_condition("Finished"))
+    view = run_view(RunObjects(launch=make_launch_body(), queueing=Queueing(workload, None)), NOW)
+    assert not view.admitted
+
+
 def test_a_run_in_a_lost_cluster_shows_its_last_state() -> None:
     """Kueue copies the status only while it is connected; an ended run keeps its state."""
     workload = make_workload(make_condition("Admitted"), clusterName="west")
