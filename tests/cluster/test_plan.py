@@ -153,7 +153,7 @@ def test_check_reports_a_run_that_fits_the_quota_but_no_rack(bench: PlanBench) -
         environment.label(8)
         environment.create("Namespace", "ResourceFlavor", "ClusterQueue", "LocalQueue")
         queue = next(body for body in environment.objects if body["kind"] == "ClusterQueue")
-        wait_until("the topology is missed", lambda: "TopologyNotFound" in json.dumps(bench.api.read(queue)["status"]))
+        wait_until("the topology is missed", lambda: "TopologyNotFound" in json.dumps(bench.api.read(queue)))
         # The environment declares the topology, so the queue is not reported as inactive.
         before = environment.check()
         environment.create("Topology")
