@@ -192,10 +192,19 @@ def reason_of(workload: Body) -> str:
 
 
 def hosts_of_assignment(workload: Body) -> dict[str, int]:
-    """Return the number of pods per host in the topology assignment of a stored Workload."""
+    """Return the number of pods per host in the topology assignment of a Workload."""
     (pods,) = workload["status"]["admission"]["podSetAssignments"]
-    domains: Sequence[Body] = pods["topologyAssignment"]["domains"]
-    return {domain["values"][-1]: domain["count"] for domain in domains}
+    counts: dict[str, int] = {}
+    for part in pods["topologyAssignment"]["slices"]:
+        hosts, numbers = part["valuesPerLevel"][-1], part["podCounts"]
+        if "universal" in hosts:
+            names = [hosts["universal"]] * part["domainCount"]
+        else:
+            parts = hosts["individual"]
+            names = [f"{parts.get('prefix', '')}{root}{parts.get('suffix', '')}" for root in parts["roots"]]
+        amounts = [numbers["universal"]] * len(names) if "universal" in numbers else numbers["individual"]
+        counts |= dict(zip(names, amounts, strict=True))
+    return counts
 
 
 def hosts_of_verdict(verdict: Body) -> dict[str, int]:
