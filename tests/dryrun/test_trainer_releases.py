@@ -45,6 +45,7 @@ UNMANAGED: dict[str, Any] = {"managed": False, "record": None}
 WORKLOADS: dict[str, dict[str, Any]] = {
     "managed": {},
     "unmanaged": UNMANAGED,
+    "runtime of the cluster": {**UNMANAGED, "volumes": (), "runtime": "torch-distributed"},
     "complete": {
         "args": ("--a", "é"),
         "env": {"A": "1"},
@@ -85,7 +86,7 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def objects(workload: Workload) -> list[Manifest]:
-    """Return the TrainingRuntime and the TrainJob of a workload."""
+    """Return the TrainingRuntime, unless the cluster has it, and the TrainJob of a workload."""
     launch = make_launch(git_image="git:1")
     return [*companions(workload, "dev", launch), manifest(workload, "dev", launch)]
 
