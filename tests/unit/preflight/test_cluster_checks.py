@@ -32,9 +32,11 @@ from tests.unit.preflight.cluster_cases import (
 )
 from tests.unit.preflight.environment_cases import check_of, dispatching, with_quota
 from tests.unit.preflight.node_cases import every_live_case
+from tests.unit.runs.manifests.test_object import make_object
 from trainstack.platform.storage import claim
 from trainstack.preflight.all_rules import RULES_BY_ID
 from trainstack.preflight.cluster_checks import RULES
+from trainstack.preflight.finding import Finding
 from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, LiveCluster
 from trainstack.preflight.live_rules import nodes
 from trainstack.settings.model import Settings
@@ -73,27 +75,30 @@ def test_an_operator_of_a_stateful_set_is_accepted() -> None:
     assert check(settings, make_live(operators=operators(training_operator=CHARM)), IMAGES) == []
 
 
-@pytest.mark.parametrize(
-    ("release", "severity"), [("v0.18.4", "unknown"), ("v0.19.0", "warning"), ("v0.19.2", "warning")]
-)
-def test_a_release_of_kueue_that_does_not_enable_pytorchjobs_is_a_warning(release: str, severity: str) -> None:
+def test_a_release_of_kueue_that_does_not_enable_pytorchjobs_is_a_warning() -> None:
     """Its configuration, which could not be read, may enable them. Jobs are enabled in every release."""
-    live = make_live(operators=operators(kueue=replace(KUEUE, image=f"kueue:{release}")), frameworks=None)
-    settings = make_settings(make_distributed(), make_run(name="job"), **ELSEWHERE)
-    findings = {
-        finding.path: finding for finding in check(settings, live, IMAGES) if finding.id == "framework-unlisted"
-    }
-    distributed = findings[f"{RUN}.kind"]
-    assert (distributed.severity, findings["workloads.runs[job].kind"].severity) == (severity, "unknown")
-    if severity == "warning":
-        assert distributed.message == (
-            f"Kueue {release} manages kind PyTorchJob only if its configuration, which could not be read, enables it: "
-            "otherwise the run would start outside every quota"
-        )
-        assert distributed.remedy == (
-            "have kubeflow.org/pytorchjob added to integrations.frameworks of Kueue's configuration, or use kind "
-            "TrainJob"
-        )
+    runs = (make_distributed(), make_object(name="jax"), make_run(name="job"))
+    found: dict[str, dict[str, Finding]] = {}
+    for release in ("v0.18.4", "v0.19.0", "main"):
+        live = make_live(operators=operators(kueue=replace(KUEUE, image=f"kueue:{release}")), frameworks=None)
+        found[release] = {
+            finding.path: finding
+            for finding in check(make_settings(*runs, **ELSEWHERE), live, IMAGES)
+            if finding.id == "framework-unlisted"
+        }
+    paths = [f"workloads.runs[{run.name}].kind" for run in runs]
+    severities = {release: [findings[path].severity for path in paths] for release, findings in found.items()}
+    unknown = ["unknown"] * 3
+    assert severities == {"v0.18.4": unknown, "v0.19.0": ["warning", "warning", "unknown"], "main": unknown}
+    distributed, jax = (found["v0.19.0"][path] for path in paths[:2])
+    assert distributed.message == (
+        "Kueue v0.19.0 manages kind PyTorchJob only if its configuration, which could not be read, enables it: "
+        "otherwise the run would start outside every quota"
+    )
+    assert distributed.remedy == (
+        "have kubeflow.org/pytorchjob added to integrations.frameworks of Kueue's configuration, or use kind TrainJob"
+    )
+    assert jax.remedy == "have kubeflow.org/jaxjob added to integrations.frameworks of Kueue's configuration"
 
 
 def test_the_remedy_for_a_missing_operator_without_its_kinds_is_to_install_it() -> None:

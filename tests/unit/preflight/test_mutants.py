@@ -62,6 +62,7 @@ from trainstack.preflight.rules import (
     sizes,
     sweeps,
     tenant,
+    trainjobs,
     volumes,
 )
 
@@ -74,6 +75,7 @@ MODULES = (
         pools,
         admission,
         operators,
+        trainjobs,
         volumes,
         names,
         files,
@@ -90,8 +92,8 @@ MODULES = (
         credentials,
         likely_mistakes,
     ),
-    *(platform, storage, queueing, limit_ranges, runtime_classes, nodes, image_registries, secrets, workers),
-    training_runtimes,
+    *(platform, storage, queueing, limit_ranges, runtime_classes, training_runtimes, nodes, image_registries),
+    *(secrets, workers),
     *(silences, version_clashes, node_capacity),
 )
 TESTS = (

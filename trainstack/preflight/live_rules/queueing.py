@@ -22,6 +22,7 @@ from trainstack.preflight.rules.queues import queue_closed
 from trainstack.preflight.rules.references import priority_unknown, queue_unknown
 from trainstack.runs.status.launch_kinds import display_kind, framework_of
 from trainstack.runs.status.waiting import INACTIVE_REASONS, conditions_by_type
+from trainstack.settings.sections.workloads import Workload
 from trainstack.versions import parse_release
 
 _NEVER_FITS: tuple[Cause, ...] = (
@@ -118,28 +119,30 @@ def framework_unlisted_on_cluster(context: LiveContext) -> Iterator[Violation]:
         framework, kind = framework_of(run), display_kind(run)
         if run.queue is None or framework in reported_frameworks or "LocalQueue" in context.live.unserved:
             continue
-        remedy = f"have {framework} added to integrations.frameworks of Kueue's configuration"
-        if managed_frameworks is None and _is_disabled_by_default(context, framework):
+        if managed_frameworks is None:
             reported_frameworks.add(framework)
-            message = (
-                f"Kueue {context.kueue_release} manages kind {kind} only if its configuration, which could not be "
-                "read, enables it: otherwise the run would start outside every quota"
-            )
-            alternative = ", or use kind TrainJob" if run.kind == "PyTorchJob" else ""
-            yield Violation(f"{path}.kind", message, f"{remedy}{alternative}", "warning")
-        elif managed_frameworks is None:
-            reported_frameworks.add(framework)
-            yield unread_violation(context, f"{path}.kind", f"Kueue manages kind {kind}", "its configuration")
+            yield _unread_framework_violation(context, path, run)
         elif framework not in managed_frameworks:
             message = f"the cluster's Kueue does not manage kind {kind}: the run would start outside every quota"
-            yield Violation(f"{path}.kind", message, remedy)
+            yield Violation(f"{path}.kind", message, _framework_remedy(framework))
 
 
-def _is_disabled_by_default(context: LiveContext, framework: str) -> bool:
-    """Return whether the running release of Kueue has the framework, but does not enable it by default."""
-    release = parse_release(context.kueue_release)
-    is_release_without_it = release is not None and release >= _FIRST_KUEUE_WITHOUT_TRAINING_OPERATOR
-    return is_release_without_it and framework in TRAINING_OPERATOR_FRAMEWORKS
+def _framework_remedy(framework: str) -> str:
+    return f"have {framework} added to integrations.frameworks of Kueue's configuration"
+
+
+def _unread_framework_violation(context: LiveContext, path: str, run: Workload) -> Violation:
+    """Return a warning if the running release of Kueue does not enable the run's kind by default, else `unknown`."""
+    framework, kind, release = framework_of(run), display_kind(run), parse_release(context.kueue_release)
+    is_enabled_by_default = release is None or release < _FIRST_KUEUE_WITHOUT_TRAINING_OPERATOR
+    if is_enabled_by_default or framework not in TRAINING_OPERATOR_FRAMEWORKS:
+        return unread_violation(context, f"{path}.kind", f"Kueue manages kind {kind}", "its configuration")
+    message = (
+        f"Kueue {context.kueue_release} manages kind {kind} only if its configuration, which could not be read, "
+        "enables it: otherwise the run would start outside every quota"
+    )
+    alternative = ", or use kind TrainJob" if run.kind == "PyTorchJob" else ""
+    return Violation(f"{path}.kind", message, f"{_framework_remedy(framework)}{alternative}", "warning")
 
 
 @never_fits.rule
