@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from trainstack.live import paths
-from trainstack.live.answers import read_write_body
+from trainstack.live.answers import ensure_status, read_write_body
 from trainstack.live.client import NOT_FOUND, Api, ClusterError, connect, get, run
 from trainstack.live.errors import status_message
 from trainstack.objects.labels import DRAINED, FIELD_MANAGER
@@ -95,12 +95,15 @@ def wait_until(condition: str, blocking_reason: Callable[[], str], deadline_seco
 async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_type: str) -> tuple[int, str]:
     """Write to an absolute API path; return the response's status and text.
 
-    Raises ClusterError without a response, and for a success that is not an API server's.
+    Raises ClusterError without a response, and for a success or a 404 that is not an API server's.
     """
     headers, content = {"Content-Type": media_type}, json.dumps(body)
     response = await api.exchange(verb, path, headers=headers, content=content, busy_seconds=_BUSY_SECONDS)
     if response.status < httpx.codes.BAD_REQUEST:
         read_write_body(api.description, verb, path, response.status, response.text)
+    elif response.status == NOT_FOUND:
+        # A proxy's 404 does not mean that the object is gone.
+        ensure_status(api.description, path, response.status, response.text)
     return response.status, response.text
 
 
