@@ -13,10 +13,11 @@ import httpx
 import pulumi
 
 from trainstack.components.objects import in_thread
-from trainstack.components.removal import live_metadata, send
+from trainstack.components.removal import live_metadata
+from trainstack.components.writes import merge_patch, send
 from trainstack.guards.definition_releases import COMPONENT_TYPE, KIND, Release, takeover_patch
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, Api, ClusterError, connect, get, run
+from trainstack.live.client import Api, ClusterError, connect, get, run
 from trainstack.live.errors import status_message
 
 _CONCURRENCY = 8
@@ -146,12 +147,9 @@ async def _take_fields_over(api: Api, manifest: Mapping[str, Any], manager: str)
         if metadata is None or not (metadata_patch := takeover_patch(metadata, manager)):
             return
         change = {"metadata": {"resourceVersion": metadata["resourceVersion"], **metadata_patch}}
-        query = f"?fieldManager={manager}"
-        status, text = await send(api, "PATCH", path + query, change, "application/merge-patch+json")
-        if status in (httpx.codes.OK, NOT_FOUND):
+        refusal = f"{_display_name(manifest)} cannot be applied"
+        if await merge_patch(api, f"{path}?fieldManager={manager}", change, refusal):
             return
-        if status != httpx.codes.CONFLICT:
-            raise ClusterError(f"{_display_name(manifest)} cannot be applied ({status}: {status_message(text)})")
     raise ClusterError(
         f"{_display_name(manifest)} changed {_TRIES} times while this `up` tried to apply it; run `up` again"
     )

@@ -7,16 +7,15 @@ state. The transfer is one request, which only one of two concurrent `up`s can c
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import httpx
 import pulumi
 
 from trainstack.components.objects import blocking_hook, type_and_name, with_unknown_label
-from trainstack.components.removal import live_metadata, send
+from trainstack.components.removal import live_metadata
+from trainstack.components.writes import merge_patch
 from trainstack.guards.field_managers import has_fields_of_other_states, managed_fields_after_transfer
 from trainstack.guards.other_states import owning_state
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, ClusterError, connect, run
-from trainstack.live.errors import status_message
+from trainstack.live.client import ClusterError, connect, run
 from trainstack.objects.labels import STATE, field_manager
 from trainstack.objects.ownership import format_identity, identity
 
@@ -81,11 +80,8 @@ async def _transfer(manifest: Mapping[str, Any], owner: str, state_identity: str
             "annotations": {STATE: state_identity},
             "managedFields": managed_fields_after_transfer(metadata["managedFields"], manager),
         }
-        status, text = await send(
-            api, "PATCH", f"{path}?fieldManager={manager}", {"metadata": change}, "application/merge-patch+json"
-        )
-        if status in (httpx.codes.OK, NOT_FOUND):
+        if await merge_patch(
+            api, f"{path}?fieldManager={manager}", {"metadata": change}, f"{name} cannot be taken over"
+        ):
             return
-        if status != httpx.codes.CONFLICT:
-            raise ClusterError(f"{name} cannot be taken over ({status}: {status_message(text)})")
     raise ClusterError(f"{name} changed {_TRIES} times while this `up` tried to take it over; run `up` again")

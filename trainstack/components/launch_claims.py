@@ -20,7 +20,7 @@ import pulumi
 
 from trainstack.components.creation_errors import is_refusal
 from trainstack.components.objects import in_thread, type_and_name
-from trainstack.components.removal import send
+from trainstack.components.writes import send
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, Api, ClusterError, SharedClients, connect, get
 from trainstack.live.errors import status_message

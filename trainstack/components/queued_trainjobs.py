@@ -9,14 +9,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
-
-from trainstack.components.removal import send
+from trainstack.components.writes import merge_patch
 from trainstack.live.client import CONCURRENCY, NOT_FOUND, PAGE_SIZE, Api, ClusterError, connect, get, get_list, run
-from trainstack.live.errors import status_message
+from trainstack.objects.labels import QUEUE
 
 _PATH = "/apis/trainer.kubeflow.org/v1alpha1"
-_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _MANAGER = "kueue.x-k8s.io/manager"
 _ENTRY = {"manager": _MANAGER, "trainingRuntimeSpec": {"template": {"spec": {}}}}
 _TRIES = 5
@@ -34,7 +31,7 @@ def add_runtime_patches(context: str | None) -> list[str]:
 
 async def _add_all(context: str | None) -> list[str]:
     api, limit = await connect(context), asyncio.Semaphore(CONCURRENCY)
-    answer = await get_list(api, f"{_PATH}/trainjobs?labelSelector={_QUEUE_LABEL}&limit={PAGE_SIZE}")
+    answer = await get_list(api, f"{_PATH}/trainjobs?labelSelector={QUEUE}&limit={PAGE_SIZE}")
     if answer.status == NOT_FOUND:
         return []
     if not answer.is_success:
@@ -62,11 +59,8 @@ async def _add(api: Api, trainjob: Mapping[str, Any], path: str) -> None:
             "metadata": {"resourceVersion": trainjob["metadata"]["resourceVersion"]},
             "spec": {"runtimePatches": [*(trainjob["spec"].get("runtimePatches") or ()), _ENTRY]},
         }
-        status, text = await send(api, "PATCH", path, change, "application/merge-patch+json")
-        if status in (httpx.codes.OK, NOT_FOUND):
+        if await merge_patch(api, path, change, f"PATCH {path} was refused"):
             return
-        if status != httpx.codes.CONFLICT:
-            raise ClusterError(f"PATCH {path} was refused ({status}: {status_message(text)})")
         answer = await get(api, path)
         if not answer.is_success or not _lacks_entry(answer.body):
             return

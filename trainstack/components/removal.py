@@ -1,21 +1,18 @@
 """Writes of a teardown in addition to the engine's own deletions. No finalizer is ever removed."""
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
 
+from trainstack.components.writes import send
 from trainstack.live import paths
-from trainstack.live.answers import ensure_status, read_write_body
 from trainstack.live.client import NOT_FOUND, Api, ClusterError, connect, get, run
 from trainstack.live.errors import status_message
 from trainstack.objects.labels import DRAINED, FIELD_MANAGER
 
 _PAUSE_SECONDS = 0.5
-_BUSY_SECONDS = 30
-"""For retries of requests that the API server refuses because it has too many (429)."""
 
 
 def hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None:
@@ -90,21 +87,6 @@ def wait_until(condition: str, blocking_reason: Callable[[], str], deadline_seco
         if time.monotonic() >= deadline:
             raise ClusterError(f"timed out after {deadline_seconds:.0f} s, waiting until {condition}: {reason}")
         time.sleep(_PAUSE_SECONDS)
-
-
-async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_type: str) -> tuple[int, str]:
-    """Write to an absolute API path; return the response's status and text.
-
-    Raises ClusterError without a response, and for a success or a 404 that is not an API server's.
-    """
-    headers, content = {"Content-Type": media_type}, json.dumps(body)
-    response = await api.exchange(verb, path, headers=headers, content=content, busy_seconds=_BUSY_SECONDS)
-    if response.status < httpx.codes.BAD_REQUEST:
-        read_write_body(api.description, verb, path, response.status, response.text)
-    elif response.status == NOT_FOUND:
-        # A proxy's 404 does not mean that the object is gone.
-        ensure_status(api.description, path, response.status, response.text)
-    return response.status, response.text
 
 
 def _whole_numbers(value: Any) -> Any:

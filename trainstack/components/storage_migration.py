@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from trainstack.components.removal import send
+from trainstack.components.writes import send
 from trainstack.live import paths
 from trainstack.live.client import CONCURRENCY, NOT_FOUND, PAGE_SIZE, Api, ClusterError, connect, get, get_list, run
 from trainstack.live.errors import status_message

@@ -113,13 +113,14 @@ def needed_groups(
     `simulation`: whether the local cluster simulates nodes. `judge`: whether topologies are declared.
     """
     engine_groups = () if programs_on_path.pulumi().program else ENGINE_GROUPS
-    if local_cluster and kind:
-        judge_groups = (JUDGE_GROUP,) if judge else ()
-        return (*engine_groups, *KUBECTL_GROUPS, OPERATORS_GROUP, *judge_groups, MANIFESTS_GROUP)
     if local_cluster:
         unused = {*ENGINE_GROUPS, *(() if simulation else (SIMULATION_GROUP,)), *(() if judge else (JUDGE_GROUP,))}
-        cluster_groups = (group.name for group in GROUPS if group.name not in unused and not group.for_tests)
-        return (*engine_groups, *cluster_groups, MANIFESTS_GROUP)
+        groups = (
+            (*KUBECTL_GROUPS, OPERATORS_GROUP, JUDGE_GROUP)
+            if kind
+            else (group.name for group in GROUPS if not group.for_tests)
+        )
+        return (*engine_groups, *(name for name in groups if name not in unused), MANIFESTS_GROUP)
     kubectl_groups = KUBECTL_GROUPS if kubectl and not programs_on_path.kubectl().program else ()
     return (*engine_groups, *kubectl_groups, *((MANIFESTS_GROUP,) if releases else ()))
 

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/kueue/pkg/scheduler"
 	"sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	utilpod "sigs.k8s.io/kueue/pkg/util/pod"
-	"sigs.k8s.io/kueue/pkg/workload"
 )
 
 // newQueues returns the queue manager, and the scheduler's options that belong to it.
@@ -27,19 +26,6 @@ func schedulerOptions(c *Configuration) []scheduler.Option {
 		return nil
 	}
 	return []scheduler.Option{scheduler.WithQuotaCheckStrategy(*c.Resources.QuotaCheckStrategy)}
-}
-
-func enqueue(queues *qcache.Manager, w *Workload) error {
-	return queues.AddOrUpdateWorkload(logr.Discard(), w)
-}
-
-func withdraw(queues *qcache.Manager, w *Workload) {
-	queues.DeleteWorkload(logr.Discard(), workload.Key(w))
-}
-
-// release gives back what an admitted workload uses.
-func release(cache *schdcache.Cache, w *Workload) error {
-	return cache.DeleteWorkload(logr.Discard(), workload.Key(w))
 }
 
 // addNodes gives the cache the nodes of topologies, and the usage of the pods on them that Kueue has not placed.

@@ -1,0 +1,1 @@
+../judge-v0.16/queues.go
