@@ -96,6 +96,13 @@ class Proxy:
             self.late.pop().join()
 
 
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    # The default of 5 is less than the connections that the engine's provider and the program open at once: the kernel
+    # drops the others' packets, and on a loaded machine these requests time out.
+    request_queue_size = 128
+
+
 @contextmanager
 def proxy(server: ApiServer, folder: Path) -> Iterator[Proxy]:
     """Run a proxy until the block ends."""
@@ -139,8 +146,7 @@ def proxy(server: ApiServer, folder: Path) -> Iterator[Proxy]:
 
     for verb in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         setattr(Handler, f"do_{verb}", Handler.handle_any)
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listener.daemon_threads = True
+    listener = _Listener(("127.0.0.1", 0), Handler)
     cluster = {"server": f"http://127.0.0.1:{listener.server_port}"}
     config = {
         "apiVersion": "v1",
