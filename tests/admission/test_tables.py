@@ -11,7 +11,7 @@ import pytest
 from tests.admission.tables.cases import Case, cases
 from tests.admission.tables.compare import Answer, compared
 from tests.admission.tables.dump import copy_with_calls, dumps
-from trainstack.kueue.differences import PINNED
+from trainstack.kueue.differences import V15
 from trainstack.toolchain.errors import ToolchainError
 
 TESTS: dict[str, dict[tuple[str, str], int]] = {
@@ -150,7 +150,7 @@ Answers = tuple[str, list[tuple[Case, Answer]]]
 
 @pytest.fixture(
     scope="module",
-    params=[minor if minor == PINNED.minor else pytest.param(minor, marks=pytest.mark.slow) for minor in TESTS],
+    params=[minor if minor == V15.minor else pytest.param(minor, marks=pytest.mark.slow) for minor in TESTS],
 )
 def answers(request: pytest.FixtureRequest) -> Answers:
     minor = request.param
@@ -186,4 +186,4 @@ def test_a_release_with_other_functions_is_refused(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_text("import (\n)\n")
     with pytest.raises(ToolchainError, match=r"context\.go of kueue@v9 has 0 times the text .*: adapt INSERTIONS"):
-        copy_with_calls(PINNED.minor, tmp_path / "kueue@v9", tmp_path / "copy")
+        copy_with_calls(V15.minor, tmp_path / "kueue@v9", tmp_path / "copy")

@@ -306,9 +306,9 @@ _FIELDS_19: FieldChanges = {
     "Workload": {"spec.preemptionGates": _GATED_FIELD_19, "status.preemptionGates": _GATED_FIELD_19},
 }
 
-PINNED = KueueRelease()
+V15 = KueueRelease()
 UNKNOWN_RELEASE = KueueRelease("")
-"""As the pinned one; verdicts are unknown where the modeled releases differ."""
+"""As v0.15; verdicts are unknown where the modeled releases differ."""
 _V16 = KueueRelease(
     "v0.16",
     skips_zero_requests=True,
@@ -391,7 +391,7 @@ RELEASES: Mapping[str, KueueRelease] = {
             locked=(*LOCKED_GATES, "ManagedJobsNamespaceSelector", "ProvisioningACC"),
             fields=_fields(FIELDS, _FIELDS_14),
         ),
-        PINNED,
+        V15,
         _V16,
         _V17,
         _V18,
@@ -441,10 +441,10 @@ def minor_of(release: str) -> str:
 
 
 def release_of(release: str) -> KueueRelease:
-    """Return what verdicts on a release depend on. One that is not modeled counts as the pinned one."""
+    """Return what verdicts on a release depend on. One that is not modeled counts as v0.15."""
     if not release:
         return UNKNOWN_RELEASE
-    modeled_release, version = RELEASES.get(minor_of(release), PINNED), parse_release(release)
+    modeled_release, version = RELEASES.get(minor_of(release), V15), parse_release(release)
     # A minor release alone, as users write it, has no known patches.
     if version is None or release.count(".") < 2:
         return modeled_release

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from trainstack.kueue.differences import PINNED, DisputedFeature, KueueRelease
+from trainstack.kueue.differences import V15, DisputedFeature, KueueRelease
 from trainstack.kueue.feature_gates import DEFAULT_GATES, FeatureGates
 
 FlavorResource = tuple[str, str]
@@ -225,7 +225,7 @@ class Model:
     admission_fair_sharing: bool = False
     requeues_by_creation: bool = False
     """Whether a workload that is evicted because its pods are not ready stays at its position in the queue."""
-    release: KueueRelease = PINNED
+    release: KueueRelease = V15
     """Of Kueue."""
     gates: FeatureGates = DEFAULT_GATES
     unmodeled_fields: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)

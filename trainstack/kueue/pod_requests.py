@@ -184,6 +184,8 @@ def _disputed_requests(spec: Body, pod_amounts: Billionths, model: Model) -> Ite
         number > pod_limits.get(resource, number) for resource, number in pod_requests.items()
     ):
         yield "pod-level resources"
+    if model.transformations.keys().isdisjoint(pod_amounts):
+        return
     requests = [
         _transform_requests(pod_amounts, model, replace(model.release, multiplies_exactly=exact, adds_outputs=adds))
         for exact, adds in ((False, False), (True, False), (True, True))

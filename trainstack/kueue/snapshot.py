@@ -71,10 +71,13 @@ class QueueSnapshot:
             flavor is not None and flavor.topology for group in self.group_of.values() for flavor in group.flavors
         )
 
+    def places(self, pods: PodSet) -> bool:
+        """Whether Kueue places the pods in a topology: on their request, or because all flavors have one."""
+        return pods.requests_topology or (bool(self.topology_flavors) and self.has_only_topologies)
+
     def lacks_one_topology(self, pods: PodSet, flavors: Collection[str]) -> bool:
         """Whether pods that are to be placed in a topology get flavors of none or of several, which Kueue refuses."""
-        is_placed = pods.requests_topology or (bool(self.topology_flavors) and self.has_only_topologies)
-        return self.needs_one_topology and is_placed and len(self.topology_flavors & {*flavors}) != 1
+        return self.needs_one_topology and self.places(pods) and len(self.topology_flavors & {*flavors}) != 1
 
     def topology_mismatch(
         self, flavor: Flavor, pods: PodSet, group: "GroupFlavors"

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from trainstack.kueue.booking import ambiguous_requests, overflowing_requests
-from trainstack.kueue.differences import PINNED, DisputedFeature
+from trainstack.kueue.differences import V15, DisputedFeature
 from trainstack.kueue.flavor_assigner import pod_set_groups
 from trainstack.kueue.model import Model, PodSet, Workload
 from trainstack.kueue.node_affinity import suits
 from trainstack.kueue.resource_node import dispatches_and_provisions
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Reason
+from trainstack.settings.values.kubernetes import is_extended_resource
 
 
 def unmodeled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[Reason]:
@@ -111,7 +112,7 @@ def _disputed_requests(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[
             for name, group in cq.group_of.items()
             if name in (*pods.requests, "pods") and not cq.topology_flavors.isdisjoint(group.names)
         }
-        if len(topology_groups) > 1 and (pods.requests_topology or cq.has_only_topologies):
+        if len(topology_groups) > 1 and cq.places(pods):
             yield "several topologies", f"whether {pods.name} pods may get flavors of several topologies"
         if pods.pod_refusals or pods.first_refusals:
             yield "LimitRange defaults", f"whether Kueue always refuses {pods.name} pods that a LimitRange contradicts"
@@ -119,7 +120,7 @@ def _disputed_requests(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[
             yield "pod-level resources", f"whether limits of whole {pods.name} pods count as their requests"
         if "transformations" in pods.disputed_requests:
             yield "transformations", f"what Kueue's transformations make of the requests of {pods.name} pods"
-    if len(workload.pod_sets) > PINNED.max_pod_sets:
+    if len(workload.pod_sets) > V15.max_pod_sets:
         yield None, f"whether a Workload may have {len(workload.pod_sets)} pod sets"
     if any(pods.resource_claims for pods in workload.pod_sets):
         yield None, "whether resource claims need quota"
@@ -146,17 +147,12 @@ def _device_requests(model: Model, workload: Workload) -> Iterator[Reason]:
             message = f"{pods.name} pods have resource claims ({names}): quota of device classes is not calculated"
             yield Reason("unmodelled", message, pods.path, pods.name)
         if model.maps_device_classes and model.gates.is_enabled("KueueDRAIntegrationExtendedResource"):
-            for resource in sorted(filter(_is_extended, pods.own_resources)):
+            for resource in sorted(filter(is_extended_resource, pods.own_resources)):
                 message = (
                     f"{pods.name} pods request {resource}, which may be of a device class: deviceClassMappings of"
                     " Kueue's Configuration are not calculated"
                 )
                 yield Reason("unmodelled", message, pods.resources_path, pods.name, resource=resource)
-
-
-def _is_extended(resource: str) -> bool:
-    """Whether a device plugin or a device class provides a resource. Source: IsExtendedResourceName."""
-    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
 def _relevant_objects(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[str, str]]:

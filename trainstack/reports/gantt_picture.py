@@ -72,16 +72,17 @@ def png(gantt: Gantt) -> bytes:
 
 
 def _lane_text(lane: Lane) -> str:
-    """Return the text of a lane in lines; the lane's name is the beginning of the first one."""
-    name = shorten(lane.name, _MAX_NAME)
+    """Return the text of a lane in lines; the first one leaves room for the lane's name."""
+    # A bold name is wider than other text of the same length.
+    name_length = round(1.2 * len(shorten(lane.name, _MAX_NAME)))
     lines = textwrap.wrap(
         lane.label,
         _LINE_LENGTH,
-        initial_indent="x" * round(1.2 * len(name)),
+        initial_indent="x" * name_length,
         max_lines=_MAX_LINES,
         placeholder="\u2026",
     )
-    return "\n".join(lines)[round(1.2 * len(name)) :]
+    return "\n".join(lines)[name_length:]
 
 
 def _draw_lane(axes: Axes, lane: Lane, text: str, top: float, bottom: float, until: float) -> None:

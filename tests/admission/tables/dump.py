@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from trainstack.kueue.differences import PINNED
+from trainstack.kueue.differences import V15
 from trainstack.toolchain import digests, go_toolchain
 from trainstack.toolchain.build import Builder
 from trainstack.toolchain.errors import ToolchainError
@@ -144,7 +144,7 @@ def insertions(minor: str) -> Mapping[str, tuple[tuple[str, str], ...]]:
     return {**INSERTIONS, **_OTHER_INSERTIONS.get(minor, {})}
 
 
-def dumps(minor: str = PINNED.minor, console: Console | None = None) -> Mapping[str, Path]:
+def dumps(minor: str = V15.minor, console: Console | None = None) -> Mapping[str, Path]:
     """Return the files of JSON lines by package; build and run the tests of a release if no run is cached."""
     console = console or Console(stderr=True, markup=False, emoji=False)
     builder = Builder(go_toolchain.ensure(console))
