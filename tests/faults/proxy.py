@@ -98,8 +98,8 @@ class Proxy:
 
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
-    # The default of 5 is less than the connections that the engine's provider and the program open at once: the kernel
-    # drops the others' packets, and on a loaded machine these requests time out.
+    # The default of 5 is less than the connections that the engine's provider and the program open at once. The kernel
+    # drops the packets of others, which are sent again after seconds.
     request_queue_size = 128
 
 

@@ -1,6 +1,7 @@
 """Launches whose requests get no answer, or another one than a refusal: the real engine, behind a proxy."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -86,3 +87,41 @@ def test_a_claim_is_released_by_a_refusal_only(network: Proxy, tmp_path_factory:
     assert claims(server, "whole", *faults) == dict.fromkeys(("whole", *faults), -1)
     launched = {run: only_job(server, run)["metadata"]["uid"] for run in ("whole", *faults)}
     assert launched == {**launched, **early}
+
+
+def test_a_failed_volume_deletes_no_launch(network: Proxy, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Its update is refused. The launches that depend on it are kept, and a new run is launched by the next `up`."""
+    server = network.server
+    project = make_stack(Project.copy(tmp_path_factory.mktemp("failed"), network), "failed", "kept")
+    claim = {
+        "name": "data",
+        "namespace": NAMESPACE,
+        "storageClass": "standard",
+        "size": "1Gi",
+        "accessModes": ["ReadWriteOnce"],
+    }
+    project.edit_stack(lambda config: config.update({"trainstack:storage": {"volumes": [claim]}}))
+    project.edit_stack(lambda config: config["trainstack:environment"]["existing"].update(storageClasses=["standard"]))
+    done = project.up()
+    assert done.code == 0, done.text
+    launch = only_job(server, "kept")["metadata"]["uid"]
+
+    def grow_and_add(config: dict[str, Any]) -> None:
+        config["trainstack:storage"]["volumes"][0]["size"] = "2Gi"
+        config["trainstack:workloads"]["runs"].append(make_run("added", NAMESPACE))
+
+    project.edit_stack(grow_and_add)
+    network.fault = lambda request: Answered(403, "no") if request.writes("persistentvolumeclaims") else None
+    done = project.up("--continue-on-error")
+    network.fault = lambda _: None
+    assert done.code != 0
+    assert "deleting" not in done.text
+    assert "unhandled exception" not in done.text
+    assert only_job(server, "kept")["metadata"]["uid"] == launch
+    assert claims(server, "kept", "added") == {"kept": -1, "added": 0}, done.text
+
+    project.edit_stack(lambda config: config["trainstack:storage"]["volumes"][0].update(size="1Gi"))
+    done = project.up()
+    assert done.code == 0, done.text
+    assert only_job(server, "kept")["metadata"]["uid"] == launch
+    assert claims(server, "kept", "added") == {"kept": -1, "added": -1}

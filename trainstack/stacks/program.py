@@ -19,7 +19,9 @@ def run(root: Path) -> None:
     # The slow imports run while the engine reads its state.
     with suspend_collection():
         from trainstack.stacks.declare_stack import declare_stack  # noqa: PLC0415
+        from trainstack.stacks.failed_resources import register_dependents_of_failed_resources  # noqa: PLC0415
         from trainstack.stacks.lean_registrations import omit_unused_registration_data  # noqa: PLC0415
 
     omit_unused_registration_data()
+    register_dependents_of_failed_resources()
     declare_stack(root, response)

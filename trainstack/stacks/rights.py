@@ -229,7 +229,7 @@ def _launch_kinds_by_namespace(settings: Settings) -> Mapping[str, set[GroupReso
     """Return the kinds of the runs' objects by namespace, including namespaces of volumes."""
     if "training" not in settings.environment.layers:
         return {}
-    launch_kinds: dict[str, set[GroupResource]] = {volume.namespace: set() for volume in settings.storage.volumes}
+    launch_kinds: dict[str, set[GroupResource]] = {namespace: set() for namespace in settings.volume_namespaces}
     for _, run in settings.runs_and_trials():
         launch_kinds.setdefault(run.namespace, set()).add(launch_resource(run))
     return launch_kinds

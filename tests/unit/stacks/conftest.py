@@ -6,6 +6,7 @@ from pulumi.runtime import resource, rpc
 _REPLACED = (
     (resource, "_get_stack_trace"),
     (resource, "create_urn"),
+    (resource, "resource_output"),
     (rpc, "transfer_properties"),
     (rpc, "resolve_outputs"),
 )
