@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Literal
 
+from trainstack.kueue.booking import contradictory_flavors
 from trainstack.kueue.candidate import RemedyCandidate
 from trainstack.kueue.changes_of_queues import QueueChanges
 from trainstack.kueue.changes_of_runs import RunChanges
@@ -57,5 +58,7 @@ def _try_candidate(what_if: WhatIf, workload: Workload, candidate: RemedyCandida
         verdict = what_if.simulator_with_queue(candidate.queue).idle_verdict(workload)
     if verdict is None or verdict.outcome not in ("fits", "fits by borrowing"):
         return None
+    if any(contradictory_flavors(what_if.model, verdict)):
+        return None  # Its pods would wait for nodes that do not exist.
     changes_in: Literal["settings", "cluster"] = "settings" if candidate.queue is None else "cluster"
     return Remedy(candidate.text, candidate.changes, verdict.outcome, changes_in)

@@ -76,6 +76,20 @@ def test_quota_is_raised_by_the_missing_amount(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("pool_of_gpus", "helps"), [("a", True), ("b", False)])
+def test_no_remedy_leads_to_flavors_of_different_nodes(tmp_path: Path, pool_of_gpus: str, helps: bool) -> None:
+    """With enough quota, pods would need nodes of both pools."""
+    pool = make_pool()
+    pool["resourceGroups"] += make_pool({"gpu": {"nvidia.com/gpu": 1}})["resourceGroups"]
+    flavors = [
+        {"name": "cpu", "nodeLabels": {"pool": "a"}},
+        {"name": "gpu", "nodeLabels": {"pool": pool_of_gpus}},
+    ]
+    resources = {"requests": {"cpu": 1}, "limits": {"nvidia.com/gpu": 2}}
+    found = remedies(tmp_path, make_config({"resources": resources}, pool, flavors=flavors))
+    assert any("raise nominalQuota" in text for text in found) is helps
+
+
 @pytest.mark.parametrize(("lent", "helps"), [(9, True), (1, False)])
 def test_a_borrowing_limit_may_be_raised(tmp_path: Path, lent: int, helps: bool) -> None:
     """The cohort must have enough quota; otherwise only the queue's own quota would help."""
