@@ -30,9 +30,9 @@ def document() -> dict[str, Any]:
 
 
 def fields(definitions: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Return each type within a pod template, with its fields in the format of `settings.values.pod_fields`."""
+    """Return each type within a pod template or a persistent volume, as `settings.values.pod_fields` describes them."""
     found: dict[str, dict[str, str]] = {"ObjectMeta": _METADATA}
-    open_types = ["io.k8s.api.core.v1.PodTemplateSpec"]
+    open_types = ["io.k8s.api.core.v1.PodTemplateSpec", "io.k8s.api.core.v1.PersistentVolumeSpec"]
     while open_types:
         full = open_types.pop()
         name = full.rpartition(".")[2]

@@ -43,6 +43,8 @@ OWNERS = [cluster for cluster, service in SERVICES.items() if service.storage_cl
 PROJECTS = [*OWNERS, "tenant"]
 OWNERS_SECTIONS = {"trainstack:queues", "trainstack:operators", "trainstack:tenants"}
 """Sections of a platform's owner, which no tenant edits."""
+OWNERS_KEYS = {"trainstack:environment": {"namespaces"}, "trainstack:storage": {"classes", "persistentVolumes"}}
+"""Keys of other sections that no tenant sets."""
 FOLDER = re.compile(r"\bworkloads/\w+")
 LINK_TO_RULE = re.compile(r"\]\((?:\.\./)*checks\.md#([a-z-]+)\)")
 
@@ -113,7 +115,9 @@ def assert_works(root: Path, page: str) -> None:
 def is_for_owners(change: Block) -> bool:
     """Return whether a tenant may not make the change, by rule `tenant-cluster-scoped`."""
     sections = yaml.safe_load(change.text)
-    return not OWNERS_SECTIONS.isdisjoint(sections) or "namespaces" in sections.get("trainstack:environment", {})
+    return not OWNERS_SECTIONS.isdisjoint(sections) or any(
+        not keys.isdisjoint(sections.get(section, {})) for section, keys in OWNERS_KEYS.items()
+    )
 
 
 def changes_for(project: str) -> list[Block]:

@@ -105,7 +105,7 @@ def _named_images(session: Session, images: Sequence[RunImage]) -> Iterator[_Nam
         if not image.folders and runs[path].image_pull_policy != "Never":
             yield _NamedImage(f"{path}.image.name", image.reference, bool(runs[path].image_pull_secrets))
     loader = settings.cluster.loader
-    if settings.storage.volumes and loader.image not in {image.reference for image in images}:
+    if settings.volume_namespaces and loader.image not in {image.reference for image in images}:
         yield _NamedImage("cluster.loader.image", loader.image, bool(loader.image_pull_secrets))
 
 

@@ -65,6 +65,17 @@ config:
         priority: low
         resources: {requests: &twelve {nvidia.com/gpu: 12}, limits: *twelve}
 """
+MISSPELT = """\
+kind: Job
+image: {name: "python:3.13-slim"}
+command: [python3, train.py]
+record: {volume: training}
+volumes:
+  - {volume: training, mountPath: /mnt/training}
+  - {volume: trainng, mountPath: /mnt/data}
+resources:
+  requests: {cpu: 1, memory: 2Gi}
+"""
 WORKLOAD = """\
 kind: Job
 managed: false
@@ -94,7 +105,7 @@ _LAB = {"Pulumi.lab.yaml": LARGE, "workloads/train/workload.yaml": WORKLOAD}
 
 PICTURES: Mapping[str, Picture] = {
     "help": Picture("trainstack --help", 80),
-    "missing": Picture("trainstack check -s vision", 80, TENANT),
+    "misspelt": Picture("trainstack check -s vision", 80, TENANT, {"workloads/hello/workload.yaml": MISSPELT}),
     "check": Picture("trainstack check -s lab", 80, OWNER, _LAB),
     "forecast": Picture("trainstack forecast -s lab", 80, OWNER, _LAB),
 }

@@ -120,7 +120,7 @@ def names_runtimes(settings: Settings) -> bool:
 
 def _used_namespaces(settings: Settings) -> list[str]:
     workload_namespaces = {workload.namespace for _, workload in settings.runs_and_trials()}
-    return sorted(workload_namespaces | {volume.namespace for volume in settings.storage.volumes})
+    return sorted(workload_namespaces | settings.volume_namespaces)
 
 
 def api_version_of(kind: str) -> str:

@@ -68,7 +68,7 @@ def run_namespaces(settings: Settings) -> tuple[str | None, ...]:
         return (None,)
     environment = settings.environment
     names = {*(namespace.name for namespace in environment.namespaces), *environment.existing.namespaces}
-    names |= {volume.namespace for volume in settings.storage.volumes}
+    names |= settings.volume_namespaces
     names |= {run.namespace for _, run in settings.runs_and_trials()}
     return tuple(sorted(names))
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trainstack.objects.labels import is_field_manager
+from trainstack.settings.sections.storage import VOLUME_SOURCES
 from trainstack.settings.values.field_paths import value_at
 
 Body = Mapping[str, Any]
@@ -31,6 +33,8 @@ class ImmutableField:
     """Whether the engine replaces an object in its state, which makes the change possible."""
     is_unordered: bool = False
     """Whether the order of the elements has no meaning."""
+    is_set_by_cluster: bool = False
+    """Whether the cluster sets the field, or keys of it, where the manifest omits them."""
     is_merged: bool = False
     """Whether a map keeps the keys that only the live object has, if another owner set them."""
 
@@ -65,6 +69,10 @@ IMMUTABLE_FIELDS: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
         (
             ImmutableField("spec.hostPath.path", "hostPath"),
             ImmutableField("spec.hostPath.type", "hostPathType", default=""),
+            *(
+                ImmutableField(f"spec.{source}", f"source.{source}", is_set_by_cluster=True)
+                for source in VOLUME_SOURCES
+            ),
             ImmutableField("spec.nodeAffinity", "node", immutable_if_set="spec.nodeAffinity"),
             ImmutableField("spec.volumeMode", "", default="Filesystem"),
         ),
@@ -73,7 +81,10 @@ IMMUTABLE_FIELDS: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
     "PersistentVolumeClaim": (
         "storage.volumes",
         (
-            ImmutableField("spec.storageClassName", "storageClass"),
+            ImmutableField("spec.storageClassName", "storageClass", is_set_by_cluster=True),
+            ImmutableField("spec.volumeName", "volumeName", is_set_by_cluster=True),
+            ImmutableField("spec.dataSource", "dataSource", is_set_by_cluster=True),
+            ImmutableField("spec.dataSourceRef", "dataSourceRef", is_set_by_cluster=True),
             ImmutableField("spec.accessModes", "accessModes", is_unordered=True),
             ImmutableField("spec.selector.matchLabels", "selector"),
             ImmutableField("spec.volumeMode", "", default="Filesystem"),
@@ -115,17 +126,40 @@ def differences(manifest: Body, live: Body, *, is_own: bool) -> Iterator[Differe
     _, fields = IMMUTABLE_FIELDS.get(manifest["kind"], ("", ()))
     for field in fields:
         declared_value, live_value = _field_value(manifest, field), _field_value(live, field)
+        is_omitted = value_at(manifest, field.path) in (None, [], {})
         if field.is_merged and not is_own:
             live_value = (
                 {key: value for key, value in live_value.items() if key in declared_value}
                 if live_value and declared_value
                 else None
             )
-        keeps_live_value = not is_own and not declared_value
+        if field.is_set_by_cluster:
+            live_value = _declared_part(live_value, declared_value)
+        keeps_live_value = is_omitted and (
+            not is_own or (field.is_set_by_cluster and not _was_declared(live, field.path))
+        )
         if field.immutable_if_set and not value_at(live, field.immutable_if_set):
             continue
         if declared_value != live_value and not keeps_live_value:
             yield Difference(field, _format_value(live_value), _format_value(declared_value))
+
+
+def _was_declared(live: Body, path: str) -> bool:
+    """Whether a state of Trainstack has applied a field of a live object."""
+    for entry in live["metadata"].get("managedFields") or ():
+        fields = entry.get("fieldsV1") or {}
+        for key in path.split("."):
+            fields = fields.get(f"f:{key}") if isinstance(fields, Mapping) else None
+        if fields is not None and is_field_manager(str(entry.get("manager", ""))):
+            return True
+    return False
+
+
+def _declared_part(live: Any, declared: Any) -> Any:
+    """Return a live value without the keys of maps that only it has."""
+    if not isinstance(live, Mapping) or not isinstance(declared, Mapping):
+        return live
+    return {key: _declared_part(value, declared[key]) for key, value in live.items() if key in declared}
 
 
 def _field_value(body: Body, field: ImmutableField) -> Any:

@@ -204,7 +204,7 @@ def _storage_class_names(platform: Settings) -> list[str]:
         for storage_class in storage.classes
         if storage_class.provisioner != "kubernetes.io/no-provisioner"
     ]
-    volume_classes = (volume.storage_class for volume in storage.volumes)
+    volume_classes = (volume.storage_class for volume in storage.volumes if volume.storage_class)
     return [*provisioned_classes, *platform.environment.existing.storage_classes, *volume_classes]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from trainstack.objects.labels import RETAIN, Manifest
 from trainstack.objects.ownership import Identity
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.storage import PersistentVolume
 
 _DATA_REASON = "its data is kept (retain: true)"
 _DEFINITION_REASON = "deleting it would delete every team's objects of that kind"
@@ -37,6 +38,11 @@ class RetainedObject:
         return self.kind, self.namespace, self.name
 
 
+def _volume_reason(volume: PersistentVolume) -> str:
+    place = f"folder {volume.host_path} on the node" if volume.source is None else f"{next(iter(volume.source))} volume"
+    return f"its {place} holds data"
+
+
 def list_retained_objects(settings: Settings, operator_manifests: Iterable[Manifest] = ()) -> list[RetainedObject]:
     """List the retained objects: volumes, their namespaces, and CRDs.
 
@@ -64,7 +70,7 @@ def list_retained_objects(settings: Settings, operator_manifests: Iterable[Manif
             for name in sorted(namespaces - volume_names_by_namespace.keys())
         ]
     result += [
-        RetainedObject("PersistentVolume", None, volume.name, f"its folder {volume.host_path} on the node holds data")
+        RetainedObject("PersistentVolume", None, volume.name, _volume_reason(volume))
         for volume in (settings.storage.persistent_volumes if "platform" in settings.environment.layers else ())
     ]
     result += [

@@ -1,4 +1,6 @@
-"""StorageClasses, PersistentVolumes on nodes, and PersistentVolumeClaims."""
+"""StorageClasses, PersistentVolumes and PersistentVolumeClaims."""
+
+from copy import deepcopy
 
 from trainstack.objects.labels import RETAIN, SKIP_AWAIT, Manifest, metadata
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass, Volume
@@ -19,26 +21,41 @@ def storage_class(settings: StorageClass, stack: str) -> Manifest:
         result["allowVolumeExpansion"] = settings.allow_volume_expansion
     if settings.parameters:
         result["parameters"] = dict(settings.parameters)
+    if settings.mount_options:
+        result["mountOptions"] = list(settings.mount_options)
+    if settings.allowed_topologies:
+        result["allowedTopologies"] = [
+            term.model_dump(mode="json", by_alias=True) for term in settings.allowed_topologies
+        ]
     return result
 
 
 def persistent_volume(volume: PersistentVolume, stack: str) -> Manifest:
-    """Return a PersistentVolume on a folder of a node.
+    """Return a PersistentVolume.
 
-    By default the folder must exist (`type: Directory`). The kubelet would create a missing one as root, so the pod
-    would fail on its first write instead of its mount.
+    By default the folder of a node must exist (`type: Directory`). The kubelet would create a missing one as root, so
+    the pod would fail on its first write instead of its mount.
     """
+    folder = {"hostPath": {"path": volume.host_path, "type": volume.host_path_type}}
     spec: Manifest = {
         "accessModes": list(volume.access_modes),
         "capacity": {"storage": volume.size},
-        "hostPath": {"path": volume.host_path, "type": volume.host_path_type},
-        "persistentVolumeReclaimPolicy": "Retain",
-        "storageClassName": volume.storage_class,
+        **(folder if volume.source is None else deepcopy(volume.source)),
+        "persistentVolumeReclaimPolicy": volume.reclaim_policy,
         "volumeMode": "Filesystem",
     }
+    if volume.storage_class is not None:
+        spec["storageClassName"] = volume.storage_class
     if volume.node is not None:
         node_requirement = {"key": HOSTNAME, "operator": "In", "values": [volume.node]}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [node_requirement]}]}}
+    if volume.node_affinity is not None:
+        spec["nodeAffinity"] = volume.node_affinity.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if volume.mount_options:
+        spec["mountOptions"] = list(volume.mount_options)
+    if volume.claim is not None:
+        namespace, _, name = volume.claim.partition("/")
+        spec["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -52,9 +69,15 @@ def claim(volume: Volume, stack: str) -> Manifest:
     spec: Manifest = {
         "accessModes": list(volume.access_modes),
         "resources": {"requests": {"storage": volume.size}},
-        "storageClassName": volume.storage_class,
         "volumeMode": "Filesystem",
     }
+    if volume.storage_class is not None:
+        spec["storageClassName"] = volume.storage_class
+    if volume.volume_name is not None:
+        spec["volumeName"] = volume.volume_name
+    for key, source in (("dataSource", volume.data_source), ("dataSourceRef", volume.data_source_ref)):
+        if source is not None:
+            spec[key] = source.model_dump(mode="json", by_alias=True, exclude_none=True)
     if volume.selector:
         spec["selector"] = {"matchLabels": dict(volume.selector)}
     return {

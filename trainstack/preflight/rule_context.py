@@ -1,6 +1,6 @@
 """Contexts that the rules examine: an environment, and an environment with its project's files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from trainstack.kueue.workloads import run_workloads
 from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.runs.status.queued_workloads import pod_sets, queued_workloads
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import ExistingVolume
 from trainstack.settings.sections.queues import (
     ClusterQueue,
     Cohort,
@@ -30,6 +31,9 @@ from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import Mount, Workload
 from trainstack.settings.values.paths import named_element_paths
 from trainstack.stack_objects.stack_objects import StackObjects
+
+AccessModesByVolume = Mapping[tuple[str, str], Collection[str]]
+"""Access modes by the namespace and the name of the volume."""
 
 
 class Named(Protocol):
@@ -82,6 +86,16 @@ class EnvironmentContext:
 
     def volumes(self) -> Iterator[tuple[str, Volume]]:
         return with_paths("storage.volumes", self.settings.storage.volumes)
+
+    def existing_volumes(self) -> Iterator[tuple[str, ExistingVolume]]:
+        return with_paths("environment.existing.volumes", self.settings.environment.existing.volumes)
+
+    @property
+    def access_modes(self) -> AccessModesByVolume:
+        """The access modes of the volumes that runs can mount; () if the files do not show them."""
+        return {
+            (volume.namespace, volume.name): volume.access_modes or () for volume in self.settings.mountable_volumes
+        }
 
     def local_queues(self) -> Iterator[tuple[str, LocalQueue]]:
         return with_paths("queues.localQueues", self.settings.queues.local_queues)

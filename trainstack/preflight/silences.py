@@ -27,7 +27,7 @@ SILENCE_UNUSED = Rule(
     severity="warning",
     summary="A silence matches no finding.",
     details="Silences of rules over clusters are checked only with `--cluster`.",
-    change=yaml_at("checks.silenced", "- {rule: volume-one-node, path: storage, reason: Known.}"),
+    change=yaml_at("checks.silenced", "- {rule: data-unmounted, path: workloads, reason: Known.}"),
     remedy="Remove the entry.",
 )
 RULES: tuple[Rule, ...] = (SILENCE_UNKNOWN, SILENCE_REFUSED, SILENCE_UNUSED)

@@ -1,7 +1,7 @@
 """The base class and shared types of all settings: frozen, strict, camelCase in files."""
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -54,6 +54,16 @@ def _check_unique(names: tuple[str, ...]) -> tuple[str, ...]:
         raise ValueError(f"{', '.join(duplicates)} is listed more than once; list it once")
     return names
 
+
+def _tuples_to_lists(value: Any) -> Any:
+    """Return the value with lists for the tuples of loaded files: paths lead into lists, as in live objects."""
+    if isinstance(value, Mapping):
+        return {key: _tuples_to_lists(item) for key, item in value.items()}
+    return [_tuples_to_lists(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+ApiFields = Annotated[dict[str, Any], AfterValidator(_tuples_to_lists)]
+"""A part of an object as the API has it; the API server validates it."""
 
 UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(_check_unique)]
 """Names of a list that the API server keeps as a map or a set, such as imagePullSecrets."""

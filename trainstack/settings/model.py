@@ -8,12 +8,12 @@ from pydantic import Field
 from trainstack.settings.base import ImageDigest, Section, Text, UniqueNames
 from trainstack.settings.sections.checks import Checks
 from trainstack.settings.sections.code import Commit
-from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.environment import Environment, ExistingVolume
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.plan import Plan
 from trainstack.settings.sections.queues import Queues
 from trainstack.settings.sections.secrets import Secrets
-from trainstack.settings.sections.storage import Storage
+from trainstack.settings.sections.storage import Storage, Volume
 from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.tenants import Tenants
 from trainstack.settings.sections.workloads import Resources, Workload, Workloads
@@ -77,6 +77,16 @@ class Settings(Section):
     """Digests by image reference, from `pins/<stack>.yaml`."""
     code_pins: dict[str, Commit] = Field(default_factory=dict)
     """Commits of branches and tags by `<git> <revision>`, from the same file."""
+
+    @property
+    def mountable_volumes(self) -> tuple[Volume | ExistingVolume, ...]:
+        """The volumes that runs can mount: those of this stack, then those of other owners."""
+        return (*self.storage.volumes, *self.environment.existing.volumes)
+
+    @property
+    def volume_namespaces(self) -> frozenset[str]:
+        """The namespaces of volumes, in which data loaders may run."""
+        return frozenset(volume.namespace for volume in self.mountable_volumes)
 
     def runs_and_trials(self) -> Iterator[tuple[str, Workload]]:
         """Yield each run, and the `run` of each sweep, with its path in the settings."""

@@ -20,19 +20,13 @@ def nodes_of_volume(settings: Settings, namespace: str, volume: str) -> list[str
     context = settings.cluster.context
     claim_path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{volume}"
     claim = read([claim_path], context)[claim_path]
-    declared_volumes = (
-        volume_settings
-        for volume_settings in settings.storage.volumes
+    declared_modes = (
+        volume_settings.access_modes or ()
+        for volume_settings in settings.mountable_volumes
         if (volume_settings.namespace, volume_settings.name) == (namespace, volume)
     )
     # Without the right to read the claim, only the settings have its access modes.
-    modes = {
-        *(
-            claim.body["spec"]["accessModes"]
-            if claim.is_success
-            else next((declared_volume.access_modes for declared_volume in declared_volumes), ())
-        )
-    }
+    modes = {*(claim.body["spec"]["accessModes"] if claim.is_success else next(declared_modes, ()))}
     if not modes or modes - {_ONE_NODE, _ONE_POD}:
         return []
     pods_path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector={quote(_ACTIVE_PODS)}"

@@ -12,8 +12,8 @@ from trainstack.guards.immutable_edits import may_be_refused
 from trainstack.guards.other_states import OwnState, StateObject
 from trainstack.live.client import Answer
 from trainstack.live.paths import object_path
-from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS, Difference, differences
-from trainstack.objects.labels import STACK
+from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS, Difference, ImmutableField, differences
+from trainstack.objects.labels import STACK, field_manager
 from trainstack.objects.ownership import identity
 from trainstack.platform import storage
 from trainstack.settings.errors import Place
@@ -25,6 +25,7 @@ from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.stacks import live_guards
 
 Body = dict[str, Any]
+ALL_FIELDS = [field for _, fields in IMMUTABLE_FIELDS.values() for field in fields]
 OWN = {STACK: "test"}
 CLASS = StorageClass(name="shared", provisioner="rancher.io/local-path", parameters={"type": "ssd"})
 QUEUES = make_queues(
@@ -96,9 +97,50 @@ def test_each_immutable_field_is_compared(kind: str, path: str, value: Any, sett
 
 
 def test_the_table_has_a_case_of_each_field() -> None:
+    """The next test has the fields that the cluster sets, too."""
     assert {(kind, setting) for kind, _, _, setting in EDITS} == {
-        (kind, field.setting) for kind, (_, fields) in IMMUTABLE_FIELDS.items() for field in fields
+        (kind, field.setting)
+        for kind, (_, fields) in IMMUTABLE_FIELDS.items()
+        for field in fields
+        if not field.is_set_by_cluster or field.setting == "storageClass"
     }
+
+
+@pytest.mark.parametrize(
+    "field", [field for field in ALL_FIELDS if field.is_set_by_cluster], ids=lambda field: field.path
+)
+@pytest.mark.parametrize("is_own", [True, False])
+def test_what_the_cluster_adds_to_an_omitted_field_is_no_difference(field: ImmutableField, is_own: bool) -> None:
+    kind = "PersistentVolume" if field.setting.startswith("source") else "PersistentVolumeClaim"
+    bare: Body = {"kind": kind, "metadata": {}, "spec": {}}
+    declared = put(bare, field, {"path": "/a", "parts": {"x": 1}})
+    defaulted = put(bare, field, {"path": "/a", "parts": {"x": 1, "y": 2}, "mode": "Default"})
+    other = put(bare, field, {"path": "/a", "parts": {"x": 2}})
+    assert keys(differences(bare, defaulted, is_own=is_own)) == []
+    assert keys(differences(declared, defaulted, is_own=is_own)) == []
+    assert keys(differences(declared, other, is_own=is_own)) == [field.setting]
+    assert keys(differences(declared, bare, is_own=is_own)) == [field.setting]
+    applied = {
+        "manager": field_manager("a" * 32),
+        "fieldsV1": {"f:spec": {f"f:{field.path.removeprefix('spec.')}": {}}},
+    }
+    removed = {**declared, "metadata": {"managedFields": [applied]}}
+    assert keys(differences(bare, removed, is_own=is_own)) == ([field.setting] if is_own else [])
+
+
+def put(body: Body, field: ImmutableField, value: Any) -> Body:
+    """Return the object with a value of a field of its spec."""
+    return {**body, "spec": {**body["spec"], field.path.removeprefix("spec."): value}}
+
+
+def test_the_class_of_a_claim_is_compared_if_it_is_declared() -> None:
+    """An empty class is a value; a claim that omits the class gets the default one."""
+    live = storage.claim(make_volume(), "test")
+    for is_own in (True, False):
+        assert keys(differences(storage.claim(make_volume(storage_class=""), "test"), live, is_own=is_own)) == [
+            "storageClass"
+        ]
+        assert keys(differences(storage.claim(make_volume(storage_class=None), "test"), live, is_own=is_own)) == []
 
 
 def test_a_field_that_is_left_out_is_removed_only_from_an_own_object() -> None:

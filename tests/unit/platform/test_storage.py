@@ -1,8 +1,19 @@
 """Storage, as manifests."""
 
+import pytest
+
 from tests.unit.make import make_volume
 from trainstack.platform.storage import claim, persistent_volume, storage_class
-from trainstack.settings.sections.storage import PersistentVolume, StorageClass
+from trainstack.settings.sections.affinity import NodeRequirement, NodeSelector, NodeTerm
+from trainstack.settings.sections.storage import (
+    DataSource,
+    DataSourceReference,
+    PersistentVolume,
+    StorageClass,
+    TopologyTerm,
+    TopologyValues,
+    VolumeNodeAffinity,
+)
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 
@@ -48,6 +59,69 @@ def test_a_volume_on_one_node_is_bound_to_that_node() -> None:
             "volumeMode": "Filesystem",
         },
     }
+
+
+def test_a_volume_of_any_source_has_the_fields_of_its_type() -> None:
+    """It is reserved for a claim, and has no class, so claims of class "" bind to it."""
+    term = NodeTerm(match_expressions=(NodeRequirement(key="zone", operator="In", values=("a", "b")),))
+    csi = {"driver": "lustre.csi.example.com", "volumeHandle": "fs-1#a", "volumeAttributes": {"mountname": "x"}}
+    declared = PersistentVolume(
+        name="scratch",
+        size="10Ti",
+        access_modes=("ReadWriteMany",),
+        source={"csi": csi},
+        node_affinity=VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(term,))),
+        mount_options=("flock",),
+        claim="vision/scratch",
+        reclaim_policy="Delete",
+    )
+    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "vision", "name": "scratch"}
+    zones = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    assert persistent_volume(declared, "dev")["spec"] == {
+        "accessModes": ["ReadWriteMany"],
+        "capacity": {"storage": "10Ti"},
+        "claimRef": reference,
+        "csi": csi,
+        "mountOptions": ["flock"],
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zones]}]}},
+        "persistentVolumeReclaimPolicy": "Delete",
+        "volumeMode": "Filesystem",
+    }
+
+
+def test_a_class_has_mount_options_and_topologies() -> None:
+    zones = TopologyValues(key="topology.kubernetes.io/zone", values=("a", "b"))
+    declared = StorageClass(
+        name="nfs",
+        provisioner="nfs.csi.k8s.io",
+        mount_options=("nconnect=8", "vers=4.1"),
+        allowed_topologies=(TopologyTerm(match_label_expressions=(zones,)),),
+    )
+    manifest = storage_class(declared, "dev")
+    assert manifest["mountOptions"] == ["nconnect=8", "vers=4.1"]
+    assert manifest["allowedTopologies"] == [
+        {"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["a", "b"]}]}
+    ]
+
+
+@pytest.mark.parametrize(("storage_class_name", "fields"), [(None, {}), ("", {"storageClassName": ""})])
+def test_a_claim_without_a_class_is_not_one_of_the_default_class(
+    storage_class_name: str | None, fields: dict[str, str]
+) -> None:
+    spec = claim(make_volume(storage_class=storage_class_name), "dev")["spec"]
+    assert {key: value for key, value in spec.items() if key == "storageClassName"} == fields
+
+
+def test_a_claim_may_name_its_volume_and_the_source_of_its_content() -> None:
+    declared = make_volume(
+        volume_name="disk",
+        data_source=DataSource(api_group="snapshot.storage.k8s.io", kind="VolumeSnapshot", name="s"),
+        data_source_ref=DataSourceReference(kind="PersistentVolumeClaim", name="old", namespace="other"),
+    )
+    spec = claim(declared, "dev")["spec"]
+    assert spec["volumeName"] == "disk"
+    assert spec["dataSource"] == {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+    assert spec["dataSourceRef"] == {"kind": "PersistentVolumeClaim", "name": "old", "namespace": "other"}
 
 
 def test_a_claim_is_not_waited_for_and_can_pick_a_static_volume() -> None:

@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.unit.live_objects import Body, make_queue
-from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
+from tests.unit.make import (
+    make_distributed,
+    make_mount,
+    make_queues,
+    make_run,
+    make_settings,
+    make_storage,
+    make_volume,
+)
 from tests.unit.runs.manifests.test_mpijob import make_mpijob
 from tests.unit.runs.manifests.test_object import make_object
 from trainstack.objects.labels import STACK
@@ -17,13 +25,13 @@ from trainstack.preflight.worker_needs import Need, WorkerCluster
 from trainstack.settings.model import Cluster as ClusterSettings
 from trainstack.settings.model import Loader, Settings
 from trainstack.settings.sections.code import Code
-from trainstack.settings.sections.environment import Environment, Existing, Namespace
+from trainstack.settings.sections.environment import Environment, Existing, ExistingVolume, Namespace
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.queues import Topology
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.storage import StorageClass
-from trainstack.settings.sections.workloads import Resources
+from trainstack.settings.sections.workloads import Resources, Workload
 from trainstack.stack_objects.stack_objects import StackObjects
 
 KUEUE = LiveOperator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2", ready=True)
@@ -81,6 +89,21 @@ def make_cluster_queue(reason: str = "Ready", **spec: Any) -> Body:
 def make_local_queue(reason: str = "Ready") -> Body:
     """Return the local queue `research`, which points at the cluster queue of that name."""
     return {**make_queue("research", reason), "spec": {"clusterQueue": "research"}}
+
+
+def make_claim(name: str, *modes: str) -> Body:
+    """Return a claim of another owner."""
+    return named(name, spec={"accessModes": [*modes]})
+
+
+def with_existing_volume(run: Workload) -> Settings:
+    """Return an environment whose run also mounts the claim `data` of another owner."""
+    mounts = (*run.volumes, make_mount(volume="data", mount_path="/data"))
+    existing = Existing(volumes=(ExistingVolume(name="data", namespace="research"),))
+    return make_settings(
+        run.model_copy(update={"volumes": mounts}),
+        environment=Environment(namespaces=(Namespace(name="research"),), existing=existing),
+    )
 
 
 def make_unserved(*, missing: bool, reason: str = "", host_path: str = "") -> UnservedImage:
@@ -518,6 +541,44 @@ CASES: dict[str, list[Case]] = {
             "queues.localQueues[research].clusterQueue",
             "LocalQueue research/research has clusterQueue old, but research is declared",
             "`up` replaces the object; undo the edit if it must stay",
+            "warning",
+        ),
+    ],
+    "volume-unknown": [
+        Case(
+            with_existing_volume(make_run()),
+            make_live({"PersistentVolumeClaim research": (make_claim("dataset", "ReadWriteMany"),)}),
+            "environment.existing.volumes[data].name",
+            "namespace research does not have PersistentVolumeClaim 'data'",
+            "did you mean dataset? (or ask the cluster's owner to create it)",
+        ),
+    ],
+    "volume-one-pod": [
+        Case(
+            with_existing_volume(make_distributed()),
+            make_live({"PersistentVolumeClaim research": (make_claim("data", "ReadWriteOncePod"),)}),
+            "workloads.runs[train].volumes[1].volume",
+            "3 pods mount volume data, but only one can (ReadWriteOncePod)",
+            "give the volume `ReadWriteMany`, or mount it in one role with one pod",
+        ),
+    ],
+    "volume-one-node": [
+        Case(
+            with_existing_volume(make_distributed()),
+            make_live({"PersistentVolumeClaim research": (make_claim("data", "ReadWriteOnce"),)}),
+            "workloads.runs[train].volumes[1].volume",
+            "3 pods mount volume data, which only one node can mount (ReadWriteOnce)",
+            "give the volume `ReadWriteMany`, or make sure that the pods fit on one node",
+            "warning",
+        ),
+    ],
+    "volume-read-only": [
+        Case(
+            with_existing_volume(make_run()),
+            make_live({"PersistentVolumeClaim research": (make_claim("data", "ReadOnlyMany"),)}),
+            "workloads.runs[train].volumes[1].readOnly",
+            "volume data is read-only (ReadOnlyMany), but it is mounted for writing",
+            "set `readOnly: true` on the mount, or give the volume `ReadWriteMany`",
             "warning",
         ),
     ],

@@ -638,9 +638,9 @@ MORE: dict[str, list[Case]] = {
     ],
     "silence-unused": [
         Case(
-            silenced("volume-one-node", "workloads.runs[train]", make_run()),
+            silenced("data-unmounted", "workloads.runs[train]", make_run()),
             "checks.silenced[0]",
-            "there is no finding of volume-one-node at workloads.runs[train]",
+            "there is no finding of data-unmounted at workloads.runs[train]",
             "remove the entry",
             "warning",
         )

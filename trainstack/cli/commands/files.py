@@ -13,6 +13,7 @@ from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.transfers import data_loader
 from trainstack.errors import ExitCode
 from trainstack.printable import printable
+from trainstack.settings.sections.environment import ExistingVolume
 from trainstack.settings.sections.storage import Volume
 from trainstack.transfer.attempts import TransferResult
 from trainstack.transfer.fetch import fetch as fetch_files
@@ -131,11 +132,12 @@ def fetch(
     out.print(f"{transfer.where}: {_format_counts(transfer)} fetched, {verified_files} verified")
 
 
-def _place(session: Session, place: str) -> tuple[Volume, str]:
+def _place(session: Session, place: str) -> tuple[Volume | ExistingVolume, str]:
     name, colon, folder = place.partition(":")
-    volumes = [volume for volume in session.settings.storage.volumes if volume.name == name]
+    all_volumes = session.settings.mountable_volumes
+    volumes = [volume for volume in all_volumes if volume.name == name]
     if not colon or not volumes:
-        volume_names = ", ".join(volume.name for volume in session.settings.storage.volumes) or "none"
+        volume_names = ", ".join(volume.name for volume in all_volumes) or "none"
         fail(f"{place!r} is not a VOLUME:PATH of {session.stack}; its volumes are: {volume_names}", ExitCode.USAGE)
     if len(volumes) > 1:
         err.print(f"several namespaces have a volume {name}; using the one in {volumes[0].namespace}", style="yellow")

@@ -28,7 +28,7 @@ from trainstack.settings.sections.queues import (
     ResourceFlavor,
     Topology,
 )
-from trainstack.settings.sections.storage import PersistentVolume, StorageClass, Volume
+from trainstack.settings.sections.storage import VOLUME_SOURCES, PersistentVolume, StorageClass, Volume
 from trainstack.settings.values.kubernetes import HOSTNAME
 from trainstack.settings.values.quantities import canonical_quantity
 
@@ -39,7 +39,7 @@ _DEFAULT_FUNGIBILITY = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "Try
 _DEFAULT_BORROWING = {"policy": "Never"}
 _DEFAULT_RETRY_STRATEGY = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
 _DEFAULTED_FIELDS: Mapping[str, Mapping[str, object]] = {
-    "PersistentVolumeClaim": {"spec.volumeName": _ANY_VALUE},
+    "PersistentVolumeClaim": {"spec.volumeName": _ANY_VALUE, "spec.dataSourceRef": _ANY_VALUE},
     "PersistentVolume": {"spec.claimRef": _ANY_VALUE},
     "ClusterQueue": {
         "spec.flavorFungibility": _DEFAULT_FUNGIBILITY,
@@ -158,34 +158,49 @@ def _element(live: Body, **fields: Any) -> Element:
 
 def _claim(live: Body) -> Element:
     claim = live["spec"]
-    return _element(
+    element = _element(
         live,
         storageClass=claim.get("storageClassName"),
         size=claim["resources"]["requests"]["storage"],
         accessModes=claim["accessModes"],
         selector=(claim.get("selector") or {}).get("matchLabels"),
+        dataSource=claim.get("dataSource"),
         **_labels(live),
     )
+    # The API server copies each of both fields into the other.
+    reference = claim.get("dataSourceRef") or {}
+    return element if reference in ({}, claim.get("dataSource")) else {**element, "dataSourceRef": reference}
 
 
 def _persistent_volume(live: Body) -> Element:
     volume, host = live["spec"], live["spec"].get("hostPath") or {}
-    terms = ((volume.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or []
-    match [expression for term in terms for expression in term.get("matchExpressions", [])]:
-        case [{"key": key, "values": [node, *_]}] if key == HOSTNAME:
-            pass
+    affinity = volume.get("nodeAffinity") or {}
+    match affinity:
+        case {
+            "required": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": key, "operator": "In", "values": [node]}], **other_requirements}
+                ]
+            }
+        } if key == HOSTNAME and not other_requirements:
+            node_fields = {"node": node}
         case _:
-            node = None
+            node_fields = {"nodeAffinity": affinity}
+    policy = volume.get("persistentVolumeReclaimPolicy")
     element = _element(
         live,
-        storageClass=volume.get("storageClassName"),
+        storageClass=volume.get("storageClassName") or None,
         size=volume["capacity"]["storage"],
         accessModes=volume["accessModes"],
         hostPath=host.get("path"),
-        node=node,
+        source={key: volume[key] for key in VOLUME_SOURCES if key in volume},
+        mountOptions=volume.get("mountOptions"),
+        reclaimPolicy=None if policy == "Retain" else policy,
+        **node_fields,
         **_labels(live),
     )
-    return {**element, "hostPathType": host.get("type", "")} if host.get("type", "") != "Directory" else element
+    has_other_type = bool(host) and host.get("type", "") != "Directory"
+    return {**element, "hostPathType": host.get("type", "")} if has_other_type else element
 
 
 def _storage_class(live: Body) -> Element:
@@ -196,6 +211,8 @@ def _storage_class(live: Body) -> Element:
         reclaimPolicy=live.get("reclaimPolicy"),
         volumeBindingMode=live.get("volumeBindingMode"),
         allowVolumeExpansion=live.get("allowVolumeExpansion") or None,
+        mountOptions=live.get("mountOptions"),
+        allowedTopologies=live.get("allowedTopologies"),
     )
 
 

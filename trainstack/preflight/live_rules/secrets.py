@@ -36,6 +36,6 @@ def secret_references(settings: Settings) -> Iterator[tuple[str, str, str]]:
             yield f"{path}.secretEnv[{variable}].secret", run.namespace, value.secret
         if run.code is not None and run.code.secret is not None:
             yield f"{path}.code.secret", run.namespace, run.code.secret
-    for namespace in sorted({volume.namespace for volume in settings.storage.volumes}):
+    for namespace in sorted(settings.volume_namespaces):
         for index, name in enumerate(settings.cluster.loader.image_pull_secrets):
             yield f"cluster.loader.imagePullSecrets[{index}]", namespace, name

@@ -9,9 +9,19 @@ from trainstack.objects.ownership import format_identity, identity
 from trainstack.platform.namespaces import ENFORCE_LABEL, enforced_level
 from trainstack.preflight.live_context import LiveContext, find_missing_object, missing_violation, unknown_violation
 from trainstack.preflight.rule import Rule, Severity, Violation
+from trainstack.preflight.rule_context import AccessModesByVolume
 from trainstack.preflight.rules.namespaces import find_forbidden_pods, pods_forbidden
-from trainstack.preflight.rules.references import namespace_unknown, storage_class_unknown
-from trainstack.preflight.rules.volumes import find_block_device_violations, volume_access_mode
+from trainstack.preflight.rules.references import namespace_unknown, storage_class_unknown, volume_unknown
+from trainstack.preflight.rules.volumes import (
+    find_block_device_violations,
+    find_one_node_violations,
+    find_one_pod_violations,
+    find_read_only_violations,
+    volume_access_mode,
+    volume_one_node,
+    volume_one_pod,
+    volume_read_only,
+)
 from trainstack.stack_objects.immutable_objects import objects_with_immutable_fields
 
 _REPLACEMENT_REMEDY = "`up` replaces the object; undo the edit if it must stay"
@@ -55,13 +65,16 @@ def pods_forbidden_on_cluster(context: LiveContext) -> Iterator[Violation]:
 @storage_class_unknown.rule
 def storage_class_unknown_on_cluster(context: LiveContext) -> Iterator[Violation]:
     storage, live = context.settings.storage, context.live
-    static_classes = {volume.storage_class for volume in storage.persistent_volumes}
+    static_classes = {volume.storage_class or "" for volume in storage.persistent_volumes}
     static_classes |= {
-        str(body["spec"].get("storageClassName")) for body in (live.objects_by_name("PersistentVolume") or {}).values()
+        str(body["spec"].get("storageClassName", ""))
+        for body in (live.objects_by_name("PersistentVolume") or {}).values()
     }
     declared_classes = {storage_class.name for storage_class in storage.classes}
     for path, volume in context.volumes():
         name = volume.storage_class
+        if not name:
+            continue
         claim = (live.objects_by_name("PersistentVolumeClaim", volume.namespace) or {}).get(volume.name, {})
         if name not in static_classes and (claim.get("status") or {}).get("phase") != "Bound":
             yield from find_missing_object(
@@ -69,6 +82,39 @@ def storage_class_unknown_on_cluster(context: LiveContext) -> Iterator[Violation
             )
     for path, name in context.scratch_classes():
         yield from find_missing_object(context, path, "StorageClass", name, is_declared=name in declared_classes)
+
+
+@volume_unknown.rule
+def volume_unknown_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    for path, volume in context.existing_volumes():
+        yield from find_missing_object(
+            context, f"{path}.name", "PersistentVolumeClaim", volume.name, volume.namespace, is_declared=False
+        )
+
+
+@volume_one_pod.rule
+def volume_one_pod_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    yield from find_one_pod_violations(context, _live_access_modes(context))
+
+
+@volume_one_node.rule
+def volume_one_node_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    yield from find_one_node_violations(context, _live_access_modes(context))
+
+
+@volume_read_only.rule
+def volume_read_only_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    yield from find_read_only_violations(context, _live_access_modes(context))
+
+
+def _live_access_modes(context: LiveContext) -> AccessModesByVolume:
+    """Return the access modes of the claims of other owners whose modes the files do not have."""
+    access_modes: dict[tuple[str, str], Collection[str]] = {}
+    for _, volume in context.existing_volumes():
+        claims = context.live.objects_by_name("PersistentVolumeClaim", volume.namespace) or {}
+        if volume.access_modes is None and volume.name in claims:
+            access_modes[volume.namespace, volume.name] = claims[volume.name]["spec"]["accessModes"]
+    return access_modes
 
 
 @Rule(
@@ -140,7 +186,7 @@ def volume_access_mode_on_cluster(context: LiveContext) -> Iterator[Violation]:
     yield from find_block_device_violations(storage.volumes, provisioners)
     declared_provisioners = {storage_class.name: storage_class.provisioner for storage_class in storage.classes}
     for path, volume in context.volumes():
-        provisioner = (provisioners | declared_provisioners).get(volume.storage_class)
+        provisioner = (provisioners | declared_provisioners).get(volume.storage_class or "")
         shared_modes = {"ReadWriteMany", "ReadOnlyMany"}.intersection(volume.access_modes)
         if provisioner == LOCAL_PATH_PROVISIONER and shared_modes and context.live.local_path_shared is False:
             message = (

@@ -104,7 +104,7 @@ def multikueue_run(context: RuleContext) -> Iterator[Violation]:
     for path, sweep in context.sweeps():
         if settings.queues.is_dispatched(sweep.run.namespace, sweep.run.queue):
             yield from _sweep_violations(path, sweep)
-    queue, namespaces = settings.cluster.loader.queue, {volume.namespace for volume in settings.storage.volumes}
+    queue, namespaces = settings.cluster.loader.queue, settings.volume_namespaces
     for namespace in sorted(namespaces):
         if settings.queues.is_dispatched(namespace, queue):
             message = f"loaders of namespace {namespace} would start in a worker cluster, with its volume"
@@ -145,7 +145,7 @@ def receives_incomplete(context: RuleContext) -> Iterator[Violation]:
             subject
             for subject, namespaces in (
                 ("local queue", [queue.namespace for queue in settings.queues.local_queues]),
-                ("volume", [volume.namespace for volume in settings.storage.volumes]),
+                ("volume", settings.volume_namespaces),
             )
             if namespace not in namespaces
         ]

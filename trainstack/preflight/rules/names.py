@@ -97,7 +97,7 @@ def name_duplicate(context: RuleContext) -> Iterator[Violation]:
 
 def _name_lists(settings: Settings) -> Iterator[tuple[str, Iterable[str]]]:
     yield from cluster_scoped_names(settings).items()
-    yield "storage.volumes", (f"{volume.namespace}/{volume.name}" for volume in settings.storage.volumes)
+    yield "storage.volumes", (f"{volume.namespace}/{volume.name}" for volume in settings.mountable_volumes)
     yield "queues.localQueues", (f"{queue.namespace}/{queue.name}" for queue in settings.queues.local_queues)
     yield "secrets.secrets", (f"{secret.namespace}/{secret.name}" for secret in settings.secrets.secrets)
     yield "workloads.runs", (run.name for run in settings.workloads.runs)

@@ -29,7 +29,7 @@ _OPERATOR_NAMESPACES = {
 def queue_unknown(context: RuleContext) -> Iterator[Violation]:
     queues = context.settings.queues.local_queues
     users = [(f"{path}.queue", run.namespace, run.queue) for path, run in context.runs()]
-    loader_namespaces = sorted({volume.namespace for volume in context.settings.storage.volumes})
+    loader_namespaces = sorted(context.settings.volume_namespaces)
     users += [
         ("cluster.loader.queue", namespace, context.settings.cluster.loader.queue) for namespace in loader_namespaces
     ]
@@ -47,14 +47,17 @@ def queue_unknown(context: RuleContext) -> Iterator[Violation]:
     summary="A mount, `data` or `record` names an undeclared volume of the run's namespace.",
     details="The pods would stay Pending.",
     example="`record: {volume: trainin}` where the volume is `training`.",
-    remedy="Name another volume, or declare it under `storage.volumes` (`adopt: true` takes over a claim).",
+    remedy=(
+        "Name another volume, declare it under `storage.volumes` (`adopt: true` takes over a claim), or list another "
+        "owner's claim under `environment.existing.volumes`."
+    ),
 )
 def volume_unknown(context: RuleContext) -> Iterator[Violation]:
     references = {f"{path}.data.volume": (run, run.data.volume) for path, run in context.runs() if run.data}
     references |= {f"{path}.record.volume": (run, run.record.volume) for path, run in context.runs() if run.record}
     references |= {f"{path}.volume": (run, mount.volume) for path, run, mount in context.mounts()}
     for path, (run, name) in references.items():
-        volume_names = {volume.name for volume in context.settings.storage.volumes if volume.namespace == run.namespace}
+        volume_names = {volume for namespace, volume in context.access_modes if namespace == run.namespace}
         if name not in volume_names:
             message = f"namespace {run.namespace} has no volume {name!r}"
             yield Violation(path, message, unknown_name_remedy(name, volume_names, "storage.volumes"))
@@ -76,8 +79,10 @@ def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     class_names = [storage_class.name for storage_class in storage.classes]
     class_names += context.settings.environment.existing.storage_classes
     # A claim binds to a volume that was created by hand if both have the same class name, even without a class.
-    class_names += [volume.storage_class for volume in storage.persistent_volumes]
-    references = [(f"{path}.storageClass", claim.storage_class) for path, claim in context.volumes()]
+    class_names += [volume.storage_class for volume in storage.persistent_volumes if volume.storage_class]
+    references = [
+        (f"{path}.storageClass", claim.storage_class) for path, claim in context.volumes() if claim.storage_class
+    ]
     references += context.scratch_classes()
     yield from _find_unknown_names(context, references, "storage class", class_names, "storage.classes")
 
@@ -245,6 +250,7 @@ def namespace_unknown(context: RuleContext) -> Iterator[Violation]:
     references = ((f"{path}.namespace", secret.namespace) for path, secret in secrets)
     yield from _find_unknown_names(context, references, "namespace", early_namespaces, section)
     users = [(path, volume.namespace) for path, volume in context.volumes()]
+    users += [(path, volume.namespace) for path, volume in context.existing_volumes()]
     users += [(path, queue.namespace) for path, queue in context.local_queues()]
     users += [(path, team.namespace) for path, team in with_paths("tenants.teams", settings.tenants.teams)]
     users += [(path, run.namespace) for path, run in context.runs()]

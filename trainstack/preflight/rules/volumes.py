@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainstack.preflight.examples import hello, training, yaml_at
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import RuleContext, with_paths
+from trainstack.preflight.rule_context import AccessModesByVolume, EnvironmentContext, RuleContext, with_paths
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
 from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.storage import NO_PROVISIONER, PersistentVolume, Volume
@@ -32,9 +32,7 @@ Source: the access modes that each driver documents."""
     remedy="Give the volume `ReadWriteMany`, or mount it in one role with one pod.",
 )
 def volume_one_pod(context: RuleContext) -> Iterator[Violation]:
-    for path, volume, pods in _shared_volumes(context):
-        if volume.access_modes == ("ReadWriteOncePod",):
-            yield Violation(path, f"{pods} pods mount volume {volume.name}, but only one can (ReadWriteOncePod)")
+    yield from find_one_pod_violations(context, context.access_modes)
 
 
 @Rule(
@@ -46,10 +44,7 @@ def volume_one_pod(context: RuleContext) -> Iterator[Violation]:
     remedy="Give the volume `ReadWriteMany`, or make sure that the pods fit on one node.",
 )
 def volume_one_node(context: RuleContext) -> Iterator[Violation]:
-    for path, volume, pods in _shared_volumes(context):
-        if set(volume.access_modes) <= {"ReadWriteOnce", "ReadWriteOncePod"} and "ReadWriteOnce" in volume.access_modes:
-            message = f"{pods} pods mount volume {volume.name}, which only one node can mount (ReadWriteOnce)"
-            yield Violation(path, message)
+    yield from find_one_node_violations(context, context.access_modes)
 
 
 @Rule(
@@ -78,13 +73,7 @@ def volume_access_mode(context: RuleContext) -> Iterator[Violation]:
     remedy="Set `readOnly: true` on the mount, or give the volume `ReadWriteMany`.",
 )
 def volume_read_only(context: RuleContext) -> Iterator[Violation]:
-    volumes = {(volume.namespace, volume.name): volume for volume in context.settings.storage.volumes}
-    for path, run, mount in context.mounts():
-        volume = volumes.get((run.namespace, mount.volume))
-        if volume is not None and set(volume.access_modes) == {"ReadOnlyMany"} and not mount.read_only:
-            message = f"volume {volume.name} is read-only (ReadOnlyMany), but it is mounted for writing"
-            holds_record = run.record is not None and run.record.volume == volume.name
-            yield Violation(f"{path}.readOnly", message, severity="error" if holds_record else "warning")
+    yield from find_read_only_violations(context, context.access_modes)
 
 
 @Rule(
@@ -103,13 +92,16 @@ def volume_unbindable(context: RuleContext) -> Iterator[Violation]:
     }
     for path, claim in context.volumes():
         static_volumes = [
-            volume for volume in storage.persistent_volumes if volume.storage_class == claim.storage_class
+            volume for volume in storage.persistent_volumes if (volume.storage_class or "") == claim.storage_class
         ]
-        if not static_volumes or claim.storage_class in dynamic_classes or claim.adopt:
+        names_other_volume = claim.volume_name not in (None, *(volume.name for volume in storage.persistent_volumes))
+        if not static_volumes or claim.storage_class in dynamic_classes or claim.adopt or names_other_volume:
             continue
         mismatches = [_find_mismatch(claim, volume) for volume in static_volumes]
         if all(mismatches):
-            yield Violation(path, f"no volume of class {claim.storage_class} matches: {'; '.join(mismatches)}")
+            class_phrase = f"of class {claim.storage_class}" if claim.storage_class else "without a class"
+            message = f"no volume {class_phrase} matches: {'; '.join(mismatches)}"
+            yield Violation(path, message)
 
 
 @Rule(
@@ -162,13 +154,36 @@ def data_unmounted(context: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{path}.data.volume", message, _mount_remedy(run.data.volume))
 
 
+def find_one_pod_violations(context: EnvironmentContext, access_modes: AccessModesByVolume) -> Iterator[Violation]:
+    for path, volume, pods in _shared_volumes(context):
+        if {*access_modes.get(volume, ())} == {"ReadWriteOncePod"}:
+            yield Violation(path, f"{pods} pods mount volume {volume[1]}, but only one can (ReadWriteOncePod)")
+
+
+def find_one_node_violations(context: EnvironmentContext, access_modes: AccessModesByVolume) -> Iterator[Violation]:
+    for path, volume, pods in _shared_volumes(context):
+        modes = {*access_modes.get(volume, ())}
+        if modes <= {"ReadWriteOnce", "ReadWriteOncePod"} and "ReadWriteOnce" in modes:
+            message = f"{pods} pods mount volume {volume[1]}, which only one node can mount (ReadWriteOnce)"
+            yield Violation(path, message)
+
+
+def find_read_only_violations(context: EnvironmentContext, access_modes: AccessModesByVolume) -> Iterator[Violation]:
+    for path, run, mount in context.mounts():
+        modes = access_modes.get((run.namespace, mount.volume), ())
+        if {*modes} == {"ReadOnlyMany"} and not mount.read_only:
+            message = f"volume {mount.volume} is read-only (ReadOnlyMany), but it is mounted for writing"
+            holds_record = run.record is not None and run.record.volume == mount.volume
+            yield Violation(f"{path}.readOnly", message, severity="error" if holds_record else "warning")
+
+
 def find_block_device_violations(volumes: Sequence[Volume], provisioners: Mapping[str, str]) -> Iterator[Violation]:
     """Yield a violation for each ReadWriteMany volume of a class that creates block devices.
 
     `provisioners`: by name of the class.
     """
     for path, volume in with_paths("storage.volumes", volumes):
-        provisioner = provisioners.get(volume.storage_class, "")
+        provisioner = provisioners.get(volume.storage_class or "", "")
         if "ReadWriteMany" in volume.access_modes and _creates_block_devices(provisioner):
             message = f"class {volume.storage_class} ({provisioner}) does not support ReadWriteMany file systems"
             yield Violation(f"{path}.accessModes", message)
@@ -182,6 +197,10 @@ def _creates_block_devices(provisioner: str) -> bool:
 
 def _find_mismatch(claim: Volume, volume: PersistentVolume) -> str:
     """Return the reason why a claim cannot bind to a volume; empty if it can."""
+    if claim.volume_name not in (None, volume.name):
+        return f"{volume.name} is not {claim.volume_name}, which the claim names"
+    if volume.claim not in (None, f"{claim.namespace}/{claim.name}"):
+        return f"{volume.name} is reserved for {volume.claim}"
     missing_modes = [mode for mode in claim.access_modes if mode not in volume.access_modes]
     if missing_modes:
         return f"{volume.name} is not {' and '.join(missing_modes)}"
@@ -196,9 +215,11 @@ def _mount_remedy(volume: str) -> str:
     return f"add {volume} to the volumes, with a mountPath"
 
 
-def _shared_volumes(context: RuleContext) -> Iterator[tuple[str, Volume, int]]:
-    """Yield the volumes that several pods of a run mount, with the path of the first mount and the number of pods."""
-    volumes = {(volume.namespace, volume.name): volume for volume in context.settings.storage.volumes}
+def _shared_volumes(context: EnvironmentContext) -> Iterator[tuple[str, tuple[str, str], int]]:
+    """Yield the volumes that several pods of a run mount, by namespace and name.
+
+    The other elements are the path of the first mount, and the number of pods.
+    """
     for path, run in context.runs():
         first_paths_and_counts: dict[str, tuple[str, int]] = {}
         for pods in pod_sets(path, run):
@@ -207,6 +228,5 @@ def _shared_volumes(context: RuleContext) -> Iterator[tuple[str, Volume, int]]:
                 first_path, count = first_paths_and_counts.get(name, (f"{pods.mounts_path}[{index}].volume", 0))
                 first_paths_and_counts[name] = first_path, count + pods.count
         for name, (mount_path, count) in first_paths_and_counts.items():
-            volume = volumes.get((run.namespace, name))
-            if volume is not None and count > 1:
-                yield mount_path, volume, count
+            if count > 1:
+                yield mount_path, (run.namespace, name), count

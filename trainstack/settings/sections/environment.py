@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from trainstack.settings.base import Section
+from trainstack.settings.sections.storage import AccessModes
 from trainstack.settings.values.kubernetes import DnsLabel, DnsName, Labels, Port, unknown_word_message
 
 Layer = Literal["platform", "training"]
@@ -95,11 +96,22 @@ class Namespace(Section):
         return self
 
 
+class ExistingVolume(Section):
+    """A PersistentVolumeClaim that somebody else has created."""
+
+    name: DnsLabel
+    namespace: DnsLabel
+    access_modes: AccessModes | None = None
+    """None: those of the claim in the cluster; unknown where the cluster is not read."""
+
+
 class Existing(Section):
-    """Names of objects of the cluster that this stack refers to, but neither creates nor changes."""
+    """Objects of the cluster that this stack refers to, but neither creates nor changes."""
 
     namespaces: tuple[DnsLabel, ...] = ()
     storage_classes: tuple[DnsName, ...] = ()
+    volumes: tuple[ExistingVolume, ...] = ()
+    """Claims that runs mount. Their files can be listed, uploaded and fetched."""
 
 
 class Environment(Section):
@@ -118,6 +130,6 @@ class Environment(Section):
     (`organization/trainstack/dev-platform`). Its outputs list the queues; runs in other queues are refused."""
     namespaces: tuple[Namespace, ...] = ()
     existing: Existing = Existing()
-    """Namespaces and StorageClasses that exist already."""
+    """Namespaces, StorageClasses and claims that exist already."""
     pinned: bool = False
     """Refuse images without a digest in the reference or, by `trainstack pin`, in `pins/<environment>.yaml`."""

@@ -1,21 +1,14 @@
 """The settings of an Object: its kind, its `spec`, and the paths of its pods."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import deepcopy
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from trainstack.settings.base import Section, raise_faults
+from trainstack.settings.base import ApiFields, Section, raise_faults
 from trainstack.settings.values.field_paths import FieldPath, StatusPath, put_at, value_at
 from trainstack.settings.values.kubernetes import DnsLabel
-
-
-def _tuples_to_lists(value: Any) -> Any:
-    """Return the value with lists for the tuples of loaded files: paths lead into lists, as in live objects."""
-    if isinstance(value, Mapping):
-        return {key: _tuples_to_lists(item) for key, item in value.items()}
-    return [_tuples_to_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class ObjectPods(Section):
@@ -44,7 +37,7 @@ class KueueObject(Section):
     kind: Annotated[str, Field(pattern="^[A-Z][A-Za-z0-9]*$", max_length=63)]
     framework: Annotated[str, Field(pattern=r"^[a-z0-9./-]+$")]
     """Kueue's name of the integration, such as `kubeflow.org/jaxjob`."""
-    spec: Annotated[dict[str, Any], AfterValidator(_tuples_to_lists)] = Field(default_factory=dict)
+    spec: ApiFields = Field(default_factory=dict)
     """The object's `spec` without its pods."""
     pods: Annotated[tuple[ObjectPods, ...], Field(min_length=1)]
     """The pods in the order of Kueue's pod sets."""

@@ -1,4 +1,4 @@
-"""The fields of a pod template, and how a strategic merge patch merges them.
+"""The fields of a pod template and of a persistent volume, and how a strategic merge patch merges them.
 
 The table is generated from the OpenAPI document of the Kubernetes release that the local cluster runs. A field's form
 is `string`, `integer`, `boolean`, `quantity`, `integer or string` or the name of a type; with `{}`, a map of such
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-TEMPLATE = "PodTemplateSpec"
+TEMPLATE, PERSISTENT_VOLUME = "PodTemplateSpec", "PersistentVolumeSpec"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,17 @@ class _Faults(list[InitErrorDetails]):
         self.append(InitErrorDetails(type=error, loc=steps, input=None))
 
 
-def _check_patch(patch: dict[str, Any]) -> dict[str, Any]:
+def check_fields(type_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of a type of `pod_fields` as the API server stores them. Raises ValidationError."""
     faults = _Faults()
-    checked = _check_value(FieldForm(TEMPLATE), patch, (), faults)
+    checked = _check_value(FieldForm(type_name), fields, (), faults)
     if faults:
-        raise ValidationError.from_exception_data("PodPatch", faults)
+        raise ValidationError.from_exception_data(type_name, faults)
     return dict(checked)
+
+
+def _check_patch(patch: dict[str, Any]) -> dict[str, Any]:
+    return check_fields(TEMPLATE, patch)
 
 
 def _check_value(form: FieldForm, value: Any, steps: Steps, faults: _Faults) -> Any:

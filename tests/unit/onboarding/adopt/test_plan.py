@@ -178,18 +178,12 @@ def test_an_object_with_an_inexpressible_field_is_not_adopted() -> None:
         local_queues=(make_local_queue(),),
         cluster_queues=(make_queue(concurrentAdmission={"policy": "x"}),),
         flavors=(FLAVOR,),
-        claims=(
-            make_claim(dataSource={"kind": "VolumeSnapshot", "name": "s"}),
-            make_claim("bare", storageClassName=""),
-        ),
+        claims=(make_claim(volumeMode="Block"),),
     )
     assert left(make_empty(), found) == {
         "ClusterQueue gpu": "cannot be expressed in the settings: spec.concurrentAdmission.policy",
         "LocalQueue vision/q": "refers to cluster queue gpu, which test does not declare",
-        "PersistentVolumeClaim vision/data": (
-            "cannot be expressed in the settings: spec.dataSource.kind, spec.dataSource.name"
-        ),
-        "PersistentVolumeClaim vision/bare": ("cannot be expressed in the settings: storageClass (value '')"),
+        "PersistentVolumeClaim vision/data": "cannot be expressed in the settings: spec.volumeMode",
     }
     assert [path for path, _ in entries(make_empty(), found)] == ["environment.existing.namespaces"]
 
@@ -341,14 +335,20 @@ def make_volume(name: str = "pv", **changes: Any) -> dict[str, Any]:
 
 
 def test_a_host_path_volume_is_expressible() -> None:
-    """The volume may have a node affinity. Another reclaim policy or volume source is not expressible."""
+    """The volume may have a node affinity, another reclaim policy and another source."""
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}]}
     assert fields(PERSISTENT_VOLUME, make_volume(claimRef={"name": "x"})) == []
     assert fields(PERSISTENT_VOLUME, make_volume(nodeAffinity={"required": {"nodeSelectorTerms": [term]}})) == []
-    assert fields(PERSISTENT_VOLUME, make_volume(persistentVolumeReclaimPolicy="Delete")) == [
-        "spec.persistentVolumeReclaimPolicy"
-    ]
-    assert fields(PERSISTENT_VOLUME, make_volume(hostPath=None, nfs={"server": "s"})) == ["hostPath is missing"]
+    zones = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]}
+    assert fields(PERSISTENT_VOLUME, make_volume(nodeAffinity={"required": {"nodeSelectorTerms": [zones, term]}})) == []
+    assert fields(PERSISTENT_VOLUME, make_volume(persistentVolumeReclaimPolicy="Delete")) == []
+    assert fields(PERSISTENT_VOLUME, make_volume(persistentVolumeReclaimPolicy="Recycle")) != []
+    nfs = {"server": "s", "path": "/data"}
+    share = make_volume(hostPath=None, nfs=nfs, mountOptions=["nconnect=8"], storageClassName="")
+    assert fields(PERSISTENT_VOLUME, share) == []
+    csi = {"driver": "d", "volumeHandle": "h", "volumeAttributes": {"a": "b"}, "nodeStageSecretRef": {"name": "s"}}
+    assert fields(PERSISTENT_VOLUME, make_volume(hostPath=None, csi=csi)) == []
+    assert fields(PERSISTENT_VOLUME, make_volume(volumeMode="Block")) == ["spec.volumeMode"]
 
 
 def volumes_taken(claim: dict[str, Any], *volumes: dict[str, Any]) -> list[str]:
