@@ -1,8 +1,9 @@
-"""A `podPatch` has the result of `kubectl patch --type strategic`."""
+"""A `podPatch` has the result of `kubectl patch --type strategic`, which the API server and check judge alike."""
 
 import copy
 import json
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from tests.dryrun.dry_run_project import SEED, SUPPRESSED
 from tests.dryrun.pod_fields import FILE, document, fields, serialize
+from tests.dryrun.server import dry_run_server
 from tests.unit.make import make_run
 from tests.unit.runs.launches import make_launch
 from trainstack.objects.labels import Manifest
+from trainstack.preflight.pod_validation import find_pod_faults
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.manifests.strategic_merge import merge_patch
 from trainstack.settings.base import Toleration
@@ -25,6 +28,7 @@ from trainstack.toolchain.tools import program
 pytestmark = pytest.mark.cluster
 
 DRAWN = 120
+COMPARED = 150
 
 names = st.sampled_from(("training", "trainstack-wrapper", "TRAINSTACK_RUN_ID", "a", "b", "c"))
 words = st.sampled_from(("x", "y", "z"))
@@ -90,6 +94,155 @@ patches = st.fixed_dictionaries(
 )
 
 
+def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """A value that is usually valid, so that few of a patch's values are faults."""
+    return st.sampled_from((*(usual,) * 12, *others))
+
+
+def optional(required: dict[str, st.SearchStrategy[Any]], **rest: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(required, optional=rest)
+
+
+ports_of_actions = mostly(80, 0, 65536, "http")
+actions = {
+    "exec": st.fixed_dictionaries({"command": mostly(["true"], [])}),
+    "httpGet": optional({"port": ports_of_actions}, scheme=mostly("HTTP", "http")),
+}
+probes = st.one_of(
+    optional(
+        {"exec": actions["exec"]},
+        tcpSocket=st.fixed_dictionaries({"port": ports_of_actions}),
+        periodSeconds=mostly(5, -1),
+    ),
+    optional({}, httpGet=actions["httpGet"], grpc=st.fixed_dictionaries({"port": mostly(1, 0)})),
+)
+selectors = st.fixed_dictionaries({"name": mostly("a", ""), "key": mostly("a", "")})
+variables = st.lists(
+    st.one_of(
+        optional({"name": mostly("A", "a-b", "")}, value=words),
+        optional(
+            {"name": st.just("B")},
+            value=mostly("", "x"),
+            valueFrom=optional({}, configMapKeyRef=selectors, secretKeyRef=selectors),
+        ),
+    ),
+    max_size=2,
+    unique_by=lambda variable: variable["name"],
+)
+drawn_containers = st.lists(
+    optional(
+        {"name": st.one_of(st.sampled_from(("a", "b")), mostly("a", "b.c", "B")), "image": mostly("a:1", "")},
+        imagePullPolicy=mostly("Always", "always", ""),
+        terminationMessagePolicy=mostly("File", "file"),
+        restartPolicy=st.just("Always"),
+        env=variables,
+        envFrom=st.lists(
+            optional(
+                {"configMapRef": st.fixed_dictionaries({"name": mostly("a", "")})},
+                secretRef=st.fixed_dictionaries({"name": mostly("a", "")}),
+            ),
+            max_size=1,
+        ),
+        volumeMounts=st.lists(
+            optional(
+                {"mountPath": st.sampled_from(("/x", "/y")), "name": mostly("new", "training", "fast", "missing", "")},
+                subPath=mostly("a", "/a", "a/../b", "a..b"),
+                subPathExpr=mostly("", "a", "../a"),
+                mountPropagation=mostly("None", "Bidirectional", "none"),
+            ),
+            max_size=2,
+            unique_by=lambda mount: mount["mountPath"],
+        ),
+        volumeDevices=st.lists(
+            st.fixed_dictionaries({"devicePath": st.just("/dev/x"), "name": mostly("claim", "new", "missing")}),
+            max_size=1,
+        ),
+        ports=st.lists(
+            optional(
+                {"containerPort": mostly(1, 2, 0, 65536)},
+                name=mostly("http", "HTTP", "1", "a--b", "a" * 16, ""),
+                protocol=mostly("TCP", "tcp"),
+            ),
+            max_size=2,
+            unique_by=lambda port: port["containerPort"],
+        ),
+        livenessProbe=probes,
+        readinessProbe=probes,
+        lifecycle=optional({}, postStart=optional({}, **actions)),
+        securityContext=optional(
+            {}, privileged=st.booleans(), allowPrivilegeEscalation=st.booleans(), runAsGroup=mostly(1, -1)
+        ),
+    ),
+    max_size=2,
+    unique_by=lambda container: container["name"],
+)
+items = st.lists(st.fixed_dictionaries({"key": mostly("a", ""), "path": mostly("a", "", "/a", "../a")}), max_size=1)
+modes = mostly(0o644, 0o1000, -1)
+downward = optional(
+    {"path": mostly("a", "", "/a")},
+    fieldRef=st.fixed_dictionaries({"fieldPath": mostly("metadata.name", "")}),
+    resourceFieldRef=st.fixed_dictionaries({"containerName": st.just("a"), "resource": mostly("limits.cpu", "")}),
+)
+sources = {
+    "configMap": optional({"name": mostly("a", "")}, items=items, defaultMode=modes),
+    "secret": optional({"secretName": mostly("a", "")}, items=items),
+    "emptyDir": st.just({}),
+    "hostPath": st.fixed_dictionaries({"path": mostly("/a", "", "/a/../b")}),
+    "nfs": st.fixed_dictionaries({"server": mostly("a", ""), "path": mostly("/a", "", "a")}),
+    "csi": st.fixed_dictionaries({"driver": mostly("a.b", "")}),
+    "image": optional({"reference": mostly("a:1", "")}, pullPolicy=mostly("Always", "always")),
+    "downwardAPI": st.fixed_dictionaries({"items": st.lists(downward, max_size=1)}),
+    "projected": st.fixed_dictionaries(
+        {
+            "sources": st.lists(
+                optional(
+                    {"configMap": optional({"name": mostly("a", "")}, items=items)},
+                    secret=st.fixed_dictionaries({"name": st.just("a")}),
+                ),
+                max_size=1,
+            )
+        }
+    ),
+}
+claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+fixed_volumes = [{"name": "claim", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]
+new_volumes = st.one_of(
+    *(st.fixed_dictionaries({"name": mostly("new", "N", "a.b"), name: source}) for name, source in sources.items()),
+    st.fixed_dictionaries({"name": st.just("new")}, optional=sources),
+    st.just({"name": "new"}),
+)
+constraint = optional(
+    {"topologyKey": st.just("zone"), "maxSkew": mostly(1, 0), "whenUnsatisfiable": mostly("DoNotSchedule", "Never")}
+)
+spec_fields = {
+    "initContainers": drawn_containers,
+    "containers": drawn_containers,
+    "volumes": new_volumes.map(lambda volume: [volume, *fixed_volumes]),
+}
+pod_specs = st.fixed_dictionaries(
+    {},
+    optional={
+        **spec_fields,
+        "dnsPolicy": mostly("Default", "None", "default"),
+        "dnsConfig": optional({}, nameservers=st.lists(st.just("1.1.1.1"), max_size=1)),
+        "tolerations": st.lists(
+            st.fixed_dictionaries(
+                {"key": st.just("a"), "operator": mostly("Exists", "Gone")},
+                optional={"effect": mostly("NoSchedule", "", "no")},
+            ),
+            max_size=1,
+        ),
+        "topologySpreadConstraints": st.lists(constraint, max_size=1),
+        "securityContext": optional(
+            {},
+            fsGroup=mostly(1, -1),
+            fsGroupChangePolicy=mostly("Always", "Never"),
+            seccompProfile=st.fixed_dictionaries({"type": mostly("Unconfined", "None")}),
+        ),
+    },
+)
+
+
 def template() -> Manifest:
     """The pods of a managed run, with lists of several elements."""
     run = make_run(
@@ -148,6 +301,25 @@ def test_patches_are_merged_as_kubectl_merges_them(tmp_path: Path) -> None:
 
     agree()
     assert sum(compared) > DRAWN / 2
+
+
+def test_check_and_the_api_server_refuse_the_same_patches(tmp_path: Path) -> None:
+    """The fields are those of containers, volumes and the pod that a patch usually sets, few of them wrong."""
+    counts: Counter[tuple[bool, bool]] = Counter()
+    with dry_run_server(tmp_path, []) as server:
+
+        @hypothesis.seed(SEED)
+        @hypothesis.settings(max_examples=COMPARED, deadline=None, database=None, suppress_health_check=SUPPRESSED)
+        @hypothesis.given(pod_specs)
+        def agree(spec: Manifest) -> None:
+            run = make_run(scratch=(Scratch(name="fast", mount_path="/fast"),), pod_patch={"spec": spec})
+            job = manifest(run, "dev", make_launch())
+            faults, refusals = find_pod_faults(job["spec"]["template"]), server.refusals([job])
+            counts[bool(faults), bool(refusals)] += 1
+            assert bool(faults) == bool(refusals), (spec, faults, refusals)
+
+        agree()
+    assert min(counts[True, True], counts[False, False]) > COMPARED / 10, counts
 
 
 def test_the_table_of_fields_is_that_of_the_pinned_release() -> None:

@@ -148,6 +148,15 @@ POD_CASES = {
             "set serviceAccount of the run",
         )
     ],
+    "patch-invalid": [
+        patch_case(
+            {"spec": {"initContainers": [{**helper("git:1"), "volumeMounts": [{"name": "code", "mountPath": "/c"}]}]}},
+            "spec.initContainers[helper].volumeMounts[code]",
+            "mounts code, which is not a volume",
+            "valid names: training, trainstack-wrapper, or add it to spec.volumes of the patch, or to scratch or "
+            "volumes of the run",
+        )
+    ],
     "scratch-over-limit": [
         Case(
             limited(*scratch("2Gi", medium="Memory"), Scratch(name="disk", mount_path="/disk", size="2Gi")),

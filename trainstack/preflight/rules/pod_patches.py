@@ -1,11 +1,13 @@
-"""The rule about pod patches that change fields on which Trainstack or Kueue depends."""
+"""Rules about pod patches: fields on which Trainstack or Kueue depends, and pods that the API server refuses."""
 
 from collections.abc import Iterator
 
 from trainstack.preflight.examples import hello
+from trainstack.preflight.pod_validation import find_pod_faults
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_patch import PodPatchError
 
 
@@ -32,3 +34,31 @@ def patch_refused(context: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"{path}.podPatch.{fault.path}", fault.problem, fault.remedy)
         except WorkloadError:
             continue  # Other rules report it.
+
+
+@Rule(
+    id="patch-invalid",
+    summary="The API server would refuse the pods of a run with its `podPatch`.",
+    details=(
+        "For example, a container mounts a volume that the pod lacks, or has no image; a volume has two sources, a "
+        "probe no action, or a field an unknown word. The volumes of `scratch` are mounted by the names that the run "
+        "gives them. Kueue would reserve the quota, but the pods would never be created."
+    ),
+    change=hello(
+        "podPatch: {spec: {containers: [{name: training, volumeMounts: [{name: cache, mountPath: /cache}]}]}}"
+    ),
+    remedy="Correct the patch as the message says.",
+    silenceable=False,
+)
+def patch_invalid(context: RuleContext) -> Iterator[Violation]:
+    for path, run in context.runs():
+        if run.pod_patch is None:
+            continue
+        try:
+            pods = launched_pods(*context.stack_objects.queued_objects(run))
+        except WorkloadError:
+            continue  # Other rules report it.
+        # The pods of all roles have the same patch.
+        faults = dict.fromkeys(fault for launched in pods for fault in find_pod_faults(launched.template))
+        for fault in faults:
+            yield Violation(f"{path}.podPatch.{fault.path}", fault.problem, fault.remedy)

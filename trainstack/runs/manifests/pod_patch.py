@@ -83,16 +83,22 @@ class PodPatchError(WorkloadError):
 
 
 def apply_pod_patch(
-    workload: Workload, template: Manifest, main: str, reserved: Mapping[str, str], variables: Collection[str]
+    workload: Workload,
+    template: Manifest,
+    main: str,
+    reserved: Mapping[str, str],
+    variables: Collection[str],
+    scratch_volumes: Mapping[str, str],
 ) -> Manifest:
     """Return the template with the workload's patch, its main container first. Raises PodPatchError.
 
     `main`: the name of the main container. `reserved`: remedies by folders that no mount of the patch may be in or
-    contain. `variables`: the names of the variables that the operator sets in the main container.
+    contain. `variables`: the names of the variables that the operator sets in the main container. `scratch_volumes`:
+    the names of scratch volumes in the template, by those in the settings.
     """
     if workload.pod_patch is None:
         return template
-    result = merge_patch(template, workload.pod_patch)
+    result = _with_scratch_volumes(merge_patch(template, workload.pod_patch), scratch_volumes)
     original, patched = _TemplateParts.from_template(template, main), _TemplateParts.from_template(result, main)
     faults = [
         *_faults_of_changes(original, patched, main),
@@ -107,6 +113,29 @@ def apply_pod_patch(
     # Kubernetes tools use the first container by default, and Trainer's fields are read from it.
     containers = sorted(result["spec"]["containers"], key=lambda container: container["name"] != main)
     return {**result, "spec": {**result["spec"], "containers": containers}}
+
+
+def _with_scratch_volumes(template: Manifest, scratch_volumes: Mapping[str, str]) -> Manifest:
+    """Return the template with mounts of scratch volumes by the names in the settings.
+
+    A volume of the template that has such a name takes precedence. The volumes themselves keep their names, so that
+    launches keep theirs.
+    """
+    spec = template.get("spec") or {}
+    volumes = _index_by("name", spec.get("volumes"))
+    aliases = {name: volume for name, volume in scratch_volumes.items() if name not in volumes and volume in volumes}
+
+    def mount_by_alias(container: Mapping[str, Any]) -> Mapping[str, Any]:
+        mounts = [
+            {**mount, "name": aliases[mount["name"]]} if mount.get("name") in aliases else mount
+            for mount in container.get("volumeMounts") or ()
+        ]
+        return {**container, "volumeMounts": mounts} if mounts else container
+
+    containers = {
+        field: list(map(mount_by_alias, spec[field])) for field in ("initContainers", "containers") if spec.get(field)
+    }
+    return {**template, "spec": {**spec, **containers}} if aliases else template
 
 
 @dataclass(frozen=True)

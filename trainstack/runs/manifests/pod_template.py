@@ -90,7 +90,12 @@ def pod_template(
         reserved[WRAPPER_FOLDER] = "mount it elsewhere: the wrapper is there"
         reserved[_record_path(workload, pod)] = "mount it elsewhere: the records of runs are there"
     return apply_pod_patch(
-        workload, {"metadata": metadata, "spec": spec}, spec["containers"][0]["name"], reserved, operator_variables
+        workload,
+        {"metadata": metadata, "spec": spec},
+        spec["containers"][0]["name"],
+        reserved,
+        operator_variables,
+        {scratch.name: _SCRATCH_VOLUME.format(scratch.name) for scratch in workload.scratch},
     )
 
 

@@ -32,6 +32,7 @@ class Scratch(Section):
     """An empty volume of each pod, deleted with the pod."""
 
     name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=44)
+    """Containers of a `podPatch` mount the volume by this name, unless the pod has another volume of the name."""
     mount_path: MountPath
     size: Quantity | None = None
     """The size of a claim, or the limit from which the kubelet evicts the pod; None: no limit. It requests nothing:

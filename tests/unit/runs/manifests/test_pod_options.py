@@ -305,6 +305,35 @@ def test_a_patch_may_change_how_other_programs_are_stopped() -> None:
     assert added["lifecycle"] == stopping["lifecycle"]
 
 
+def test_a_patch_mounts_scratch_volumes_by_the_names_of_the_settings() -> None:
+    """The volumes keep their names in the pod, so that the names of launches stay."""
+    run = {"scratch": (Scratch(name="code", mount_path="/code"), Scratch(name="training", mount_path="/tmp/x"))}
+    mounts = [{"name": "code", "mountPath": "/a"}, {"name": "training", "mountPath": "/b"}]
+    spec = patched(
+        {
+            "initContainers": [{**SIDECAR, "volumeMounts": mounts}],
+            "containers": [{"name": "training", "volumeMounts": [{"name": "code", "mountPath": "/again"}]}],
+        },
+        **run,
+    )
+    scratch, claim = "trainstack-scratch-code", "training"
+    assert [mount["name"] for mount in spec["initContainers"][0]["volumeMounts"]] == [scratch, claim]
+    assert {"name": scratch, "mountPath": "/again"} in spec["containers"][0]["volumeMounts"]
+    assert [volume["name"] for volume in spec["volumes"]] == [
+        *("training", "trainstack-wrapper", "trainstack-scratch-code", "trainstack-scratch-training")
+    ]
+
+
+def test_a_volume_of_the_patch_precedes_a_scratch_volume_of_its_name() -> None:
+    volume = {"name": "code", "configMap": {"name": "a"}}
+    mount = {"name": "code", "mountPath": "/a"}
+    spec = patched(
+        {"volumes": [volume], "containers": [{**SIDECAR, "volumeMounts": [mount]}]},
+        scratch=(Scratch(name="code", mount_path="/code"),),
+    )
+    assert spec["containers"][1]["volumeMounts"] == [mount]
+
+
 def test_a_container_of_another_name_has_no_companions() -> None:
     """It could not be identified among several containers of a live pod."""
     assert refused({"spec": {"containers": [SIDECAR]}}, container="main") == ["spec.containers[proxy]"]
