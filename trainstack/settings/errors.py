@@ -1,7 +1,7 @@
 """Faults in an environment's files, each with its place and remedy, all reported at once."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from trainstack.errors import TrainstackError
@@ -33,6 +33,8 @@ class SettingsFinding:
     path: str
     message: str
     remedy: str
+    is_of_whole_file: bool = field(default=False, compare=False)
+    """Whether no value of the file was read, so that missing values are consequences."""
 
     def __str__(self) -> str:
         return printable(str(TrainstackError(self.message, self.remedy, path=self.path, where=str(self.where))))

@@ -99,6 +99,9 @@ def load_with_places(
         raise SettingsError(stack, [name_fault])
     findings: list[SettingsFinding] = []
     tree, missing_bases = _read_tree(root, stack, engine_config, findings)
+    if any(finding.is_of_whole_file for finding in findings):
+        # Without the values of a file, the validation would report faults that the files do not have.
+        raise SettingsError(stack, findings)
     tree = prune(apply_changes(tree, changes, findings))
     space_places: dict[str, Place] = {}
     # A sweep's files are read after the merge, since only the merged tree has the names of all sweeps.

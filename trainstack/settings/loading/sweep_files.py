@@ -83,6 +83,8 @@ def read_space(
         )
         findings.append(SettingsFinding(where, "", message, remedy))
         return None
+    if any(finding.is_of_whole_file and finding.where.file == file for finding in findings):
+        return None
     try:
         space = Space.model_validate(to_plain(tree), by_alias=True, by_name=False)
     except ValidationError as error:

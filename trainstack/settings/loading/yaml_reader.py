@@ -113,7 +113,7 @@ def read_map(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
     if document.data is None:
         return Node({}, document.where)
     if not isinstance(document.data, Mapping):
-        findings.append(SettingsFinding(Place(file, 1, 1), "", "the file is not a map", "write `key: value` lines"))
+        findings.append(_file_finding(Place(file, 1, 1), "the file is not a map", "write `key: value` lines"))
         return Node({}, Place(file, 1, 1))
     return document
 
@@ -122,9 +122,7 @@ def read_list(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
     """Read a file that is a list, as `read_map` reads a map; an empty file is an empty list."""
     document = _read(root, file, findings)
     if document.data is not None and not isinstance(document.data, tuple):
-        findings.append(
-            SettingsFinding(Place(file, 1, 1), "", "the file is not a list", "write elements, each after a dash")
-        )
+        findings.append(_file_finding(Place(file, 1, 1), "the file is not a list", "write elements, each after a dash"))
     return document if isinstance(document.data, tuple) else Node((), Place(file, 1, 1))
 
 
@@ -138,9 +136,9 @@ def _read(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
         raise FileNotFoundError(*error.args) from error
     except OSError as error:
         remedy = "replace it with a readable, regular file that contains only settings"
-        findings.append(SettingsFinding(start, "", f"the file cannot be read: {error.strerror or error}", remedy))
+        findings.append(_file_finding(start, f"the file cannot be read: {error.strerror or error}", remedy))
     except UnicodeDecodeError as error:
-        findings.append(SettingsFinding(start, "", f"invalid YAML: {error}", _PLAIN_TEXT))
+        findings.append(_file_finding(start, f"invalid YAML: {error}", _PLAIN_TEXT))
     return Node(None, start)
 
 
@@ -152,12 +150,16 @@ def parse_text(text: str, name: str, findings: list[SettingsFinding]) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = Place(name, mark.line + 1, mark.column + 1) if mark else start
-        findings.append(SettingsFinding(where, "", f"invalid YAML: {error.problem}", "correct the syntax"))
+        findings.append(_file_finding(where, f"invalid YAML: {error.problem}", "correct the syntax"))
         return Node(None, start)
     except yaml.YAMLError as error:
-        findings.append(SettingsFinding(start, "", f"invalid YAML: {error}", _PLAIN_TEXT))
+        findings.append(_file_finding(start, f"invalid YAML: {error}", _PLAIN_TEXT))
         return Node(None, start)
     return Node(None, start) if node is None else _Reader(name, findings).convert(node)
+
+
+def _file_finding(where: Place, message: str, remedy: str) -> SettingsFinding:
+    return SettingsFinding(where, "", message, remedy, is_of_whole_file=True)
 
 
 class _Reader:
