@@ -1,14 +1,28 @@
 """The settings of an Object: its kind, its `spec`, and the paths of its pods."""
 
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from trainstack.settings.base import ApiFields, Section, raise_faults
 from trainstack.settings.values.field_paths import FieldPath, StatusPath, put_at, value_at
-from trainstack.settings.values.kubernetes import DnsLabel
+from trainstack.settings.values.kubernetes import DnsLabel, quote
+
+_GROUP = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)*")
+_VERSION = re.compile("v[a-z0-9]+")
+
+
+def _check_api_version(text: str) -> str:
+    group, slash, version = text.rpartition("/")
+    if not _VERSION.fullmatch(version) or (slash and not _GROUP.fullmatch(group)):
+        raise ValueError(f"{quote(text)} is not a group and a version; write both, such as kubeflow.org/v1")
+    if "." not in group:
+        remedy = "set kind of the run to Job or Pod, or write the API of an operator, such as kubeflow.org/v1"
+        raise ValueError(f"{quote(text)} is an API of Kubernetes itself, not of an operator; {remedy}")
+    return text
 
 
 class ObjectPods(Section):
@@ -33,7 +47,7 @@ class StatusValues(Section):
 class KueueObject(Section):
     """An object of a kind that Kueue queues, and suspends by `spec.suspend` or `spec.runPolicy.suspend`."""
 
-    api_version: Annotated[str, Field(pattern=r"^[a-z0-9-]+(\.[a-z0-9-]+)+/v[a-z0-9]+$")]
+    api_version: Annotated[str, AfterValidator(_check_api_version)]
     kind: Annotated[str, Field(pattern="^[A-Z][A-Za-z0-9]*$", max_length=63)]
     framework: Annotated[str, Field(pattern=r"^[a-z0-9./-]+$")]
     """Kueue's name of the integration, such as `kubeflow.org/jaxjob`."""

@@ -32,22 +32,38 @@ def put_at(body: dict[str, Any], path: str, value: Any) -> None:
     """
     *steps, last_step = _parse_steps(path)
     parent: Any = body
+    parent_path = ""
     for step, next_step in zip(steps, [*steps[1:], last_step], strict=True):
         if isinstance(step, str) and isinstance(next_step, str) and isinstance(parent, dict):
             parent.setdefault(step, {})
-        parent = _child_value(parent, step, path)
+        parent = _child_value(parent, step, parent_path, path)
+        parent_path = _child_path(parent_path, step)
     if not (isinstance(parent, dict) and isinstance(last_step, str)):
-        _child_value(parent, last_step, path)
+        _child_value(parent, last_step, parent_path, path)
     parent[last_step] = value
 
 
-def _child_value(parent: Any, step: str | int, path: str) -> Any:
+def _child_value(parent: Any, step: str | int, parent_path: str, path: str) -> Any:
     with suppress(KeyError, IndexError):
         if isinstance(parent, dict) and isinstance(step, str):
             return parent[step]
         if isinstance(parent, list) and isinstance(step, int):
             return parent[step]
-    raise ValueError(f"{path} leads to no field, since {step!r} is missing")
+    raise ValueError(f"{path} leads to no field, since {_describe_missing_child(parent, step, parent_path)}")
+
+
+def _describe_missing_child(parent: Any, step: str | int, parent_path: str) -> str:
+    if isinstance(parent, list) and isinstance(step, str):
+        return f"{parent_path} is a list, whose elements are written as {parent_path}[0]"
+    if isinstance(parent, list):
+        return f"{parent_path} has {len(parent)} element{'s' if len(parent) != 1 else ''}, counted from 0"
+    if isinstance(parent, dict) and isinstance(step, str):
+        return f"{_child_path(parent_path, step)} is missing"
+    return f"{parent_path} is not a {'map' if isinstance(step, str) else 'list'}"
+
+
+def _child_path(path: str, step: str | int) -> str:
+    return f"{path}[{step}]" if isinstance(step, int) else f"{path}.{step}" if path else step
 
 
 def _parse_steps(path: str) -> list[str | int]:

@@ -274,12 +274,12 @@ def test_the_declared_spec_is_part_of_the_identity() -> None:
         (
             {"pods": (ObjectPods(name="worker", template="spec.a[0]"),), "spec": {"a": "text"}},
             {"roles": {"worker": Role()}},
-            r"spec\.a\[0\] leads to no field, since 0 is missing: add it",
+            r"spec\.a\[0\] leads to no field, since spec\.a is not a list: add it",
         ),
         (
             {"spec": {"jaxReplicaSpecs": []}},
             {},
-            r"leads to no field, since 'Worker' is missing: add it",
+            r"since spec\.jaxReplicaSpecs is a list, whose elements are written as spec\.jaxReplicaSpecs\[0\]: add it",
         ),
         (
             {
@@ -287,7 +287,12 @@ def test_the_declared_spec_is_part_of_the_identity() -> None:
                 "spec": {"components": [{}]},
             },
             {"roles": {"worker": Role()}},
-            r"spec\.components\[1\]\.template leads to no field, since 1 is missing: add it to spec",
+            r"\[1\]\.template leads to no field, since spec\.components has 1 element, counted from 0: add it to spec",
+        ),
+        (
+            {"pods": (ObjectPods(name="worker", template="spec.components[0].template"),)},
+            {"roles": {"worker": Role()}},
+            r"leads to no field, since spec\.components is missing: add it to spec",
         ),
     ],
 )
