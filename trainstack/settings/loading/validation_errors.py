@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from trainstack.settings.errors import SettingsFinding, suggest_name
 from trainstack.settings.loading.bases import Steps
+from trainstack.settings.loading.kubernetes_keys import kubernetes_remedy
 from trainstack.settings.loading.merge import locate
 from trainstack.settings.loading.yaml_reader import Node
 from trainstack.settings.model import Settings
@@ -56,7 +57,6 @@ _PATTERN_REMEDIES = {
     r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$": (
         "use letters, digits, '_', ',' and ':', with a letter at the beginning and a letter, digit or '_' at the end"
     ),
-    r"^[a-z0-9-]+(\.[a-z0-9-]+)+/v[a-z0-9]+$": "write a group with '.' and a version, such as kubeflow.org/v1",
     "^[A-Z][A-Za-z0-9]*$": "use letters and digits, with an upper-case letter at the beginning",
     r"^[a-z0-9./-]+$": "write Kueue's name of an integration, such as kubeflow.org/jaxjob",
     r"^spec(\.[A-Za-z0-9_-]+(\[[0-9]+\])*)+$": "write a path such as spec.template or spec.groups[0].template",
@@ -108,9 +108,8 @@ def _findings_of_detail(
         yield SettingsFinding(node.where, path, message, f'write "{node.text}", in quotes')
     elif error_type == "extra_forbidden":
         parent, _, _ = locate(tree, steps[:-1], path_cache)
-        yield SettingsFinding(
-            node.where, parent, f"unknown key {steps[-1]}", suggest_name(str(steps[-1]), _valid_keys(steps[:-1], model))
-        )
+        remedy = _unknown_key_remedy(str(steps[-1]), _type_at(steps[:-1], model))
+        yield SettingsFinding(node.where, parent, f"unknown key {steps[-1]}", remedy)
     elif error_type == "value_error":
         faults = _split_message(str(context["error"]), of_model=_is_model(_type_at(steps, model)))
         yield from (SettingsFinding(node.where, path, message, remedy) for message, remedy in faults)
@@ -202,13 +201,13 @@ def _format_data(node: Node) -> str:
     return "a list" if isinstance(node.data, tuple) else "a map" if isinstance(node.data, Mapping) else node.text
 
 
-def _valid_keys(steps: Sequence[str | int], root: type[BaseModel]) -> list[str]:
-    """Return the valid keys of the map at `steps`."""
-    model = _type_at(steps, root)
+def _unknown_key_remedy(key: str, model: Any) -> str:
+    """Return the remedy for an unknown key of a section."""
     if not _is_model(model):
-        return []
+        return suggest_name(key, ())
     keys = [field.alias or name for name, field in model.model_fields.items()]
-    return [key for key in keys if key not in _NOT_IN_FILES.get(model, ())]
+    valid_keys = [name for name in keys if name not in _NOT_IN_FILES.get(model, ())]
+    return kubernetes_remedy(model, key) or suggest_name(key, valid_keys)
 
 
 def _type_at(steps: Sequence[str | int], root: type[BaseModel]) -> Any:

@@ -271,7 +271,10 @@ def test_faults_describe_the_formats_of_an_object_in_words(tmp_path: Path) -> No
     path = "write a path such as spec.template or spec.groups[0].template"
     assert [fault.partition(": ")[2].replace(": has an invalid format", ":") for fault in faults(root)] == [
         f"workloads.runs[a].roles.worker_1: the key worker_1 has an invalid format; {ends}",
-        f"{prefix}.apiVersion: (value \"batch/v1\"); write a group with '.' and a version, such as kubeflow.org/v1",
+        (
+            f"{prefix}.apiVersion: 'batch/v1' is an API of Kubernetes itself, not of an operator; set kind of the run "
+            "to Job or Pod, or write the API of an operator, such as kubeflow.org/v1"
+        ),
         f'{prefix}.kind: (value "jaxJob"); use letters and digits, with an upper-case letter at the beginning',
         f'{prefix}.framework: (value "JAX Job"); write Kueue\'s name of an integration, such as kubeflow.org/jaxjob',
         f'{prefix}.pods[w].template: (value "metadata.a"); {path}',
@@ -463,6 +466,45 @@ def test_a_fault_of_a_shared_file_is_reported_once(tmp_path: Path) -> None:
     assert faults(root) == [
         "workloads/train/workload.yaml:8: workloads.runs[train]: unknown key sed; did you mean seed?"
     ]
+
+
+@pytest.mark.parametrize("file", ["Pulumi.test.yaml", "defaults.yaml", "workloads/train/workload.yaml"])
+def test_a_file_that_cannot_be_parsed_is_the_only_fault(tmp_path: Path, file: str) -> None:
+    """Values are not reported as missing, or as wrong, because those of the file were not read."""
+    config = "  trainstack:operators: {kueue: {}}\n  trainstack:workloads: {runs: [{name: train, namespace: a}]}\n"
+    root = make_project(tmp_path, config)
+    (root / file).write_text("volumes: [\n", encoding="utf-8")
+    assert [fault.partition(": did not")[0] for fault in faults(root)] == [f"{file}:2: invalid YAML"]
+
+
+def test_keys_of_kubernetes_have_remedies_of_their_own(tmp_path: Path) -> None:
+    """A similar name of a setting would mean something else."""
+    keys = "initContainers: [], envFrom: [], priorityClassName: high, spec: {}, dnsPolicy: None, imag: {}"
+    run = f"{{name: train, namespace: a, {keys}, volumes: [{{name: data, subPath: a}}]}}"
+    found = [fault.partition("unknown key ")[2] for fault in runs_of(tmp_path, f"      - {run}\n")]
+    assert sorted(filter(None, found)) == [
+        "dnsPolicy; set it under podPatch.spec.dnsPolicy",
+        "envFrom; set it in podPatch.spec.containers, as {name: <container>, envFrom: …}",
+        "imag; did you mean image?",
+        "initContainers; set it under podPatch.spec.initContainers",
+        "name; set volume, the name of the claim",
+        (
+            "priorityClassName; set priority, a WorkloadPriorityClass, by which Kueue orders the runs of a queue (a "
+            "run without a queue has no priority)"
+        ),
+        (
+            "spec; set the fields of the pods in the run, such as image, command and resources, and others under "
+            "podPatch.spec"
+        ),
+        "subPath; mount it under podPatch.spec.containers",
+    ]
+
+
+def test_a_manifest_in_another_section_is_recognized(tmp_path: Path) -> None:
+    queue = "{name: a, namespace: n, spec: {clusterQueue: a}}"
+    root = make_project(tmp_path, f"  trainstack:queues: {{localQueues: [{queue}]}}\n")
+    remedy = "write the values of a manifest as keys of this section, without apiVersion, metadata and spec"
+    assert f"unknown key spec; {remedy}" in faults(root)[1]
 
 
 def test_the_error_reads_as_a_list(tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""What to write instead of a key of Kubernetes' API that is not a setting, such as one of a pasted manifest."""
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel
+
+from trainstack.settings.sections.workloads import Mount, PodOverrides, Workload
+from trainstack.settings.values.pod_fields import FieldForm
+
+_IN_ROLES = "set roles, by role with its replicas, and the fields of the pods in the run"
+_SET_BY_KUEUE = "leave it out: Kueue sets it"
+_HOSTNAME = "leave it out: replicas find each other by the names that their controller sets"
+_POD_PRIORITY = (
+    "set priority, a WorkloadPriorityClass, by which Kueue orders the runs of a queue (a run without a queue has no "
+    "priority)"
+)
+_PODS = "set the fields of the pods in the run, such as image, command and resources, and others under podPatch.spec"
+_RUN_REMEDIES: Mapping[str, str] = {
+    "apiVersion": "leave it out: kind is enough, except for an Object, which has it under object",
+    "metadata": "set name, namespace, labels and annotations of the run",
+    "spec": _PODS,
+    "status": "leave it out: the cluster sets it",
+    "template": _PODS,
+    "containers": "set image, command and args of the run, and list further containers under podPatch.spec.containers",
+    "completionMode": "leave it out: a managed Job with several completions is Indexed",
+    "elasticPolicy": "set elastic",
+    "entrypoint": "set command",
+    "ephemeralContainers": "list it under podPatch.spec.initContainers or containers",
+    "hostname": _HOSTNAME,
+    "hostnameOverride": _HOSTNAME,
+    "setHostnameAsFQDN": _HOSTNAME,
+    "subdomain": _HOSTNAME,
+    "automountServiceAccountToken": "set serviceAccount, whose token is then mounted",
+    "mpiReplicaSpecs": _IN_ROLES,
+    "nodeName": "set nodeSelector or affinity, by which Kueue and the scheduler choose nodes",
+    "preemptionPolicy": _POD_PRIORITY,
+    "priorityClassName": _POD_PRIORITY,
+    "pytorchReplicaSpecs": _IN_ROLES,
+    "queueName": "set queue",
+    "rayClusterSpec": _IN_ROLES,
+    "replicas": "set it for a role, in roles",
+    "resourceClaims": "request devices under resources, since quota does not count claims",
+    "runPolicy": "set cleanPodPolicy, backoffLimit, activeDeadlineSeconds and ttlSecondsAfterFinished of the run",
+    "runtimeRef": "set runtime",
+    "schedulingGates": _SET_BY_KUEUE,
+    "securityContext": "set runAsUser, security or capabilities, and other fields under podPatch.spec.securityContext",
+    "serviceAccountName": "set serviceAccount",
+    "suspend": _SET_BY_KUEUE,
+    "trainer": "set image, command, args, env, resources and roles of the run",
+    "volumeMounts": "list claims with their mountPath under volumes, and empty volumes under scratch",
+}
+"""The remedies for keys in a run that a patch of its pods would not express, or that a setting expresses better."""
+_MOUNT_REMEDIES: Mapping[str, str] = {
+    "name": "set volume, the name of the claim",
+    "persistentVolumeClaim": "set volume, the name of the claim",
+    "claimName": "set volume",
+    "emptyDir": "list it under scratch",
+    **dict.fromkeys(("subPath", "subPathExpr"), "mount it under podPatch.spec.containers"),
+}
+"""The remedies for keys of a volume or a volume mount in `volumes` of a run."""
+
+
+def kubernetes_remedy(model: type[BaseModel], key: str) -> str | None:
+    """Return the remedy for an unknown key in a section if it is a key of Kubernetes' API there; else None."""
+    if issubclass(model, PodOverrides) and key in {field.alias for field in Workload.model_fields.values()}:
+        return f"set {key} of the run, which all its pods have"
+    if issubclass(model, (Workload, PodOverrides)):
+        return _RUN_REMEDIES.get(key) or _patch_remedy(key)
+    if model is Mount:
+        is_source = key in (FieldForm("Volume").fields or ())
+        return _MOUNT_REMEDIES.get(key) or ("list the volume under podPatch.spec.volumes" if is_source else None)
+    if key in ("apiVersion", "metadata", "spec"):
+        return "write the values of a manifest as keys of this section, without apiVersion, metadata and spec"
+    return None
+
+
+def _patch_remedy(key: str) -> str | None:
+    """Return where a patch of the pods has the key."""
+    if key in (FieldForm("PodSpec").fields or ()):
+        return f"set it under podPatch.spec.{key}"
+    if key in (FieldForm("Container").fields or ()):
+        return f"set it in podPatch.spec.containers, as {{name: <container>, {key}: …}}"
+    return None
