@@ -430,7 +430,12 @@ CASES = {
                 parallelism=1,
                 max_gpu_hours=3.0,
                 run=make_run(
-                    name="search", queue=None, active_deadline_seconds=1800, backoff_limit=1, resources=TWO_GPUS
+                    name="search",
+                    queue=None,
+                    priority=None,
+                    active_deadline_seconds=1800,
+                    backoff_limit=1,
+                    resources=TWO_GPUS,
                 ),
             ),
         ),

@@ -218,11 +218,20 @@ SLIP_CASES: dict[str, list[Case]] = {
             "warning",
         ),
     ],
+    "priority-unused": [
+        Case(
+            make_settings(make_run(queue=None), queues=make_queues(local_queues=())),
+            "workloads.runs[train].priority",
+            "the run has no queue, so its priority normal has no effect",
+            "add `queue:`, or leave out `priority`",
+            "warning",
+        )
+    ],
     "queue-left-out": [
         Case(
             make_settings(make_run(queue=None), operators=operators),
             "workloads.runs[train]",
-            "the run has no queue: it would start at once, outside every quota",
+            "the run has no queue: it would start at once, outside every quota, and its priority normal has no effect",
             "add `queue: research`",
             "warning",
         )

@@ -46,7 +46,27 @@ def queue_left_out(context: RuleContext) -> Iterator[Violation]:
                 yield Violation(path, message, f"add `queue: {DEFAULT_QUEUE}`")
                 continue
             message = "the run has no queue: it would start at once, outside every quota"
+            if run.priority is not None:
+                message += f", and its priority {run.priority} has no effect"
             yield Violation(path, message, f"add `queue: {names[0]}`")
+
+
+@Rule(
+    id="priority-unused",
+    severity="warning",
+    summary="A run has a `priority` but no `queue`, so the priority has no effect.",
+    details=(
+        "A WorkloadPriorityClass orders the runs of a queue. The pods get no PriorityClass, so the scheduler treats "
+        "them as any others. If the namespace has a queue, the finding is `queue-left-out`."
+    ),
+    example="`priority: high` without `queue`, in a namespace without a LocalQueue.",
+    remedy="Add `queue:`, or leave out `priority`.",
+)
+def priority_unused(context: RuleContext) -> Iterator[Violation]:
+    namespaces_with_queue = {queue.namespace for queue in context.settings.queues.local_queues}
+    for path, run in context.runs():
+        if run.priority is not None and run.queue is None and run.namespace not in namespaces_with_queue:
+            yield Violation(f"{path}.priority", f"the run has no queue, so its priority {run.priority} has no effect")
 
 
 @Rule(
