@@ -51,16 +51,12 @@ def cohort(settings: Cohort, stack: str) -> Manifest:
 
 def cluster_queue(queue: ClusterQueue, stack: str) -> Manifest:
     spec: Manifest = {
-        # Kueue admits no namespace without a selector, and all namespaces with an empty one.
-        "namespaceSelector": {},
+        **_namespace_selector(queue),
         "preemption": queue.preemption.model_dump(by_alias=True, exclude_none=True),
         "queueingStrategy": queue.queueing_strategy,
         "resourceGroups": _resource_groups(queue.resource_groups),
         "stopPolicy": queue.stop_policy,
     }
-    if queue.namespaces is not None:
-        names = {"key": NAMESPACE_NAME, "operator": "In", "values": list(queue.namespaces)}
-        spec["namespaceSelector"] = {"matchExpressions": [names]}
     if queue.cohort is not None:
         spec["cohortName"] = queue.cohort
     if queue.flavor_fungibility is not None:
@@ -72,6 +68,14 @@ def cluster_queue(queue: ClusterQueue, stack: str) -> Manifest:
     if queue.admission_scope is not None:
         spec["admissionScope"] = queue.admission_scope.model_dump(by_alias=True)
     return _object("ClusterQueue", metadata(queue.name, stack, adopt=queue.adopt), spec)
+
+
+def _namespace_selector(queue: ClusterQueue) -> Manifest:
+    # Kueue admits no namespace without a selector, and all namespaces with an empty one. It refuses an empty `In`.
+    if queue.namespaces is None:
+        return {"namespaceSelector": {}}
+    names = {"key": NAMESPACE_NAME, "operator": "In", "values": list(queue.namespaces)}
+    return {"namespaceSelector": {"matchExpressions": [names]}} if queue.namespaces else {}
 
 
 def local_queue(queue: LocalQueue, stack: str) -> Manifest:

@@ -136,6 +136,14 @@ def test_a_cluster_queue_for_all_namespaces_has_an_empty_selector() -> None:
     assert "cohortName" not in spec
 
 
+def test_a_cluster_queue_for_no_namespace_has_no_selector() -> None:
+    """Kueue refuses an empty list of values, and admits no namespace without a selector."""
+    quota = (ResourceQuota(name="cpu", nominal_quota="1"),)
+    group = ResourceGroup(covered_resources=("cpu",), flavors=(FlavorQuotas(name="cpu", resources=quota),))
+    queue = ClusterQueue(name="none", resource_groups=(group,), namespaces=())
+    assert "namespaceSelector" not in queues.cluster_queue(queue, "dev")["spec"]
+
+
 def test_a_cluster_queue_that_evicts_rather_than_tries_the_next_flavor() -> None:
     """Borrowing by eviction and the order of flavors are written only if declared; Kueue has defaults."""
     quota = (ResourceQuota(name="cpu", nominal_quota="1"),)

@@ -191,7 +191,8 @@ class ClusterQueue(Section):
     name: DnsName
     cohort: DnsName | None = None
     namespaces: tuple[DnsLabel, ...] | None = None
-    """The namespaces that may use it; None: all."""
+    """The namespaces that may use it; None: all, and empty: none. In Kueue, no namespace may use a ClusterQueue without
+    a `namespaceSelector`."""
     queueing_strategy: Literal["BestEffortFIFO", "StrictFIFO"] = "BestEffortFIFO"
     resource_groups: tuple[ResourceGroup, ...] = Field(min_length=1, max_length=16)
     preemption: Preemption = Preemption()
