@@ -51,6 +51,11 @@ _DEFAULTED_FIELDS: Mapping[str, Mapping[str, object]] = {
 """The fields that the API server or Kueue sets, with their values, by kind."""
 _QUANTITIES = ("borrowingLimit", "lendingLimit", "nominalQuota", "weight")
 """The keys of quantities in custom resources."""
+_VOLUME_FIELDS = {
+    *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
+    *("storageClassName", "volumeAttributesClassName", "volumeMode"),
+}
+"""The fields of a PersistentVolume that are not its source."""
 _TOOL_BY_KEY = {
     "argocd.argoproj.io/instance": "Argo CD",
     "argocd.argoproj.io/tracking-id": "Argo CD",
@@ -113,7 +118,18 @@ def _format_fault(fault: ErrorDetails) -> str:
 
 
 def _fields(body: Body) -> dict[str, Any]:
-    return {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    fields = {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    return {**fields, "spec": _with_expression_of_name(spec_of(body))} if body["kind"] == "ClusterQueue" else fields
+
+
+def _with_expression_of_name(queue: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a ClusterQueue's spec whose selector of one namespace by a label has the form that the settings have."""
+    match queue.get("namespaceSelector"):
+        case {"matchLabels": {**labels}, **others} if not others and labels.keys() == {NAMESPACE_NAME}:
+            expression = {"key": NAMESPACE_NAME, "operator": "In", "values": [labels[NAMESPACE_NAME]]}
+            return {**queue, "namespaceSelector": {"matchExpressions": [expression]}}
+        case _:
+            return queue
 
 
 def _canonical_value(key: str, value: object) -> object:
@@ -203,6 +219,12 @@ def _persistent_volume(live: Body) -> Element:
     return {**element, "hostPathType": host.get("type", "")} if has_other_type else element
 
 
+def undeclared_volume_source(live: Body) -> str:
+    """Return the source of a PersistentVolume, such as `nfs` or `csi`, unless the settings can declare it."""
+    sources = sorted(key for key, value in spec_of(live).items() if value is not None and key not in _VOLUME_FIELDS)
+    return "" if "hostPath" in sources else ", ".join(sources)
+
+
 def _storage_class(live: Body) -> Element:
     return _element(
         live,
@@ -258,7 +280,8 @@ def _cluster_queue(live: Body) -> Element:
         if (key, value) != ("borrowWithinCohort", _DEFAULT_BORROWING)
     }
     # The settings have a list of namespaces; any other selector remains a difference, so the queue is not adopted.
-    expressions = (queue.get("namespaceSelector") or {}).get("matchExpressions") or []
+    selector = _with_expression_of_name(queue).get("namespaceSelector")
+    expressions = (selector or {}).get("matchExpressions") or []
     namespaces = [
         expression["values"]
         for expression in expressions
@@ -273,7 +296,7 @@ def _cluster_queue(live: Body) -> Element:
     }
     fields = {key: queue.get(key) for key in ("queueingStrategy", "stopPolicy", "flavorFungibility")}
     checks = (queue.get("admissionChecksStrategy") or {}).get("admissionChecks")
-    return _element(
+    element = _element(
         live,
         cohort=queue.get("cohortName"),
         namespaces=namespaces[0] if namespaces else None,
@@ -283,6 +306,7 @@ def _cluster_queue(live: Body) -> Element:
         admissionScope=queue.get("admissionScope"),
         **{key: value for key, value in {**fields, "preemption": preemption}.items() if value != defaults[key]},
     )
+    return element if selector is not None else {**element, "namespaces": []}
 
 
 def _local_queue(live: Body) -> Element:

@@ -232,11 +232,23 @@ def test_a_queue_without_a_namespace_selector_is_not_open_to_all() -> None:
     closed = make_queue()
     del closed["spec"]["namespaceSelector"]
     assert fields(CLUSTER_QUEUE, make_queue()) == []
-    assert fields(CLUSTER_QUEUE, closed) == ["spec.namespaceSelector"]
+    assert fields(CLUSTER_QUEUE, closed) == []
+    assert CLUSTER_QUEUE.build_element(closed)["namespaces"] == []
+    assert "namespaces" not in CLUSTER_QUEUE.build_element(make_queue())
     by_name = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["vision"]}
     assert fields(CLUSTER_QUEUE, make_queue(namespaceSelector={"matchExpressions": [by_name]})) == []
     by_label = {"matchLabels": {"team": "vision"}}
     assert fields(CLUSTER_QUEUE, make_queue(namespaceSelector=by_label)) == ["spec.namespaceSelector.matchLabels.team"]
+
+
+def test_a_selector_of_one_namespace_may_be_a_label_or_an_expression() -> None:
+    """Kueue's examples have both. With other labels, the selector is not expressible."""
+    name = {"kubernetes.io/metadata.name": "vision"}
+    queue = make_queue(namespaceSelector={"matchLabels": name})
+    assert fields(CLUSTER_QUEUE, queue) == []
+    assert CLUSTER_QUEUE.build_element(queue)["namespaces"] == ["vision"]
+    two_labels = make_queue(namespaceSelector={"matchLabels": {**name, "team": "vision"}})
+    assert fields(CLUSTER_QUEUE, two_labels) != []
 
 
 def test_preemption_and_fungibility_of_a_queue_become_settings() -> None:
@@ -392,6 +404,21 @@ def test_a_volume_that_refers_to_a_claim_is_adopted_with_it() -> None:
         make_volume("pvc-1", claimRef={**reference, "namespace": "audio"}),
     )
     assert volumes_taken(make_claim(), *volumes) == ["bound", "kept"]
+
+
+def test_a_volume_that_is_not_of_a_node_is_left_out_with_its_source() -> None:
+    """The claim is adopted without it."""
+    reference = {"namespace": "vision", "name": "data"}
+    volumes = (
+        make_volume("files", claimRef=reference, hostPath=None, nfs={"server": "s", "path": "/a"}),
+        make_volume("block", claimRef=reference, hostPath=None, csi={"driver": "a", "volumeHandle": "b"}),
+    )
+    found = NamespaceObjects(namespace="vision", claims=(make_claim(),), persistent_volumes=volumes)
+    assert left(make_empty(), found) == {
+        "PersistentVolume files": "is a volume of nfs, not of a node; claims are adopted without it",
+        "PersistentVolume block": "is a volume of csi, not of a node; claims are adopted without it",
+    }
+    assert "storage.volumes" in [path for path, _ in entries(make_empty(), found)]
 
 
 def test_an_object_with_another_owner_is_not_adopted() -> None:
