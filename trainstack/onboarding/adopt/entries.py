@@ -51,11 +51,6 @@ _DEFAULTED_FIELDS: Mapping[str, Mapping[str, object]] = {
 """The fields that the API server or Kueue sets, with their values, by kind."""
 _QUANTITIES = ("borrowingLimit", "lendingLimit", "nominalQuota", "weight")
 """The keys of quantities in custom resources."""
-_VOLUME_FIELDS = {
-    *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
-    *("storageClassName", "volumeAttributesClassName", "volumeMode"),
-}
-"""The fields of a PersistentVolume that are not its source."""
 _TOOL_BY_KEY = {
     "argocd.argoproj.io/instance": "Argo CD",
     "argocd.argoproj.io/tracking-id": "Argo CD",
@@ -217,12 +212,6 @@ def _persistent_volume(live: Body) -> Element:
     )
     has_other_type = bool(host) and host.get("type", "") != "Directory"
     return {**element, "hostPathType": host.get("type", "")} if has_other_type else element
-
-
-def undeclared_volume_source(live: Body) -> str:
-    """Return the source of a PersistentVolume, such as `nfs` or `csi`, unless the settings can declare it."""
-    sources = sorted(key for key, value in spec_of(live).items() if value is not None and key not in _VOLUME_FIELDS)
-    return "" if "hostPath" in sources else ", ".join(sources)
 
 
 def _storage_class(live: Body) -> Element:

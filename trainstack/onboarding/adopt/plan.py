@@ -94,10 +94,7 @@ class _AdoptionPlan(Adoption):
                 self._adopt(kinds.STORAGE_CLASS, live)
         for live in self._objects.persistent_volumes:
             if any(_is_for_claim(live, claim) for claim in self._objects.claims):
-                if source := kinds.undeclared_volume_source(live):
-                    self._leave_out(live, f"is a volume of {source}, not of a node; claims are adopted without it")
-                else:
-                    self._adopt(kinds.PERSISTENT_VOLUME, live)
+                self._adopt(kinds.PERSISTENT_VOLUME, live)
 
     def add_queues(self) -> None:
         """Take over the namespace's local queues and the objects to which they refer.

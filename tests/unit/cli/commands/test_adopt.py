@@ -139,12 +139,12 @@ def test_a_shared_priority_that_is_live_is_taken_as_it_is(root: Path, monkeypatc
 
 def test_a_dry_run_reports_all_and_writes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The JSON lists what is adopted, and what is not with the reason."""
-    claims = (make_claim("data"), make_claim("odd", dataSource={"name": "snapshot"}))
+    claims = (make_claim("data"), make_claim("odd", volumeMode="Block"))
     result = run(monkeypatch, NamespaceObjects(namespace="vision", claims=claims), "-s", "lab", "--dry-run", "--json")
     output = json.loads(result.stdout)
     assert output["taken"] == ["PersistentVolumeClaim vision/data"]
     assert output["left"] == {
-        "PersistentVolumeClaim vision/odd": "cannot be expressed in the settings: spec.dataSource.name"
+        "PersistentVolumeClaim vision/odd": "cannot be expressed in the settings: spec.volumeMode"
     }
     assert output["written"] == []
     added = [line for line in output["diff"].splitlines() if line.startswith("+ ")]

@@ -406,21 +406,6 @@ def test_a_volume_that_refers_to_a_claim_is_adopted_with_it() -> None:
     assert volumes_taken(make_claim(), *volumes) == ["bound", "kept"]
 
 
-def test_a_volume_that_is_not_of_a_node_is_left_out_with_its_source() -> None:
-    """The claim is adopted without it."""
-    reference = {"namespace": "vision", "name": "data"}
-    volumes = (
-        make_volume("files", claimRef=reference, hostPath=None, nfs={"server": "s", "path": "/a"}),
-        make_volume("block", claimRef=reference, hostPath=None, csi={"driver": "a", "volumeHandle": "b"}),
-    )
-    found = NamespaceObjects(namespace="vision", claims=(make_claim(),), persistent_volumes=volumes)
-    assert left(make_empty(), found) == {
-        "PersistentVolume files": "is a volume of nfs, not of a node; claims are adopted without it",
-        "PersistentVolume block": "is a volume of csi, not of a node; claims are adopted without it",
-    }
-    assert "storage.volumes" in [path for path, _ in entries(make_empty(), found)]
-
-
 def test_an_object_with_another_owner_is_not_adopted() -> None:
     """The owner is another stack, another tool, a controller, or this environment."""
 

@@ -78,7 +78,9 @@ def test_a_run_cannot_depend_on_a_sweep() -> None:
 
 def test_a_cost_within_the_limit_is_no_finding() -> None:
     """Four sets with a GPU for half an hour are two GPU hours; retries of the Job are within that time."""
-    run = make_run(name="search", queue=None, active_deadline_seconds=1800, backoff_limit=3, resources=GPU)
+    run = make_run(
+        name="search", queue=None, priority=None, active_deadline_seconds=1800, backoff_limit=3, resources=GPU
+    )
     sweep = make_sweep(run=run, max_gpu_hours=2.0)
     assert gpu_hours(sweep) == 2
     assert (
