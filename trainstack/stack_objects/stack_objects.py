@@ -50,6 +50,7 @@ class PlannedRun:
             launch_name=self.launch.name,
             launch=self.manifest,
             companions=self.companions,
+            former_name=self.launch.former_name,
         )
 
 

@@ -176,7 +176,8 @@ def _is_unedited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
     if planned.sweep.run.kind != "Job" or not planned.sweep.run.managed:
         return False
     recorded_job = dict(batch.ledger.launch) if batch.ledger else None
-    return planned.batch_launch(batch.run_id, len(batch.members), recorded_job=recorded_job).name == launch.launch
+    planned_launch = planned.batch_launch(batch.run_id, len(batch.members), recorded_job=recorded_job)
+    return launch.launch in (planned_launch.name, planned_launch.former_name)
 
 
 def _edited_trials(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:

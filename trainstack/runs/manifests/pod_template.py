@@ -1,6 +1,6 @@
 """The pod template that all kinds of workloads share."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from trainstack.objects import labels
 from trainstack.objects.labels import Manifest
@@ -10,6 +10,7 @@ from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.git_init_container import checkout_container, checkout_mount, checkout_volumes
 from trainstack.runs.manifests.pod_patch import apply_pod_patch
 from trainstack.runs.manifests.sweep_pod import sweep_definition, sweep_env, sweep_labels, sweep_mounts, sweep_volumes
+from trainstack.runs.manifests.variable_expansion import referenced_variables
 from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.workloads import Mount, Workload
@@ -74,7 +75,7 @@ def pod_template(
         "tolerations": [item.model_dump(by_alias=True, exclude_none=True) for item in workload.tolerations],
         "affinity": _affinity(workload),
         "restartPolicy": restart_policy,
-        "securityContext": _pod_security(workload),
+        "securityContext": _pod_security(workload, launch),
         "volumes": _volumes(workload, pod, launch),
     }
     spec.update({key: value for key, value in optional.items() if value})
@@ -136,11 +137,7 @@ def _container(
     if workload.has_field("image_pull_policy"):
         result["imagePullPolicy"] = workload.image_pull_policy
     result.update(_program(workload, pod))
-    env: list[Manifest] = [{"name": key, "value": value} for key, value in pod.env.items()]
-    env += [
-        {"name": key, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
-        for key, value in workload.secret_env.items()
-    ]
+    env = _settings_env(workload, pod, launch)
     # A managed pod gets the seed from the wrapper's variables, an unmanaged one unless it sets the variable itself.
     if workload.managed:
         env += _wrapper_env(workload, pod, launch)
@@ -159,6 +156,34 @@ def _container(
         "volumeMounts": _mounts(workload, pod, launch),
     }
     return {**result, **{key: value for key, value in optional.items() if value}}
+
+
+def _settings_env(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]:
+    """Return the variables of `env` and `secretEnv`.
+
+    A variable can only refer to those before it, so those from Secrets that others refer to are first.
+    """
+    plain_env: list[Manifest] = [{"name": key, "value": value} for key, value in pod.env.items()]
+    secret_env: dict[str, Manifest] = {
+        key: {"name": key, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
+        for key, value in workload.secret_env.items()
+    }
+    referenced = frozenset[str]() if launch.has_former_pods else _references_of(pod.env)
+    first_env = [variable for key, variable in secret_env.items() if key in referenced]
+    return [*first_env, *plain_env, *(variable for key, variable in secret_env.items() if key not in referenced)]
+
+
+def _references_of(env: Mapping[str, str]) -> frozenset[str]:
+    return frozenset[str]().union(*map(referenced_variables, env.values()))
+
+
+def differs_from_former_pods(workload: Workload) -> bool:
+    """Return whether earlier releases built the pods differently.
+
+    They put variables from Secrets behind those that refer to them, and gave unmanaged pods an `fsGroup`.
+    """
+    refers_to_secret = any(_references_of(pod.env) & workload.secret_env.keys() for pod in role_pods(workload))
+    return refers_to_secret or (workload.run_as_user is not None and not _owns_volumes(workload))
 
 
 def _check_reserved(workload: Workload, pod: RolePods, reserved: set[str], reserved_for: str) -> None:
@@ -338,12 +363,18 @@ def _container_security(workload: Workload) -> Manifest:
     }
 
 
-def _pod_security(workload: Workload) -> Manifest:
+def _owns_volumes(workload: Workload) -> bool:
+    """Return whether the pods' group owns their volumes. An unmanaged run has only what its settings declare."""
+    return workload.managed or workload.kind == "DataLoader"
+
+
+def _pod_security(workload: Workload, launch: Launch) -> Manifest:
     result: Manifest = {}
     if workload.run_as_user is not None:
-        # The group owns the volumes, so that a user other than root can write to them.
         result["runAsUser"] = workload.run_as_user
-        result["fsGroup"] = workload.run_as_user
+        if _owns_volumes(workload) or launch.has_former_pods:
+            # The group owns the volumes, so that a user other than root can write to them.
+            result["fsGroup"] = workload.run_as_user
     if workload.security == "restricted":
         result["runAsNonRoot"] = True
         result["seccompProfile"] = {"type": "RuntimeDefault"}

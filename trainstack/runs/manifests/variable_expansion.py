@@ -22,6 +22,11 @@ def expand_variables(text: str, variables: Mapping[str, str | None]) -> str:
     return _REFERENCE.sub(value, text) if "$" in text else text
 
 
+def referenced_variables(text: str) -> frozenset[str]:
+    """Return the names that a text refers to as `$(NAME)`."""
+    return frozenset(match[1] for match in _REFERENCE.finditer(text) if match[1] is not None)
+
+
 def container_variables(container: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the variables of a container; the value is None for a `valueFrom`.
 

@@ -168,7 +168,8 @@ class Workload(Section):
     working_dir: AbsolutePath | None = None
     env: dict[EnvName, str] = Field(default_factory=dict)
     secret_env: dict[EnvName, SecretValue] = Field(default_factory=dict)
-    """Variables with values from Secrets. The references, but not the values, are part of the run's identity."""
+    """Variables with values from Secrets, to which those of `env` may refer as `$(NAME)`. The references, but not the
+    values, are part of the run's identity."""
     seed: Int64 | None = None
     """Part of the run's identity; passed to the program as TRAINSTACK_SEED."""
     attempt: Positive = 1
@@ -196,7 +197,8 @@ class Workload(Section):
     """Where Kueue places the pods in the Topology of their flavor; None: no request, and Kueue uses flavors without a
     Topology, unless all flavors of the cluster queue have one."""
     run_as_user: Positive | None = None
-    """The user id of the pods; None: the image's, which a `restricted` namespace accepts only if it is not root."""
+    """The user id of the pods, and of a managed run or a DataLoader also the group of their volumes (`fsGroup`). None:
+    the image's user, which a `restricted` namespace accepts only if it is not root."""
     security: Literal["restricted", "baseline"] = "restricted"
     """The Pod Security level that the pods comply with, unless `capabilities`, `hostNetwork` or `podPatch` need a
     lower one."""
