@@ -9,7 +9,7 @@ from trainstack.cli.kueue_judge import kueue_judge
 from trainstack.cli.local_registry import local_registry
 from trainstack.cli.output.console import step
 from trainstack.cli.session import Session
-from trainstack.cli.unserved_images import images_of_runs, unread_images, unserved_images
+from trainstack.cli.unserved_images import images_of_runs, read_image_users, unread_images, unserved_images
 from trainstack.live.client import ClusterError
 from trainstack.live.environment import read_environment
 from trainstack.live.worker_needs import read_worker_clusters
@@ -80,12 +80,16 @@ def _check_cluster(session: Session, loaded: LoadedEnvironment, file_findings: S
         if name is not None
     }
     images, registry_access = images_of_runs(session), local_registry(session)
+    unread = unread_images(session, images, registry_access)
+    unread_references = {image.reference for image in unread}
+    served_images = [image for image in images if image.reference not in unread_references]
     live = replace(
         live,
         worker_needs=needs_by_run,
         workers=worker_clusters,
         unserved_images=unserved_images(session, images, registry_access),
-        named_images=unread_images(session, images, registry_access),
+        named_images=unread,
+        image_users=read_image_users(session, served_images, registry_access),
     )
     stack_objects = StackObjects(settings, runtimes=live.countable_runtimes)
     context = LiveContext(stack_objects, live, _operator_images(manifests), launch_names, kueue_judge)

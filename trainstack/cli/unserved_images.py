@@ -19,13 +19,14 @@ from trainstack.local_cluster.errors import LocalClusterError
 from trainstack.local_cluster.registry_access import RegistryAccess
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.live_context import ImageProblem, UnreadImage, UnservedImage
+from trainstack.preflight.live_context import ImageProblem, ImageUser, UnreadImage, UnservedImage
 from trainstack.preflight.live_rules.image_registries import (
     host_violation,
     image_missing,
     image_violation,
     registry_unreachable,
 )
+from trainstack.preflight.rules.images import has_image_user
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.model import Settings
@@ -107,6 +108,40 @@ def _named_images(session: Session, images: Sequence[RunImage]) -> Iterator[_Nam
     loader = settings.cluster.loader
     if settings.volume_namespaces and loader.image not in {image.reference for image in images}:
         yield _NamedImage("cluster.loader.image", loader.image, bool(loader.image_pull_secrets))
+
+
+def read_image_users(
+    session: Session, images: Sequence[RunImage], registry_access: RegistryAccess | None
+) -> tuple[ImageUser, ...]:
+    """Return the users of the images of runs that `image-user` examines, as far as their registries serve them.
+
+    Images with a Dockerfile in this repository are left to the rule's check of files.
+    """
+    runs = dict(session.settings.runs_and_trials())
+    paths_by_reference = {
+        image.reference: [path for path in image.paths if has_image_user(runs[path])]
+        for image in images
+        if registry_access is None and not image.folders
+    }
+    examined = {reference: paths for reference, paths in paths_by_reference.items() if paths}
+    if not examined:
+        return ()
+    registries = Registries(RegistryCredentials(), timeout_seconds=_TIMEOUT_SECONDS)
+
+    def read_user(reference: str) -> str | None:
+        try:
+            return registries.user(session.settings.pinned_reference(reference))
+        except RegistryError:
+            return None  # `image-missing` reports it.
+
+    with step("reading the images' users from their registries", "1 s"), ThreadPoolExecutor(_WORKERS) as pool:
+        users = dict(zip(examined, pool.map(read_user, examined), strict=True))
+    return tuple(
+        ImageUser(f"{path}.image.name", reference, user)
+        for reference, user in users.items()
+        if user is not None
+        for path in examined[reference]
+    )
 
 
 def ensure_images_pushed(session: Session) -> None:

@@ -78,6 +78,13 @@ class _Manifest(_RegistryObject):
 
 class _Config(_Platform):
     created: Any = None
+    config: Any = None
+
+    @property
+    def user(self) -> str:
+        """The user of the image's containers; empty if the image sets none, which means root."""
+        user = self.config.get("User") if isinstance(self.config, Mapping) else None
+        return user if isinstance(user, str) else ""
 
 
 @dataclass(frozen=True)
@@ -130,16 +137,32 @@ class Registries:
             if len(digests_by_platform) != 1:
                 return ServedImage(digest, None, tuple(sorted(platform for platform, _ in digests_by_platform)), None)
             response = self._request("GET", reference, "manifests", digests_by_platform[0][1])
-            body = _parse_json(reference, response)
-        manifest = _validate(_Manifest, body, reference, response)
-        response = self._request("GET", reference, "blobs", manifest.config.digest)
-        config = _validate(_Config, _parse_json(reference, response), reference, response)
+        manifest, config = self._read_config(reference, response)
         return ServedImage(
             digest,
             sum(layer.size for layer in manifest.layers),
             (str(config),) if config.os else (),
             _parse_time(config.created),
         )
+
+    def user(self, reference: str) -> str:
+        """Return the user of an image, for the first Linux platform; empty if it sets none. Raises RegistryError."""
+        response = self._request("GET", reference, "manifests")
+        body = _parse_json(reference, response)
+        if "manifests" in body:
+            index = _validate(_Index, body, reference, response)
+            digests = [entry.digest for entry in index.manifests if entry.platform and entry.platform.os == "linux"]
+            if not digests:
+                raise RegistryError(f"{reference}: the image has no platform with Linux")
+            response = self._request("GET", reference, "manifests", digests[0])
+        _, config = self._read_config(reference, response)
+        return config.user
+
+    def _read_config(self, reference: str, response: httpx.Response) -> tuple[_Manifest, _Config]:
+        """Return a manifest, which is not an index, and its image's configuration."""
+        manifest = _validate(_Manifest, _parse_json(reference, response), reference, response)
+        response = self._request("GET", reference, "blobs", manifest.config.digest)
+        return manifest, _validate(_Config, _parse_json(reference, response), reference, response)
 
     def _request(self, method: str, reference: str, kind: str, digest: str | None = None) -> httpx.Response:
         """Request a manifest or blob of the reference's repository; without a digest, the reference's own manifest."""

@@ -114,6 +114,17 @@ class UnreadImage:
     has_pull_secret: bool = False
 
 
+@dataclass(frozen=True)
+class ImageUser:
+    """The user of an image, of a run whose pods must not run as root and have the image's user."""
+
+    path: str
+    """Setting that names the image, in the notation of `settings.values.paths`."""
+    reference: str
+    user: str
+    """Such as `1000`, `app` or `app:users`; empty if the image sets none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LiveCluster:
     """One read of a cluster. A part is None if it was not read, or if the credentials do not allow it."""
@@ -139,6 +150,7 @@ class LiveCluster:
     """Whether a node autoscaler runs, so that new nodes may have labels and resources that no node has now."""
     unserved_images: tuple[UnservedImage, ...] = ()
     named_images: tuple[UnreadImage, ...] = ()
+    image_users: tuple[ImageUser, ...] = ()
     secrets: Mapping[tuple[str, str], bool | None] = field(default_factory=dict)
     """Whether each Secret of the environment exists, by namespace and name; None if the user may not read it."""
     namespaces: Mapping[str, bool | None] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from trainstack.cli import unserved_images as module
 from trainstack.cli.session import Session
 from trainstack.cli.unserved_images import images_of_runs
 from trainstack.live.registry import Registries
-from trainstack.preflight.live_context import UnreadImage
+from trainstack.preflight.live_context import ImageUser, UnreadImage
 
 ENVIRONMENT = """\
 config:
@@ -45,6 +45,10 @@ def answer(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("Temporary failure") from socket.gaierror(socket.EAI_AGAIN, "Temporary failure")
     name = request.url.path.split("/")[2]
     status = {"missing": 404, "private": 401}.get(name, 200)
+    if request.method == "GET" and status == 200:
+        is_config = "/blobs/" in request.url.path
+        body = {"config": {"User": "app"}} if is_config else {"config": {"digest": "sha256:c"}, "layers": []}
+        return httpx.Response(200, json=body)
     return httpx.Response(status, headers={"Docker-Content-Digest": f"sha256:{'a' * 64}"})
 
 
@@ -69,6 +73,19 @@ def test_each_problem_is_distinguished(session: Session) -> None:
         ("workloads.runs[away].image.name", "unreachable", False),
         ("workloads.runs[slow].image.name", "unknown", False),
     }
+
+
+def test_the_users_of_images_are_read_where_the_pods_have_them(session: Session) -> None:
+    """Not of an image that another user runs, that is built here, or that its registry does not serve."""
+    file = session.root / "Pulumi.test.yaml"
+    served = '- {name: served, kind: Job, namespace: lab, managed: false, image: {name: "r.example.org/served:1"}}'
+    others = [
+        served.replace("name: served", f"name: {name}").replace("served:1", f"{name}:1").replace("}}", f"}}, {field}}}")
+        for name, field in (("other", "runAsUser: 7"), ("baseline", "security: baseline"))
+    ]
+    file.write_text(file.read_text().replace(served, "\n      ".join([served, *others])))
+    users = module.read_image_users(Session(session.root, "test"), images_of_runs(Session(session.root, "test")), None)
+    assert users == (ImageUser("workloads.runs[served].image.name", "r.example.org/served:1", "app"),)
 
 
 def test_the_message_names_the_host(session: Session) -> None:

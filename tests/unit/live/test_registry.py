@@ -354,6 +354,25 @@ def test_an_image_is_described(served: dict[str, object], expected: tuple[int | 
 
 
 @pytest.mark.parametrize(
+    ("config", "expected"),
+    [({"User": "1000:1000"}, "1000:1000"), ({"User": ""}, ""), ({}, ""), (None, ""), ({"User": 7}, ""), ("x", "")],
+)
+@pytest.mark.parametrize(
+    "served",
+    [
+        {"manifests/1": ONE},
+        {"manifests/1": {"manifests": [ATTESTED, ARM, AMD]}, "manifests/sha256:arm": ONE},
+    ],
+)
+def test_the_user_of_an_image_is_read(served: dict[str, object], config: object, expected: str) -> None:
+    """Of several platforms, that of the first one with Linux. An unreadable user counts as none."""
+    blob = {f"blobs/{PART['digest']}": {**CONFIG, "config": config}}
+    bodies = {manifest(name): body for name, body in {**served, **blob}.items()}
+    registries = make_registries(lambda request: httpx.Response(200, json=bodies[str(request.url)]))
+    assert registries.user("r.example.org/a:1") == expected
+
+
+@pytest.mark.parametrize(
     ("created", "expected"),
     [
         ("yesterday", "None"),

@@ -20,7 +20,15 @@ from trainstack.objects.labels import STACK
 from trainstack.preflight.cluster_checks import examine
 from trainstack.preflight.downgrades import DOWNGRADE_RISK
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.live_context import DryRun, LiveCluster, LiveContext, LiveOperator, UnreadImage, UnservedImage
+from trainstack.preflight.live_context import (
+    DryRun,
+    ImageUser,
+    LiveCluster,
+    LiveContext,
+    LiveOperator,
+    UnreadImage,
+    UnservedImage,
+)
 from trainstack.preflight.worker_needs import Need, WorkerCluster
 from trainstack.settings.model import Cluster as ClusterSettings
 from trainstack.settings.model import Loader, Settings
@@ -369,6 +377,19 @@ CASES: dict[str, list[Case]] = {
             "push it with `trainstack image push train -s test`",
             "unknown",
         ),
+    ],
+    "image-user": [
+        Case(
+            make_settings(make_run()),
+            make_live(image_users=(ImageUser(f"{RUN}.image.name", "python:3.11", user),)),
+            f"{RUN}.image.name",
+            f"python:3.11 {problem}",
+            "set `runAsUser`, or `security: baseline` in a namespace that accepts it",
+        )
+        for user, problem in (
+            ("", "runs as root, and its pods have runAsNonRoot"),
+            ("app:app", "has the user app, whose id the kubelet does not know"),
+        )
     ],
     "registry-unreachable": [
         Case(

@@ -424,7 +424,15 @@ MORE: dict[str, list[Case]] = {
             "its pods fetch code from https://git.example.org/mnist, but namespace research allows no egress",
             "list the server's addresses under environment.namespaces[research].network.egress",
             "warning",
-        )
+        ),
+        Case(
+            make_settings(make_run(command=("sh", "-c", "pip install transformers && python3 train.py"))),
+            "workloads.runs[train].command",
+            "pip install downloads, but namespace research allows no egress",
+            "put it into the image or on a volume, or list the addresses under "
+            "environment.namespaces[research].network.egress",
+            "warning",
+        ),
     ],
     "ingress-missing": [
         Case(

@@ -178,6 +178,14 @@ POD_CASES = {
             "warning",
         ),
     ],
+    "image-user": [
+        Case(
+            make_settings(make_run(image=Image(build="tests/unit/preflight/root_image"))),
+            f"{RUN}.image.build",
+            "the image of tests/unit/preflight/root_image/Dockerfile runs as root, and its pods have runAsNonRoot",
+            "set `runAsUser`, or `security: baseline` in a namespace that accepts it",
+        )
+    ],
     "image-unpinned": [
         Case(
             pinned(**{field: [helper("helper:1"), {**helper(f"other@{DIGEST}"), "name": "other"}]}),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainstack.preflight.live_context import LiveContext, UnservedImage
 from trainstack.preflight.rule import Rule, Violation
+from trainstack.preflight.rules.images import image_user, user_problem
 from trainstack.runs.images.references import registry_host
 
 
@@ -57,6 +58,13 @@ def pull_secret_unset(context: LiveContext) -> Iterator[Violation]:
     for image in context.live.named_images:
         if image.problem == "denied" and not image.has_pull_secret:
             yield Violation(image.path, f"{image.reference}: {registry_host(image.reference)} requires a login")
+
+
+@image_user.rule
+def image_user_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    for image in context.live.image_users:
+        if problem := user_problem(image.user):
+            yield Violation(image.path, f"{image.reference} {problem}")
 
 
 def host_violation(image: UnservedImage) -> Violation:

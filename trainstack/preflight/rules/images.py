@@ -1,7 +1,10 @@
 """Rules about digests of the images of an environment."""
 
+import re
 from collections.abc import Iterator
 
+from trainstack.files.project import project_file
+from trainstack.files.regular import read_bytes
 from trainstack.platform.operators.install import OperatorError
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight.examples import yaml_at
@@ -14,6 +17,10 @@ from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.workloads import Workload
 from trainstack.stack_objects.inputs import InputsError
 from trainstack.stack_objects.stack_objects import StackObjects
+
+_DOCKERFILE = "Dockerfile"
+_INSTRUCTION = re.compile(r"^[ \t]*(FROM|USER)[ \t]+(.*)$", re.IGNORECASE | re.MULTILINE)
+_AS_ROOT = "runs as root, and its pods have runAsNonRoot"
 
 
 @Rule(
@@ -64,6 +71,58 @@ def _images_of_patch(run: Workload) -> list[str]:
     containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
     volumes = [volume.get("image", {}).get("reference") for volume in spec.get("volumes", ())]
     return [image for image in (*(container.get("image") for container in containers), *volumes) if image]
+
+
+@Rule(
+    id="image-user",
+    summary="The image of a run has a user with which a `restricted` pod is not started.",
+    details=(
+        "Pods with security `restricted`, the default, have `runAsNonRoot`. The kubelet starts no container of an "
+        "image that runs as root, or whose user is a name, which may be root's. The user is read from the last `USER` "
+        "of a Dockerfile in this repository, and with `--cluster` from the registry of other images."
+    ),
+    example='`image: {name: "python:3.13"}` without `runAsUser`.',
+    remedy="Set `runAsUser`, or `security: baseline` in a namespace that accepts it.",
+)
+def image_user(context: RuleContext) -> Iterator[Violation]:
+    for path, run in context.runs():
+        if run.image.build is None or not has_image_user(run):
+            continue
+        file = f"{run.image.build}/{_DOCKERFILE}"
+        try:
+            text = read_bytes(project_file(context.root, file)).decode("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue  # Other rules report it.
+        user = dockerfile_user(text)
+        if user is not None and (problem := user_problem(user)):
+            yield Violation(f"{path}.image.build", f"the image of {file} {problem}")
+
+
+def has_image_user(run: Workload) -> bool:
+    """Return whether the pods of a run must not run as root, and have the user of the image."""
+    spec = (run.pod_patch or {}).get("spec", {})
+    contexts = [part.get("securityContext", {}) for part in (spec, *spec.get("containers", ()))]
+    is_root_allowed = any(context.get("runAsNonRoot") is False for context in contexts)
+    return run.security == "restricted" and run.run_as_user is None and run.runtime is None and not is_root_allowed
+
+
+def user_problem(user: str) -> str:
+    """Return why the kubelet starts no container with `runAsNonRoot` and this user of the image; empty if it does.
+
+    Source: verifyRunAsNonRoot in k8s.io/kubernetes/pkg/kubelet/kuberuntime.
+    """
+    name = user.partition(":")[0]
+    if not name.isdecimal():
+        return f"has the user {name}, whose id the kubelet does not know" if name not in ("", "root") else _AS_ROOT
+    return "" if int(name) else _AS_ROOT
+
+
+def dockerfile_user(text: str) -> str | None:
+    """Return the user that the last stage of a Dockerfile sets; None if its base or a build argument decides."""
+    user = None
+    for instruction, argument in _INSTRUCTION.findall(text):
+        user = argument.strip() if instruction.upper() == "USER" else None
+    return None if user is None or "$" in user else user
 
 
 def _used_or_unknown_images(context: RuleContext) -> Iterator[UsedImage | Violation]:

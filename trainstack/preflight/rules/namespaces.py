@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced_level
+from trainstack.preflight.downloads import find_downloads
 from trainstack.preflight.examples import hello
 from trainstack.preflight.pod_security import PodSecurityViolation, find_pod_security_violations
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
+from trainstack.preflight.rules.programs import pod_overrides
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind
@@ -103,8 +105,12 @@ def isolation_lost(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="egress-missing",
     severity="warning",
-    summary="A run fetches code from a git server, but its namespace allows no such connections.",
-    details="Where NetworkPolicies are enforced, the checkout fails after 5 minutes.",
+    summary="A run fetches code from a git server, or downloads packages or files, but its namespace allows no egress.",
+    details=(
+        "Where NetworkPolicies are enforced, the checkout fails after 5 minutes, and `pip install`, `git clone`, "
+        "`curl` and the like fail or wait. The rule finds commands that obviously download in commands and "
+        "arguments, not the downloads of programs."
+    ),
     example='`code: {git: "https://git.example.org/digits.git", …}` in an isolated namespace.',
     remedy=(
         "Allow the server's addresses, `network: {egress: [{cidr: 203.0.113.7/32, ports: [443]}]}`, or set `isolated: "
@@ -119,6 +125,28 @@ def egress_missing(context: RuleContext) -> Iterator[Violation]:
             message = f"its pods fetch code from {run.code.git}, but namespace {run.namespace} allows no egress"
             remedy = f"list the server's addresses under environment.namespaces[{run.namespace}].network.egress"
             yield Violation(f"{path}.code", message, remedy)
+        for texts_path, text in _programs(path, run) if run.namespace in isolated else ():
+            for command in find_downloads(text):
+                message = f"{command} downloads, but namespace {run.namespace} allows no egress"
+                remedy = (
+                    "put it into the image or on a volume, or list the addresses under "
+                    f"environment.namespaces[{run.namespace}].network.egress"
+                )
+                yield Violation(texts_path, message, remedy)
+
+
+def _programs(path: str, run: Workload) -> Iterator[tuple[str, str]]:
+    """Yield the command lines of a run and of the containers of its patch, with the path of the part that varies."""
+    if run.command or run.args:
+        yield f"{path}.{'args' if run.args else 'command'}", " ".join((*run.command, *run.args))
+    for role_path, overrides in pod_overrides(path, run):
+        if overrides.args is not None:
+            yield f"{role_path}.args", " ".join((*run.command, *overrides.args))
+    spec = (run.pod_patch or {}).get("spec", {})
+    for field in ("initContainers", "containers"):
+        for container in spec.get(field, ()):
+            words = (*(container.get("command") or ()), *(container.get("args") or ()))
+            yield f"{path}.podPatch.spec.{field}[{container.get('name')}]", " ".join(words)
 
 
 @Rule(

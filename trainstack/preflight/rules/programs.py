@@ -283,7 +283,7 @@ def _program_texts(path: str, run: Workload) -> Iterator[tuple[str, Sequence[str
     program_words = _program_words(run.command, run.args)
     yield f"{path}.command", run.command, program_words
     yield f"{path}.args", run.args, program_words
-    for override_path, override in _pod_overrides(path, run):
+    for override_path, override in pod_overrides(path, run):
         command = getattr(override, "command", None)
         program_words = _program_words(
             run.command if command is None else command, run.args if override.args is None else override.args
@@ -292,7 +292,8 @@ def _program_texts(path: str, run: Workload) -> Iterator[tuple[str, Sequence[str
         yield f"{override_path}.args", override.args or (), program_words
 
 
-def _pod_overrides(path: str, run: Workload) -> Iterator[tuple[str, PodOverrides]]:
+def pod_overrides(path: str, run: Workload) -> Iterator[tuple[str, PodOverrides]]:
+    """Yield the overrides of a run's roles and replicated Jobs, with their paths."""
     yield from ((f"{path}.roles.{name}", role) for name, role in run.roles.items())
     jobs = run.replicated_jobs
     yield from zip(named_element_paths(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True)
@@ -304,7 +305,7 @@ def _variable_path(path: str, run: Workload, name: str) -> str:
     return next(
         (
             child_path(f"{override_path}.env", name)
-            for override_path, override in _pod_overrides(path, run)
+            for override_path, override in pod_overrides(path, run)
             if name in (override.env or ())
         ),
         f"{path}.podPatch",
