@@ -16,7 +16,7 @@ from trainstack.objects.labels import RUN, SET, SWEEP
 from trainstack.runs.launches import live_launch
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import is_dispatched
-from trainstack.runs.names import workload_name
+from trainstack.runs.names import prefix_of_run
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Record
 from trainstack.transfer.attempts import TransferResult
@@ -57,7 +57,7 @@ def fetch_run(session: Session, ledger: Ledger, read_live_bodies: Callable[[], B
 def latest_run(session: Session, bodies: Bodies, workload: str, record: Record) -> str:
     """Return the id of a workload's latest run that has an object in the cluster; exits if there is no such run."""
     launches = map(live_launch, bodies)
-    workload_launches = [launch for launch in launches if workload_name(launch.run_id) == workload]
+    workload_launches = [launch for launch in launches if launch.workload_name == workload]
     if not workload_launches:
         fail(
             f"no run of {workload} has an object in the cluster; fetch an earlier one by its id, which is a folder of "
@@ -78,7 +78,7 @@ def settings_of_run(session: Session, live_bodies: Bodies, run_id: str) -> Setti
     if run_bodies and not any(map(is_dispatched, run_bodies)):
         return settings
     clusters = {*read_clusters_by_run(run_bodies, settings.cluster.context).values()}
-    if not clusters and (workload := session.workload(workload_name(run_id))) is not None:
+    if not clusters and (workload := session.workload_of_run(run_id)) is not None:
         # The run has no object that names its cluster.
         clusters = {*settings.queues.worker_clusters(workload.namespace, workload.queue)}
     if len(clusters) > 1:
@@ -92,7 +92,7 @@ def settings_of_run(session: Session, live_bodies: Bodies, run_id: str) -> Setti
 
 def _indexed_jobs(live_bodies: Bodies, run_id: str) -> Bodies:
     """Return the Indexed Jobs of a trial's sweep, which do not have its id."""
-    sweep = workload_name(run_id)
+    sweep = prefix_of_run(run_id)
     return [
         body for body in live_bodies if (labels := body["metadata"]["labels"]).get(SWEEP) == sweep and SET not in labels
     ]
@@ -100,7 +100,7 @@ def _indexed_jobs(live_bodies: Bodies, run_id: str) -> Bodies:
 
 def record_place(session: Session, run_id: str) -> tuple[str, str, str]:
     """Return the namespace, volume and path of a run's record; exits if the run has no record."""
-    workload = session.workload(workload_name(run_id))
+    workload = session.workload_of_run(run_id)
     if workload is None:
         names = ", ".join(run.name for _, run in session.settings.runs_and_trials() if run.record) or "none"
         fail(

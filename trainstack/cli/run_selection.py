@@ -10,7 +10,6 @@ from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
 from trainstack.objects.ownership import identity
 from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.ledgers import Ledger, mounted_wrapper
-from trainstack.runs.names import workload_name
 
 Body = Mapping[str, Any]
 """A live object."""
@@ -88,7 +87,7 @@ def launches_named(launches: Sequence[LiveLaunch], run: str | None) -> list[Live
     if run is None:
         return list(launches)
     # `digits` names the runs of that workload, not those of `digits-small`.
-    matches = [launch for launch in launches if workload_name(launch.run_id) == run]
+    matches = [launch for launch in launches if launch.workload_name == run]
     # `search-3` names the third trial, not the run id `search-3f0c9a1b2d`.
     matches = matches or [launch for launch in launches if run in (launch.name, _trial_name(launch))]
     return matches or [launch for launch in launches if launch.run_id.startswith(run)]

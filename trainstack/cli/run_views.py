@@ -9,7 +9,6 @@ from trainstack.cli.session import Session
 from trainstack.live.run_views import read_launch_views
 from trainstack.objects.labels import SET
 from trainstack.runs.launches import live_launch, utc_now
-from trainstack.runs.names import workload_name
 from trainstack.runs.status.run_view import RunView, bare_view
 
 MANY = 20
@@ -62,4 +61,4 @@ def split_off_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[Run
 def leave_out_loaders(session: Session, views: Sequence[RunView]) -> list[RunView]:
     """Leave out data loaders, which wait until they are used."""
     loader_names = {run.name for run in session.settings.workloads.runs if run.kind == "DataLoader"}
-    return [view for view in views if workload_name(view.launch.run_id) not in loader_names]
+    return [view for view in views if view.launch.workload_name not in loader_names]

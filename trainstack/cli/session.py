@@ -13,6 +13,7 @@ from trainstack.cli.stack_selection import selected_stack
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.teardown.permission_files import remove_stale_permissions
 from trainstack.live.kubeconfig import KUBECONFIG_VARIABLE, LOCAL_CLUSTER_FILE, absolute_paths, default_path
+from trainstack.runs.names import prefix_of_run, run_prefix
 from trainstack.settings.loading.load import EnvironmentPlacement, LoadedEnvironment, load_with_places, read_placement
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
@@ -148,3 +149,8 @@ class Session:
 
     def workload(self, name: str) -> Workload | None:
         return next((run for _, run in self.settings.runs_and_trials() if run.name == name), None)
+
+    def workload_of_run(self, run_id: str) -> Workload | None:
+        """Return the workload of a run, or the program of a trial, that the environment declares."""
+        prefix = prefix_of_run(run_id)
+        return next((run for _, run in self.settings.runs_and_trials() if run_prefix(run) == prefix), None)

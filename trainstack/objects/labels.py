@@ -31,10 +31,11 @@ Two checkouts may have stacks of the same name but different states, and neither
 before every change; written when objects are registered with the engine."""
 
 RUN = "trainstack.dev/run"
-"""The run's id, `<workload>-<10 hex>`. On launches, their pods and ledgers. Read by the launch rules and the CLI."""
+"""The run's id, `<workload>-<10 hex>`, with at most 45 characters of the workload's name. On launches, their pods and
+ledgers. Read by the launch rules and the CLI."""
 
 WORKLOAD = "trainstack.dev/workload"
-"""The workload's name, up to 45 characters. On launches, their pods and ledgers. Read by the CLI and users."""
+"""The workload's name. On launches, their pods and ledgers. Read by the CLI and users."""
 
 LAUNCH = "trainstack.dev/launch"
 """The launch's name, `<run-id>-<6 hex>`, even if its object has another name. On launches and their pods. Read by the

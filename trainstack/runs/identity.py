@@ -48,7 +48,11 @@ _PROGRAM_FIELDS = ("image", "command", "args", "workingDir", "env", "envFrom")
 
 
 def run_id(workload: Workload, facts: Facts) -> str:
-    return names.run_id(workload.name, digest(identity(workload, facts)))
+    # The name of a sweep is never shortened, since trials are found by it.
+    prefix = names.run_prefix(workload) if facts.parameter_set is None else workload.name
+    inputs = identity(workload, facts)
+    # Two workloads may have names with the same beginning.
+    return names.run_id(prefix, digest(inputs if prefix == workload.name else {**inputs, "name": workload.name}))
 
 
 def identity(workload: Workload, facts: Facts) -> Manifest:

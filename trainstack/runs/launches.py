@@ -20,7 +20,7 @@ from typing import Any, Literal
 from trainstack.objects import labels
 from trainstack.runs.ledgers import Claim, Ledger, ttl_seconds
 from trainstack.runs.manifests.kind import FAILED_CONDITIONS, SUCCEEDED_CONDITIONS
-from trainstack.runs.names import ledger_name
+from trainstack.runs.names import ledger_name, prefix_of_run
 from trainstack.runs.parameter_file import mounted_parameter_file, read_trial_number
 from trainstack.runs.status.attempts import is_endless, last_attempt
 from trainstack.runs.status.launch_kinds import launch_conditions
@@ -72,6 +72,13 @@ class LiveLaunch:
     """Whether the last finished attempt of an endless Pod succeeded; False for other launches."""
     stack: str = ""
     """The name of the environment, for the commands in messages."""
+    workload: str = ""
+    """The name in the object's label; empty if it has none."""
+
+    @property
+    def workload_name(self) -> str:
+        """The name of the workload, or of a trial's sweep."""
+        return self.workload or prefix_of_run(self.run_id)
 
     @property
     def is_active(self) -> bool:
@@ -128,6 +135,7 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
         endless=is_endless(body),
         completed=attempt is not None and attempt.succeeded,
         stack=metadata["labels"].get(labels.STACK, ""),
+        workload=metadata["labels"].get(labels.WORKLOAD, ""),
     )
 
 

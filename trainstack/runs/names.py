@@ -9,6 +9,7 @@
 A sweep's Indexed Job is named like a launch, with a digest of its trials' run ids in place of the run's digest.
 """
 
+from trainstack.objects.labels import MAX_LABEL_CHARACTERS
 from trainstack.settings.sections.workloads import Workload
 
 RUN_DIGITS = 10
@@ -18,16 +19,28 @@ LAUNCH_DIGITS = 6
 FILE_DIGITS = 8
 """Hexadecimal digits of the content hash in the name of a ConfigMap."""
 
+_MAX_PREFIX = MAX_LABEL_CHARACTERS - len("--") - RUN_DIGITS - LAUNCH_DIGITS
+"""Characters of a workload's name in its run ids, so that a label can contain the launch's name."""
+
 GENERATED_SUFFIX = "-xxxxx"
 """A stand-in for the suffix that the API server appends to a `generateName`, such as that of a Job's pods."""
 
 
-def run_id(workload: str, digest: str) -> str:
-    return f"{workload}-{digest[:RUN_DIGITS]}"
+def run_id(prefix: str, digest: str) -> str:
+    """Return a run's id. `prefix`: that of its workload, or the name of its sweep."""
+    return f"{prefix}-{digest[:RUN_DIGITS]}"
 
 
-def workload_name(run_id: str) -> str:
-    """Return the name of a run's workload, or of a trial's sweep."""
+def run_prefix(workload: Workload) -> str:
+    """Return the beginning of a workload's run ids: its name.
+
+    A long name is shortened if the object is not named after the run, so that only labels and the ledger contain it.
+    """
+    return workload.name if workload.naming == "derived" else workload.name[:_MAX_PREFIX]
+
+
+def prefix_of_run(run_id: str) -> str:
+    """Return the beginning of a run id, see `run_prefix`; of a trial, the name of its sweep."""
     return run_id.rpartition("-")[0]
 
 

@@ -315,7 +315,7 @@ def prepared(session: Callable[..., Session], tmp_path: Path, committed: str, pr
 
 def serve_active_run(monkeypatch: pytest.MonkeyPatch, workload: str) -> None:
     """Let one run be active, of this workload."""
-    launch = SimpleNamespace(run_id=f"{workload}-{RUN}", is_active=True)
+    launch = SimpleNamespace(workload_name=workload, is_active=True)
     monkeypatch.setattr(up, "launch_bodies", lambda *_: [launch])
     monkeypatch.setattr(up, "live_launch", lambda body: body)
 

@@ -3,9 +3,11 @@
 import pytest
 
 from tests.unit.make import make_distributed, make_run
+from tests.unit.sweeps.planned_sweeps import make_planned
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.manifests.build import check_names, longest_derived_name
-from trainstack.runs.names import launch_name, object_name, run_id
+from trainstack.runs.identity import PLACEHOLDER_FACTS
+from trainstack.runs.manifests.build import check_names, longest_derived_name, plan_launch
+from trainstack.runs.names import launch_name, object_name, prefix_of_run, run_id, run_prefix
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
 
 DIGEST = "0123456789abcdef"
@@ -82,16 +84,33 @@ def test_the_name_of_an_object(workload: Workload, number: int | None, name: str
 @pytest.mark.parametrize(
     ("workload", "limit"),
     [
-        (make_distributed(naming="fixed"), 45),
-        (make_distributed(naming="generated"), 45),
-        (make_run(naming="fixed", kind="Pod"), 45),
+        (make_distributed(naming="fixed"), 54),
+        (make_distributed(naming="generated"), 48),
+        (make_run(naming="fixed", kind="Pod"), 63),
+        (make_run(naming="fixed"), 57),
     ],
 )
-def test_a_fixed_name_may_be_as_long_as_the_label_of_its_launch_allows(workload: Workload, limit: int) -> None:
-    """The label has the name, two hashes and two dashes."""
+def test_a_name_without_hashes_is_limited_by_the_names_derived_from_it_alone(workload: Workload, limit: int) -> None:
+    """The label of the launch contains only the beginning of a long name."""
     longest = workload.model_copy(update={"name": "n" * limit})
-    check_names(longest, name_of(longest.name))
-    assert longest_derived_name(longest, name_of(longest.name)) == name_of(longest.name)
-    longer = workload.model_copy(update={"name": "n" * (limit + 1)})
-    with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
-        check_names(longer, name_of(longer.name))
+    launch = plan_launch(longest, "dev", PLACEHOLDER_FACTS)
+    assert len(launch.name) == 63
+    assert len(longest_derived_name(longest, launch.name)) == 63
+    if limit < 63:
+        longer = workload.model_copy(update={"name": "n" * (limit + 1)})
+        with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
+            plan_launch(longer, "dev", PLACEHOLDER_FACTS)
+
+
+def test_long_names_with_the_same_beginning_have_different_runs() -> None:
+    first, second = (make_run(naming="fixed", name=f"{'n' * 50}-{suffix}") for suffix in ("a", "b"))
+    ids = [plan_launch(run, "dev", PLACEHOLDER_FACTS).run_id for run in (first, second)]
+    assert len({*ids}) == 2
+    assert {prefix_of_run(run) for run in ids} == {run_prefix(first)} == {"n" * 45}
+
+
+def test_the_name_of_a_sweep_is_not_shortened() -> None:
+    """Its trials and their files are found by it."""
+    planned = make_planned(name="s" * 46, run=make_run(name="s" * 46, naming="fixed"))
+    with pytest.raises(WorkloadError, match="with 64 characters"):
+        planned.job_ledger(next(iter(planned.trials)))

@@ -45,7 +45,6 @@ from trainstack.reports.errors import ReportError
 from trainstack.reports.run_figures import read_metrics
 from trainstack.runs.launches import live_launch
 from trainstack.runs.ledgers import Ledger
-from trainstack.runs.names import workload_name
 from trainstack.settings.sections.workloads import Data, Workload
 from trainstack.sweeps.status import live_trials
 from trainstack.toolchain.digests import sha256
@@ -130,7 +129,7 @@ def _start_local_cluster(session: Session) -> None:
 
 def _upload_data(session: Session) -> None:
     launches = map(live_launch, launch_bodies(session, None))
-    active_workloads = {workload_name(launch.run_id) for launch in launches if launch.is_active}
+    active_workloads = {launch.workload_name for launch in launches if launch.is_active}
     for _, run in session.settings.runs_and_trials():
         if run.data is not None and run.data.prepare and run.name in active_workloads:
             _prepare_and_upload(session, run, run.data, run.data.prepare)

@@ -35,7 +35,8 @@ _ANY_DIGEST = "0" * 64
 )
 def name_derived(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        launch = names.launch_name(names.run_id(run.name, _ANY_DIGEST), _ANY_DIGEST)
+        prefix = run.name if path.startswith("sweeps.") else names.run_prefix(run)
+        launch = names.launch_name(names.run_id(prefix, _ANY_DIGEST), _ANY_DIGEST)
         try:
             check_names(run, launch)
         except WorkloadError as error:

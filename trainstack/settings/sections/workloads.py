@@ -139,8 +139,8 @@ class Workload(Section):
     """A training workload. Each change that may affect its result makes a new run."""
 
     name: DnsLabel
-    """Also the name of the folder `workloads/<name>/`. At most 45 characters, since a label value contains it with two
-    hashes, and fewer for kinds whose pods' names contain them too."""
+    """Also the name of the folder `workloads/<name>/`. With `naming: derived` and for sweeps it has at most 45
+    characters, since a label value contains it with two hashes, and fewer for kinds whose pods' names contain them."""
     kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob", "RayJob", "Object"]
     """`DataLoader` is a Job whose idle pod is used to copy files. `Object` is any other kind that Kueue queues."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
