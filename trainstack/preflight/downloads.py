@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-_END = r"[^\n;&|]*"
-"""The rest of a shell command."""
+_END = r"[^\n;&|]{0,1000}"
+"""The rest of a shell command. It is limited, since the search in a long one takes quadratic time."""
 _START = r"(?:^|[\s;&|(`'\"/])"
 """What may precede the name of a program: nothing, a blank, an operator of a shell, or its folder."""
 _COMMANDS = (

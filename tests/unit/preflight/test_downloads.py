@@ -1,5 +1,7 @@
 """Commands that obviously download are found in programs, and others are not."""
 
+import time
+
 import pytest
 
 from trainstack.preflight.downloads import find_downloads
@@ -25,6 +27,13 @@ from trainstack.preflight.downloads import find_downloads
 )
 def test_commands_that_download_are_found(text: str, expected: list[str]) -> None:
     assert list(find_downloads(text)) == expected
+
+
+def test_long_programs_take_little_time() -> None:
+    """Linux limits an argument to 128 KiB."""
+    start = time.process_time()
+    assert list(find_downloads("curl wget git clone " * 6_500)) == []
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
