@@ -49,8 +49,13 @@ def before(checkout: "Project") -> "frozenset[ObjectKey]":
 
 @pytest.fixture(scope="session")
 def installed(checkout: "Project", before: "frozenset[ObjectKey]") -> "Project":
-    """Install the dev environment without its run, which the tests of the lab do not need."""
-    checkout.edit_stack(lambda config: config.pop("trainstack:workloads"))
+    """Install the dev environment without its run, and with the training operator, for the runs of the lab."""
+
+    def edit(config: dict[str, Any]) -> None:
+        config.pop("trainstack:workloads")
+        config["trainstack:operators"]["trainingOperator"] = {"requests": {"cpu": "50m", "memory": "128Mi"}}
+
+    checkout.edit_stack(edit)
     done = checkout.up(seconds=420)
     assert done.code == 0, done.text
     return checkout

@@ -163,7 +163,7 @@ def test_dev_trains_on_kind_and_is_removed_completely(project: Project, built: B
         assert claim["status"]["phase"] == "Bound"
 
         restart(project, record["name"])
-        assert re.search(rf"(?m)^{result.name} +PyTorchJob +succeeded ", run(project, "status", "-s", "dev").out)
+        assert re.search(rf"(?m)^{result.name} +TrainJob +succeeded ", run(project, "status", "-s", "dev").out)
         assert_record(project, result.name)
         assert project.get("pvc", "training", "research") == claim
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.cluster
 NAMESPACE = {
     "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": "small"}]},
     "trainstack:cluster": {"local": True},
-    "trainstack:operators": {"kueue": None, "trainingOperator": None},
+    "trainstack:operators": {"kueue": None, "jobset": None, "trainer": None},
     "trainstack:queues": {"priorityClasses": None},
 }
 """An environment with only a namespace."""

@@ -177,21 +177,6 @@ def rendered(dev: Project) -> list[dict[str, Any]]:
     return [body for body in yaml.safe_load_all(done.out) if body]
 
 
-@pytest.fixture
-def torch(dev: Project, rendered: list[dict[str, Any]]) -> Iterator[None]:
-    """Create a PyTorchJob, and wait until the operator has created its pods, which wait for a missing volume."""
-    body = launch_of(rendered, "plain-torch")
-    words = ("-n", NAMESPACE, f"pytorchjob/{body['metadata']['name']}")
-    assert dev.kubectl("create", stdin=yaml.safe_dump(body)).code == 0
-    try:
-        selector = "trainstack.dev/workload=plain-torch"
-        eventually("a master and a worker", lambda: len(dev.select("pods", selector, NAMESPACE)) == 2)
-        yield
-    finally:
-        done = dev.kubectl("delete", *words, "--cascade=foreground", "--timeout=60s")
-    assert done.code == 0, done.text
-
-
 def test_pods_of_every_kind_are_accepted_without_warnings(dev: Project, rendered: list[dict[str, Any]]) -> None:
     """Runs of all kinds, loaders, checkouts and the controllers of all operators cause no warning or audit entry."""
     pods: dict[str, dict[str, Any]] = {}
@@ -216,22 +201,17 @@ def test_pods_of_every_kind_are_accepted_without_warnings(dev: Project, rendered
     assert audit_violations(dev) == before
 
 
-@pytest.mark.usefixtures("torch")
 def test_live_pods_are_accepted_where_restricted_is_enforced(dev: Project) -> None:
-    """The pods have the containers that operators add, such as `init-pytorch`.
-
-    Only the pods of controllers have a token of the API.
-    """
+    """They are those of the run and of the controllers, and only the controllers' have a token of the API."""
     namespaces = dev.get("namespaces", namespace="")["items"]
     labelled = {namespace["metadata"]["name"]: namespace["metadata"]["labels"] for namespace in namespaces}
     ours = {name: labels for name, labels in labelled.items() if labels.get(STACK) == dev.stack}
-    assert ours.keys() == {NAMESPACE, "kueue-system", "kubeflow"}
+    assert ours.keys() == {NAMESPACE, "kueue-system", "jobset-system", "kubeflow-system"}
     for labels in ours.values():
         levels = {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "warn", "audit")}
         assert levels == {"restricted"}
     live = [pod for pod in dev.get("pods")["items"] if pod["metadata"]["namespace"] in ours]
-    containers = {container["name"] for pod in live for container in pod["spec"].get("initContainers", ())}
-    assert "init-pytorch" in containers
+    assert {pod["metadata"]["namespace"] for pod in live} == ours.keys()
     for pod in live:
         projected = (volume.get("projected", {}) for volume in pod["spec"].get("volumes", ()))
         has_token = any("serviceAccountToken" in item for source in projected for item in source.get("sources", ()))

@@ -405,6 +405,7 @@ def test_a_run_with_a_deleted_master_resumes_and_has_one_record(lab: Project) ->
     args = [f"--epochs={EPOCHS}" if arg.startswith("--epochs=") else arg for arg in base["args"]]
     digits = {
         "name": "digits",
+        "kind": "PyTorchJob",
         "namespace": NAMESPACE,
         "queue": OPEN,
         "data": {"volume": "lab"},

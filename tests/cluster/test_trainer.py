@@ -15,8 +15,6 @@ from trainstack.local_cluster.cluster import LocalCluster
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 NAMESPACE = "research"
-FRAMEWORKS = ["batch/job", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"]
-SMALL = {"requests": {"cpu": "50m", "memory": "64Mi"}}
 GO = "/mnt/training/go"
 SET = {
     "name": "pair",
@@ -57,17 +55,10 @@ def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loca
 
 @pytest.fixture(scope="module")
 def project(dedicated_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Return the dev environment with Trainer and JobSet instead of the training operator, and the queue on hold."""
+    """Return the dev environment with its queue on hold."""
     checkout = Project.copy(tmp_path_factory.mktemp("project"), dedicated_cluster)
     config: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
-    config["trainstack:operators"] = {
-        "kueue": {**SMALL, "configuration": {"frameworks": FRAMEWORKS}},
-        "jobset": SMALL,
-        "trainer": SMALL,
-    }
     config["trainstack:queues"]["clusterQueues"][0]["stopPolicy"] = "Hold"
-    # The kind is the only change to the run of workloads/digits, a PyTorchJob.
-    config["trainstack:workloads"]["runs"][0]["kind"] = "TrainJob"
     return checkout.other_stack("trainer", config)
 
 

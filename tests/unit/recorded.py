@@ -52,5 +52,6 @@ def recorded(name: str) -> tuple[list[Registration], list[tuple[str, str]]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operators, "wait_until_accepted", lambda *_: None)
         patch.setattr(operators, "migrate_stored_objects", lambda *_: [])
+        patch.setattr(operators, "add_runtime_patches", lambda *_: [])
         registrations = record(declare, settings.stack, Echo({"kube-system": "here"}))
     return registrations, objects

@@ -31,6 +31,7 @@ def _operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let operators respond at once."""
     monkeypatch.setattr(operators, "wait_until_accepted", lambda *_: None)
     monkeypatch.setattr(operators, "migrate_stored_objects", lambda *_: [])
+    monkeypatch.setattr(operators, "add_runtime_patches", lambda *_: [])
 
 
 def registered(name: str) -> dict[str, Registration]:

@@ -83,12 +83,12 @@ def test_runs_are_judged_by_the_quota_of_the_pull_request(base: Path, head: Path
 
 
 def test_another_run_is_one_difference_under_its_workloads_name(base: Path, head: Path) -> None:
-    """Its object has another name, and people look for the workload."""
+    """Its object and its runtime have other names, and people look for the workload."""
     edit(head, "--epochs=12", "--epochs=13", "workloads/digits/workload.yaml")
     report = compare_checkouts(base, head, "dev", None)
     assert {fact.meaning for fact in report.facts} == {"run-dropped", "run-declared"}
-    assert report.diff.count("diff ") == 1
-    assert report.diff.startswith("diff PyTorchJob research/workload digits\n")
+    headings = [line for line in report.diff.splitlines() if line.startswith("diff ")]
+    assert headings == [f"diff {kind} research/workload digits" for kind in ("TrainingRuntime", "TrainJob")]
 
 
 def test_an_added_or_removed_environment(base: Path, head: Path) -> None:

@@ -43,7 +43,7 @@ def test_render_prints_what_is_declared(checkout: Path) -> None:
     code, text, _ = run("render", "--without-releases")
     assert code == 0
     objects = list(yaml.safe_load_all(text))
-    assert {"Namespace", "ClusterQueue", "PersistentVolumeClaim", "PyTorchJob"} <= {obj["kind"] for obj in objects}
+    assert {"Namespace", "ClusterQueue", "PersistentVolumeClaim", "TrainJob"} <= {obj["kind"] for obj in objects}
     assert json.loads(run("render", "--without-releases", "--json")[1]) == objects
 
 
@@ -61,7 +61,7 @@ def test_render_explains_each_value(checkout: Path) -> None:
     """The explanation has file and line."""
     code, text, _ = run("render", "--explain")
     assert code == 0
-    assert any("(workloads/digits/workload.yaml:" in line and " = 'PyTorchJob'" in line for line in text.splitlines())
+    assert any("(workloads/digits/workload.yaml:" in line and " = 'TrainJob'" in line for line in text.splitlines())
     assert {"path", "value", "file", "line"} == set(json.loads(run("render", "--explain", "--json")[1])[0])
 
 
@@ -78,7 +78,7 @@ def test_check_fails_on_errors_alone(checkout: Path) -> None:
     assert "[manifest-missing]" in run("check")[1]
     releases = checkout / ".trainstack" / "manifests"
     releases.mkdir(parents=True)
-    for name in ("kueue-v0.15.2", "training-operator-v1.9.3"):
+    for name in ("kueue-v0.19.2", "jobset-v0.12.0", "trainer-v2.3.0"):
         (releases / f"{name}.yaml").touch()
     defaults = checkout / "defaults.yaml"
     pinned = re.sub(r"(?<=sha256: )[0-9a-f]{64}", hashlib.sha256(b"").hexdigest(), defaults.read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def test_check_judges_each_run(checkout: Path) -> None:
     file.write_text(text.replace("encryptionsalt:", f"{section}encryptionsalt:"), encoding="utf-8")
     _, stdout, stderr = run("check")
     assert "[never-fits]" not in stdout
-    assert any(line.startswith("digits  never fits  why      2 worker pods need") for line in stdout.splitlines())
+    assert any(line.startswith("digits  never fits  why      3 node pods need") for line in stdout.splitlines())
     assert "1 silenced" in stderr
     output = json.loads(run("check", "--json")[1])
     assert [finding["silenced"] for finding in output["findings"] if finding["id"] == "never-fits"] == ["more comes"]

@@ -20,7 +20,7 @@ def test_a_terminating_definition_is_awaited_and_fields_of_another_state_are_tra
     monkeypatch.setattr(assemble, "wait_until_replaceable", lambda manifest, *_: calls.append(("wait", manifest)))
     monkeypatch.setattr(assemble, "transfer_fields", lambda *arguments: calls.append(("transfer", *arguments)))
     program = make_program(*committed("dev"))
-    terminating, transferred = program.stack_objects.definitions.manifests
+    terminating, transferred, *_ = program.stack_objects.definitions.manifests
     namespace, *_ = program.stack_objects.namespaces.manifests
     metadata = {"annotations": {STATE: OTHER}}
     program = replace(

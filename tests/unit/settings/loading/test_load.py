@@ -58,7 +58,7 @@ def test_the_dev_environment_loads() -> None:
     """The embedded default is complete: its run is from the workload's own file."""
     settings = load(ROOT, "dev")
     assert [(run.name, run.kind, run.namespace) for run in settings.workloads.runs] == [
-        ("digits", "PyTorchJob", "research")
+        ("digits", "TrainJob", "research")
     ]
 
 
