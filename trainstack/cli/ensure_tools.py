@@ -4,6 +4,7 @@ from trainstack.cli.output.console import report
 from trainstack.cli.releases import settings_with_downloads
 from trainstack.cli.session import Session
 from trainstack.local_cluster import drivers
+from trainstack.settings.loading.load import default_digests
 from trainstack.stack_objects.inputs import is_built
 from trainstack.toolchain import tools
 
@@ -23,7 +24,7 @@ def ensure_tools(session: Session, *, kubectl: bool, local_cluster: bool) -> Non
         simulation=cluster_spec is not None and cluster_spec.simulated_nodes > 0,
         judge=bool(session.settings.queues.topologies),
     )
-    tools.ensure(groups, project=session.root)
+    tools.ensure(groups, project=session.root, pinned_digests=default_digests())
     for program in tools.replacements():
         report(f"from PATH: {program}")
     settings_with_downloads(session.settings)

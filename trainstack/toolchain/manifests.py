@@ -9,6 +9,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,8 +119,13 @@ def manifest_path(name: str) -> Path:
     return file
 
 
-def ensure(builder: Builder, console: Console) -> None:
+def ensure(
+    builder: Builder, console: Console, official_kubectl: Path | None = None, pinned_digests: Collection[str] = ()
+) -> None:
     """Render missing manifests, and verify the digests of existing ones.
+
+    `official_kubectl`: renders them if the operators' manifests then have `pinned_digests`. Otherwise the pinned
+    kubectl is built, which takes minutes.
 
     Raises:
         ToolchainError: a module cannot be downloaded, kustomize fails, or a manifest has changed since it was rendered.
@@ -131,17 +137,42 @@ def ensure(builder: Builder, console: Console) -> None:
     if not missing:
         return
     with hold_lock(cache_root() / "locks" / "manifests", console):
-        kubectl = builder.build(groups.GROUP_OF_PROGRAM["kubectl"], console) / "bin" / "kubectl"
+        modules = {
+            manifest.name: builder.module_folder(groups.GROUPS_BY_NAME[manifest.group], manifest.module)
+            for manifest in missing
+        }
+        texts = _render_as_pinned(missing, modules, official_kubectl, pinned_digests) if official_kubectl else None
+        if texts is None:
+            kubectl = builder.build(groups.GROUP_OF_PROGRAM["kubectl"], console) / "bin" / "kubectl"
+            texts = {manifest.name: render(manifest, modules[manifest.name], kubectl) for manifest in missing}
         for manifest in missing:
-            file = _cached_path(manifest)
-            module = builder.module_folder(groups.GROUPS_BY_NAME[manifest.group], manifest.module)
-            text = render(manifest, module, kubectl)
+            file, text = _cached_path(manifest), texts[manifest.name]
             file.parent.mkdir(parents=True, exist_ok=True)
             draft = file.with_suffix(".new")
             draft.write_text(text)
             draft.replace(file)
             digests.record_digests(file.parent)
             print_line(console, f"manifests: {file.name} sha256 {digests.sha256(file)}")
+
+
+def _render_as_pinned(
+    missing: Sequence[ReleaseManifest], modules: Mapping[str, Path], kubectl: Path, pinned_digests: Collection[str]
+) -> dict[str, str] | None:
+    """Render with any kubectl; return None if it fails, or if an operator's manifest does not have a pinned digest.
+
+    Most releases of kubectl contain a kustomize that renders the same bytes.
+    """
+    texts = {}
+    for manifest in missing:
+        try:
+            text = render(manifest, modules[manifest.name], kubectl)
+        except (ToolchainError, OSError):
+            return None
+        is_operator = manifest.group == "cluster"
+        if is_operator and hashlib.sha256(text.encode()).hexdigest() not in pinned_digests:
+            return None
+        texts[manifest.name] = text
+    return texts
 
 
 def render(manifest: ReleaseManifest, module: Path, kubectl: Path) -> str:

@@ -25,7 +25,8 @@ ENGINE_GROUPS = ("engine", "provider")
 """The groups that an official Pulumi replaces, which downloads the provider as a plugin."""
 
 KUBECTL_GROUPS = ("kubectl",)
-"""The group that an official kubectl replaces, except to render manifests, whose bytes depend on its version."""
+"""The group that an official kubectl replaces, except on the local cluster, and to render manifests unless the bytes
+are the pinned ones."""
 
 
 OPERATORS_GROUP = "cluster"
@@ -38,11 +39,17 @@ SIMULATION_GROUP = GROUP_OF_PROGRAM["kwok"].name
 """The group that simulates nodes of the local cluster."""
 
 
-def ensure(groups: Sequence[str] | None = None, console: Console | None = None, project: Path | None = None) -> None:
+def ensure(
+    groups: Sequence[str] | None = None,
+    console: Console | None = None,
+    project: Path | None = None,
+    pinned_digests: Collection[str] = (),
+) -> None:
     """Build missing tools and verify the digests of existing ones. Runs no `go` if nothing is missing.
 
     `groups`: names of groups, by default all that this machine needs. `console`: for progress, by default standard
-    error. `project`: the folder whose settings refer to the release manifests.
+    error. `project`: the folder whose settings refer to the release manifests. `pinned_digests`: those of the
+    operators' release manifests; a kubectl on PATH that renders them is used instead of the pinned one.
     """
     console = console or Console(stderr=True, markup=False, emoji=False)
     names = needed_groups() if groups is None else tuple(groups)
@@ -50,9 +57,12 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None, 
         raise ToolchainError(
             f"unknown group {', '.join(unknown)}: the groups are {', '.join([*GROUPS_BY_NAME, MANIFESTS_GROUP])}"
         )
-    # The manifests are rendered by the pinned kubectl, even if an official one is on PATH.
     rendering = MANIFESTS_GROUP in names and not all(map(_is_rendered, manifests.MANIFESTS))
-    selected = [group for name, group in GROUPS_BY_NAME.items() if name in names or (rendering and name == "kubectl")]
+    official_kubectl = programs_on_path.kubectl().program if pinned_digests and "kubectl" not in names else None
+    builds_kubectl = rendering and official_kubectl is None
+    selected = [
+        group for name, group in GROUPS_BY_NAME.items() if name in names or (builds_kubectl and name == "kubectl")
+    ]
     folders = {group.name: build.find_build(group) for group in selected}
     missing = [group for group in selected if folders[group.name] is None]
     _report_unsupported(names, {group.name for group in missing}, console)
@@ -70,7 +80,7 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None, 
     for folder in filter(None, folders.values()):
         digests.verify(folder)
     if rendering:
-        manifests.ensure(builder, console)
+        manifests.ensure(builder, console, official_kubectl.path if official_kubectl else None, pinned_digests)
     if MANIFESTS_GROUP in names:
         for manifest in manifests.MANIFESTS:
             digests.verify(manifests.manifest_path(manifest.name).parent)

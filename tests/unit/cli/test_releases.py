@@ -181,7 +181,7 @@ def test_up_needs_what_it_uses(
     write(project, manifest)
     monkeypatch.setenv("PATH", str(project))
     ensured: list[tuple[str, ...]] = []
-    monkeypatch.setattr(tools, "ensure", lambda groups, project: ensured.append(groups))
+    monkeypatch.setattr(tools, "ensure", lambda groups, **_: ensured.append(groups))
     monkeypatch.setattr(ensure_tools, "settings_with_downloads", lambda settings: settings)
     session = Session(project, "lab")
     ensure_tools.ensure_tools(session, kubectl=wait, local_cluster=False)

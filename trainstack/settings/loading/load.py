@@ -284,6 +284,12 @@ def default_version(operator: str) -> str:
     return _read_releases([]).entries[operator].entries["manifest"].entries["version"].text
 
 
+def default_digests() -> set[str]:
+    """Return the sha256 of the release manifests that projects without `defaults.yaml` install."""
+    entries = _read_releases([]).entries.values()
+    return {operator.entries["manifest"].entries["sha256"].text for operator in entries}
+
+
 def _read_releases(findings: list[SettingsFinding]) -> Node:
     package = _RELEASES_FILE.parents[3]
     return read_map(package, _RELEASES_FILE.relative_to(package).as_posix(), findings).entries["operators"]
