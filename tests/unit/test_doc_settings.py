@@ -23,7 +23,7 @@ from trainstack.cli.commands.sweep_expand import expand_sweeps
 from trainstack.files.project import edit_project
 from trainstack.onboarding.new_project.files import WORKLOAD, Installation, build_new_files
 from trainstack.onboarding.new_project.origin import Origin
-from trainstack.onboarding.new_project.release import PinnedRelease, kueue_url
+from trainstack.onboarding.new_project.release import RELEASE_URLS, PinnedRelease, release_url
 from trainstack.onboarding.new_project.request import ProjectRequest
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.preflight.all_rules import ALL_RULES
@@ -33,7 +33,7 @@ from trainstack.preflight.rule import Rule
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.rank_variables import rank_variables
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.loading.load import load_with_places
+from trainstack.settings.loading.load import default_version, load_with_places
 from trainstack.stack_objects.stack_objects import StackObjects
 
 CHANGES, WORKLOADS, SPACES = blocks("yaml change"), blocks("yaml workload"), blocks("yaml space")
@@ -57,7 +57,10 @@ def new_files(project: str) -> dict[str, str]:
     return build_new_files(
         ProjectRequest(name="lab", environment="dev", **request),
         Installation(Origin(requirement="./wheels/trainstack.whl"), ""),
-        PinnedRelease("v0.19.2", kueue_url("v0.19.2"), "ab" * 32),
+        {
+            name: PinnedRelease(default_version(name), release_url(name, default_version(name)), "ab" * 32)
+            for name in RELEASE_URLS
+        },
         virtualenv=False,
     )
 

@@ -29,7 +29,7 @@ To accept a finding, silence it with a reason:
 ```yaml change
 trainstack:workloads:
   runs:
-    - {name: hello, completions: 2, parallelism: 2}
+    - {name: hello, kind: TrainJob, roles: {Master: {}, Worker: {}}}
 trainstack:checks:
   silenced:
     - rule: volume-one-node

@@ -25,7 +25,7 @@ from trainstack.onboarding.new_project.files import (
     renew_owned_files,
 )
 from trainstack.onboarding.new_project.origin import WHEELS, Origin, read_origin
-from trainstack.onboarding.new_project.release import PinnedRelease, kueue_url
+from trainstack.onboarding.new_project.release import RELEASE_URLS, PinnedRelease, release_url
 from trainstack.onboarding.new_project.request import ProjectRequest
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight.file_checks import examine, load_error_result
@@ -103,8 +103,8 @@ def init(  # noqa: PLR0913 (the options of the command)
     uses_virtualenv = (root / ".venv" / "bin" / "python").exists()
     # Before the download: the request may have faults, and the files may exist.
     _ensure_absent(root, build_new_files(request, installation, virtualenv=uses_virtualenv))
-    kueue = _pin_kueue() if profile == "owner" else None
-    files = build_new_files(request, installation, kueue, virtualenv=uses_virtualenv)
+    releases = _pin_releases() if profile == "owner" else {}
+    files = build_new_files(request, installation, releases, virtualenv=uses_virtualenv)
     findings = _findings(files, request.stack)
     if dry_run:
         out.print(project_files.unified_diff_of(root, files), end="")
@@ -120,18 +120,22 @@ def init(  # noqa: PLR0913 (the options of the command)
     _show_next(root, request, list(files), findings, installation.origin, dry_run=dry_run)
 
 
-def _pin_kueue() -> PinnedRelease | None:
-    """Download the published release of Kueue, and pin its sha256; return None, after a note, if that fails."""
-    version = default_version("kueue")
-    try:
-        digest = fetch_unpinned(f"Kueue {version}", kueue_url(version), err.print)
-    except ReleaseError as error:
-        err.print(
-            f"note: the published release of Kueue was not downloaded: {error.message}. `trainstack up` builds the "
-            "same release instead, with Go (3 minutes)"
-        )
-        return None
-    return PinnedRelease(version, kueue_url(version), digest)
+def _pin_releases() -> dict[str, PinnedRelease]:
+    """Download the published releases, and pin their sha256, by operator; omit, after a note, those that fail."""
+    releases = {}
+    for operator in RELEASE_URLS:
+        version = default_version(operator)
+        url = release_url(operator, version)
+        try:
+            digest = fetch_unpinned(f"{operator} {version}", url, err.print)
+        except ReleaseError as error:
+            err.print(
+                f"note: the published release of {operator} was not downloaded: {error.message}. `trainstack up` "
+                "builds the same release instead"
+            )
+        else:
+            releases[operator] = PinnedRelease(version, url, digest)
+    return releases
 
 
 def _installation() -> Installation:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Literal
 
 import jinja2
@@ -61,16 +62,20 @@ class OwnedFileUpdate:
 
 
 def build_new_files(
-    request: ProjectRequest, installation: Installation, kueue: PinnedRelease | None = None, *, virtualenv: bool
+    request: ProjectRequest,
+    installation: Installation,
+    releases: Mapping[str, PinnedRelease] = MappingProxyType({}),
+    *,
+    virtualenv: bool,
 ) -> dict[str, str]:
     """Return the texts of the files by their paths.
 
-    `kueue`: the release that an owner's project installs; None: the one that `trainstack up` builds. With
+    `releases`: those that an owner's project installs, by operator; `trainstack up` builds the others. With
     `virtualenv`, the engine uses the project's `.venv`. Raises TrainstackError with all faults of the request.
     """
     if violations := list(find_faults(request)):
         raise TrainstackError("\n".join(violations))
-    values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD, "kueue": kueue}
+    values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD, "releases": releases}
     return {
         **build_owned_files(request.name, installation, virtualenv=virtualenv),
         stack_file(request.stack): _render("environment.yaml", **values),

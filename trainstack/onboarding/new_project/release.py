@@ -1,8 +1,13 @@
-"""The release of Kueue that a new project installs: the file that its publisher offers. Pure."""
+"""The releases of operators that a new project installs: the files that their publishers offer. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-_KUEUE_URL = "https://github.com/kubernetes-sigs/kueue/releases/download/{version}/manifests.yaml"
+RELEASE_URLS: Mapping[str, str] = {
+    "kueue": "https://github.com/kubernetes-sigs/kueue/releases/download/{version}/manifests.yaml",
+    "jobset": "https://github.com/kubernetes-sigs/jobset/releases/download/{version}/manifests.yaml",
+}
+"""The address of an operator's release manifest. Trainer has none: its releases contain only a Python package."""
 
 
 @dataclass(frozen=True)
@@ -14,5 +19,5 @@ class PinnedRelease:
     sha256: str
 
 
-def kueue_url(version: str) -> str:
-    return _KUEUE_URL.format(version=version)
+def release_url(operator: str, version: str) -> str:
+    return RELEASE_URLS[operator].format(version=version)

@@ -86,7 +86,7 @@ def framework_unlisted(context: RuleContext) -> Iterator[Violation]:
     id="framework-unknown",
     summary="Kueue's configuration lists a framework that Kueue does not have, or one twice.",
     details="The Kueue controller would fail to start.",
-    change=yaml_at("operators", "kueue: {configuration: {frameworks: [batch/job, kubeflow.org/pytorchjobs]}}"),
+    change=yaml_at("operators", "kueue: {configuration: {frameworks: [trainer.kubeflow.org/trainjob, batch/jobs]}}"),
     remedy="Use Kueue's names, such as `batch/job` or `kubeflow.org/pytorchjob`.",
     silenceable=False,
 )
@@ -232,7 +232,7 @@ def scheme_clash(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="jobset-missing",
     summary="Trainer is installed without JobSet, which it requires.",
-    change=yaml_at("operators", "trainer: {}"),
+    change=yaml_at("operators", "trainer: {}", "jobset: null"),
     remedy="Add `jobset: {}` to `operators`.",
 )
 def jobset_missing(context: RuleContext) -> Iterator[Violation]:

@@ -28,7 +28,7 @@ Source: the access modes that each driver documents."""
 @Rule(
     id="volume-one-pod",
     summary="Several pods of a run mount a volume that only one pod can mount.",
-    change=training("accessModes: [ReadWriteOncePod]") + hello("completions: 2, parallelism: 2"),
+    change=training("accessModes: [ReadWriteOncePod]") + hello("roles: {Worker: {replicas: 1}}"),
     remedy="Give the volume `ReadWriteMany`, or mount it in one role with one pod.",
 )
 def volume_one_pod(context: RuleContext) -> Iterator[Violation]:
@@ -40,7 +40,7 @@ def volume_one_pod(context: RuleContext) -> Iterator[Violation]:
     severity="warning",
     summary="Several pods of a run mount a volume that only one node can mount.",
     details="Pods on other nodes stay Pending.",
-    change=hello("completions: 2, parallelism: 2"),
+    change=hello("roles: {Worker: {replicas: 1}}"),
     remedy="Give the volume `ReadWriteMany`, or make sure that the pods fit on one node.",
 )
 def volume_one_node(context: RuleContext) -> Iterator[Violation]:

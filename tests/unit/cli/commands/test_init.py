@@ -101,10 +101,11 @@ def test_a_new_project_is_sound(folder: Path, profile: str, cluster: str) -> Non
     settings = load(folder, stack)
     (run,) = settings.workloads.runs
     (volume,) = settings.storage.volumes
-    assert (run.namespace, run.queue, run.kind, volume.access_modes) == ("vision", "gpu", "Job", ("ReadWriteOnce",))
+    kind = "TrainJob" if profile == "owner" else "Job"
+    assert (run.namespace, run.queue, run.kind, volume.access_modes) == ("vision", "gpu", kind, ("ReadWriteOnce",))
     assert settings.environment.profile == profile
     assert ("hello  fits" in checked.stdout) == (profile == "owner")
-    assert (settings.operators.kueue is not None) == (profile == "owner")
+    assert [*settings.operators.installs] == (["kueue", "jobset", "trainer"] if profile == "owner" else [])
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -115,7 +116,9 @@ def test_the_objects_of_a_new_project(folder: Path, profile: str) -> None:
     assert rendered.exit_code == 0, rendered.output
     kinds = {document["kind"] for document in yaml.safe_load_all(rendered.stdout)}
     scoped = {"Namespace", "ResourceFlavor", "ClusterQueue"}
-    assert {"Job", "PersistentVolumeClaim", "ConfigMap"} <= kinds
+    assert {"PersistentVolumeClaim", "ConfigMap"} <= kinds
+    launches = {"TrainJob", "TrainingRuntime"} if profile == "owner" else {"Job"}
+    assert kinds & {"Job", "TrainJob", "TrainingRuntime"} == launches
     assert kinds & scoped == (scoped if profile == "owner" else set())
 
 
@@ -400,8 +403,8 @@ def test_an_upgrade_keeps_a_requirement_that_works(folder: Path, monkeypatch: py
     assert "requirements.txt: renewed" in result.stderr
 
 
-def test_the_published_release_of_kueue_is_pinned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So an owner's project needs no Go. Nothing is downloaded for a tenant, or if the files cannot be written."""
+def test_published_releases_are_pinned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainer's project publishes none. Nothing is downloaded for a tenant, or if the files cannot be written."""
     requests: list[str] = []
 
     def download(title: str, url: str, _: object) -> str:
@@ -412,23 +415,28 @@ def test_the_published_release_of_kueue_is_pinned(folder: Path, monkeypatch: pyt
     trainstack("init", "tenant", "--profile", "tenant", "--cluster", "eks", *NAMES)
     assert requests == []
     assert trainstack("init", "--profile", "owner", "--cluster", "eks").exit_code == 0
-    url = "https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml"
-    assert requests == [url]
-    kueue = load(folder, "dev").operators.kueue
-    assert kueue is not None
-    assert (kueue.manifest.version, kueue.manifest.url, kueue.manifest.sha256) == ("v0.19.2", url, "ab" * 32)
+    addresses = {
+        operator: f"https://github.com/kubernetes-sigs/{operator}/releases/download/{version}/manifests.yaml"
+        for operator, version in (("kueue", "v0.19.2"), ("jobset", "v0.12.0"))
+    }
+    assert requests == [*addresses.values()]
+    installs = load(folder, "dev").operators.installs
+    for operator, url in addresses.items():
+        manifest = installs[operator].manifest
+        assert (manifest.url, manifest.sha256) == (url, "ab" * 32)
+        assert f"/{manifest.version}/" in url
+    assert installs["trainer"].manifest.url is None
     assert trainstack("init", "--profile", "owner", "--cluster", "eks").exit_code == 1
-    assert requests == [url]
+    assert requests == [*addresses.values()]
 
 
-def test_without_a_network_kueue_is_built(folder: Path) -> None:
-    """The note has the cause."""
+def test_without_a_network_all_releases_are_built(folder: Path) -> None:
+    """The notes have the cause."""
     result = trainstack("init", "--profile", "owner", "--cluster", "kind")
-    assert "note: the published release of Kueue was not downloaded: github.com cannot be reached" in result.stderr
+    for operator in ("kueue", "jobset"):
+        assert f"note: the published release of {operator} was not downloaded: github.com cannot" in result.stderr
     assert "manifest-missing" not in result.stderr
-    kueue = load(folder, "dev").operators.kueue
-    assert kueue is not None
-    assert kueue.manifest.url is None
+    assert {install.manifest.url for install in load(folder, "dev").operators.installs.values()} == {None}
 
 
 def test_runs_of_an_owners_project_select_a_priority(folder: Path) -> None:
