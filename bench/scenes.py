@@ -98,10 +98,9 @@ def _bring_dev_up(scene: Scene, *, busy: bool, report: Report) -> None:
     if busy:
         file = scene.folder / "Pulumi.dev.yaml"
         content = yaml.safe_load(file.read_text())
-        content["config"]["trainstack:operators"]["kueue"] |= {
-            "requests": {"cpu": "1", "memory": "512Mi"},
-            "configuration": {"clientConnection": {"qps": 1000, "burst": 1000}},
-        }
+        kueue = content["config"]["trainstack:operators"]["kueue"]
+        kueue["requests"] = {"cpu": "1", "memory": "512Mi"}
+        kueue["configuration"]["clientConnection"] = {"qps": 1000, "burst": 1000}
         file.write_text(yaml.safe_dump(content, sort_keys=False))
     report("bringing dev up, and following its run")
     tools.run(scene.command(*tools.CLI, "up", "-s", "dev", "--yes"))

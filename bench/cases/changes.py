@@ -78,7 +78,10 @@ def _large(scene: Scene, *, verb: str, options: Sequence[str]) -> Iterator[Seque
     """Yield the arms for an environment of many queues, teams and runs, which is brought up first if it is not."""
     file = scene.folder / f"Pulumi.{LARGE}.yaml"
     if not file.exists():
-        file.write_text(yaml.safe_dump(as_config(environment(teams=TEAMS, queues=QUEUES, runs=RUNS))))
+        settings = environment(teams=TEAMS, queues=QUEUES, runs=RUNS)
+        # `dev` does not install the operator of its PyTorchJobs.
+        operators = {"trainingOperator": {"requests": {"cpu": "50m", "memory": "128Mi"}}}
+        file.write_text(yaml.safe_dump(as_config({**settings, "operators": operators})))
         tools.run(scene.command(*tools.CLI, "up", "-s", LARGE, "--yes", "--no-wait"))
     with unchanged(scene, LARGE, verb, *options) as arms:
         yield arms

@@ -13,7 +13,7 @@ from trainstack.local_cluster.cgroups import member_pids, read_hierarchies
 IDLE_SECONDS = 60
 _LISTS = {
     "jobs.batch": "/apis/batch/v1",
-    "pytorchjobs.kubeflow.org": "/apis/kubeflow.org/v1",
+    "trainjobs.trainer.kubeflow.org": "/apis/trainer.kubeflow.org/v1alpha1",
     "pods": "/api/v1",
     "workloads.kueue.x-k8s.io": KUEUE,
     "events": "/api/v1",
