@@ -152,7 +152,7 @@ def match_runs(
                 runs[workload_key] = run_key
         # A failed run is launched again only if its launch was edited, which gives it another launch name.
         has_failed = bool(run_launches) and all(launch.phase == "failed" for launch in run_launches)
-        is_launched_again = has_failed and declared_ledger.names.isdisjoint(launch.launch for launch in run_launches)
+        is_launched_again = has_failed and declared_ledger.launch_name not in {launch.launch for launch in run_launches}
         if not active_launches and (run_launches or declared_ledger.run_id in recorded_ids) and not is_launched_again:
             ended.add(run_key)
     return runs, ended

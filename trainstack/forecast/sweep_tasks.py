@@ -143,4 +143,4 @@ def _is_launched_again(run_id: str, planned_sweep: PlannedSweep, live_launches: 
     """Return whether a failed trial is launched again because its launch was edited."""
     launches = [launch for launch in live_launches if launch.run_id == run_id]
     has_failed = bool(launches) and all(launch.phase == "failed" for launch in launches)
-    return has_failed and planned_sweep.job_ledger(run_id).names.isdisjoint(launch.launch for launch in launches)
+    return has_failed and planned_sweep.job_ledger(run_id).launch_name not in {launch.launch for launch in launches}

@@ -33,10 +33,6 @@ class Launch:
     facts: Facts
     sweep: SweepInputs | None = None
     """The sweep of a trial or batch; None for a run outside sweeps."""
-    former_name: str = ""
-    """The name of the same launch in the form of earlier releases; empty if they built the same object."""
-    has_former_pods: bool = False
-    """Whether the pods are built as by earlier releases, for `former_name`."""
 
     @property
     def trial_number(self) -> int | None:

@@ -210,7 +210,7 @@ def _decide_active_run(
     ledger = _ledger_of_launch(launch.launch, recorded_ledger, planned_ledger)
     if ledger is None:
         return SingleRunDecision(refusal=unrecorded_launch_refusal(describe_state(launch, now), launch.run_id))
-    if ledger.launch_name in planned_ledger.names:
+    if ledger.launch_name == planned_ledger.launch_name:
         return SingleRunDecision(ledger, ledger)
     return SingleRunDecision(
         ledger, ledger, note=f"{launch.run_id} is {launch.phase} as {launch.launch}: {EDIT_AT_NEXT_LAUNCH}"
@@ -234,9 +234,8 @@ def _decide_ended_run(
             "run is settled and its object is deleted; raise its `attempt` to train again"
         )
         return SingleRunDecision(None, planned_ledger, note=note)
-    if recorded_ledger is not None and recorded_ledger.launch_name in planned_ledger.names:
-        return SingleRunDecision(recorded_ledger, recorded_ledger)
-    return SingleRunDecision(planned_ledger, planned_ledger)
+    launch = _ledger_of_launch(planned_ledger.launch_name, recorded_ledger, planned_ledger) or planned_ledger
+    return SingleRunDecision(launch, launch)
 
 
 def decide_launches(

@@ -44,13 +44,6 @@ class Ledger:
     trials: tuple[str, ...] = ()
     """The run ids of an Indexed Job's trials by completion index; empty for a run. An entry is empty if the trial no
     longer belongs to this launch, because its set was removed or because it failed and was launched again."""
-    former_name: str = ""
-    """Of a planned launch: its name in the form of earlier releases, if they built another object. Not recorded."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of this launch: its own, and that of the same launch by earlier releases."""
-        return frozenset(filter(None, (self.launch_name, self.former_name)))
 
     @property
     def trained_ids(self) -> frozenset[str]:

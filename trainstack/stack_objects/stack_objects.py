@@ -50,7 +50,6 @@ class PlannedRun:
             launch_name=self.launch.name,
             launch=self.manifest,
             companions=self.companions,
-            former_name=self.launch.former_name,
         )
 
 

@@ -176,8 +176,7 @@ def _is_unedited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
     if planned.sweep.run.kind != "Job" or not planned.sweep.run.managed:
         return False
     recorded_job = dict(batch.ledger.launch) if batch.ledger else None
-    planned_launch = planned.batch_launch(batch.run_id, len(batch.members), recorded_job=recorded_job)
-    return launch.launch in (planned_launch.name, planned_launch.former_name)
+    return planned.batch_launch(batch.run_id, len(batch.members), recorded_job=recorded_job).name == launch.launch
 
 
 def _edited_trials(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:

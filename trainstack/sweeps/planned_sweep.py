@@ -11,14 +11,7 @@ from trainstack.runs import names
 from trainstack.runs.identity import Facts, digest
 from trainstack.runs.launch import Launch, SweepInputs
 from trainstack.runs.ledgers import Ledger
-from trainstack.runs.manifests.build import (
-    check_names,
-    companions,
-    dispatched_launch,
-    former_name,
-    manifest,
-    plan_launch,
-)
+from trainstack.runs.manifests.build import check_names, companions, dispatched_launch, manifest, plan_launch
 from trainstack.runs.manifests.indexed_job import batch_id, batch_job
 from trainstack.runs.manifests.trials import Trial
 from trainstack.runs.parameter_file import FileContents, batch_data, jobs_data, parameter_file_name, withdraw_trials
@@ -93,16 +86,13 @@ class PlannedSweep:
             sweep = sweep.model_copy(update={field: spec.get(to_camel(field)) for field in fields})
         sweep_inputs = self._sweep_inputs(file)
         facts = replace(self.facts, commit="")
-        draft = Launch(run_id=run_id, name="", facts=facts, sweep=sweep_inputs.without_numbering)
-
-        def launch_name(draft: Launch) -> str:
-            return names.launch_name(run_id, digest(batch_job(sweep, self.stack, draft, count)))
-
-        name = launch_name(draft)
+        draft = batch_job(
+            sweep, self.stack, Launch(run_id=run_id, name="", facts=facts, sweep=sweep_inputs.without_numbering), count
+        )
+        name = names.launch_name(run_id, digest(draft))
         # The pods of an Indexed Job of one trial have an index too.
         check_names(sweep.run.model_copy(update={"completions": max(count, 2)}), name)
-        former = former_name(sweep.run, draft, launch_name)
-        return Launch(run_id=run_id, name=name, facts=self.facts, sweep=sweep_inputs, former_name=former)
+        return Launch(run_id=run_id, name=name, facts=self.facts, sweep=sweep_inputs)
 
     def batch_file(self, run_ids: Sequence[str]) -> FileContents:
         """Return the file of an Indexed Job of the given trials. Raises WorkloadError if it is too long."""
@@ -121,5 +111,4 @@ class PlannedSweep:
             launch_name=launch.name,
             launch=launch_manifest,
             sweep=self.sweep.name,
-            former_name=launch.former_name,
         )

@@ -144,21 +144,6 @@ def test_a_claimed_launch_is_created_unless_it_may_have_ended(
             assert [remedy in text for text in decision.refusals] == ([] if launched else [True])
 
 
-@pytest.mark.parametrize("phase", ["queued", "running", "succeeded", "failed"])
-def test_a_launch_in_the_form_of_an_earlier_release_is_not_launched_again(phase: Phase) -> None:
-    """Nobody has edited it, so there is no note either. An edit has another former name, and is launched."""
-    planned = replace(make_ledger(SECOND), former_name=FIRST)
-    assert outcome([planned], [make_live(phase)], [make_ledger(FIRST)]) == ([FIRST], [FIRST], 0, 0)
-    assert outcome([planned], [make_live(phase)], [make_ledger(FIRST)], (RUN,)) == ([FIRST], [FIRST], 0, 0)
-    edited = replace(make_ledger(SECOND), former_name=f"{RUN}-cccccc")
-    assert outcome([edited], [make_live("failed")], [make_ledger(FIRST)])[0] == [SECOND]
-
-
-def test_a_settled_launch_in_the_form_of_an_earlier_release_stays_settled() -> None:
-    planned = replace(make_ledger(SECOND), former_name=FIRST)
-    assert outcome([planned], [], [make_ledger(FIRST)]) == ([], [FIRST], 0, 1)
-
-
 def test_of_two_active_launches_none_is_chosen() -> None:
     """The refusal names both; `stop` keeps the declared one."""
     live = [make_live("running", FIRST), make_live("queued", SECOND)]

@@ -1,22 +1,18 @@
 """The trials of form `indexed` that a change launches, keeps, or refuses to change."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from tests.unit.make import make_expansion, make_run
+from tests.unit.make import make_expansion
 from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from tests.unit.sweeps.sweep_cases import NOW, Cluster, assert_unchanged, ids, launched, name_of_file
 from tests.unit.sweeps.test_trials_as_jobs import ADDED, MORE_MEMORY, OTHER_PROGRAM, PHASES, SETS
 from trainstack.runs.launches import Phase
 from trainstack.runs.ledgers import Claim, Ledger
-from trainstack.runs.manifests import pod_template
-from trainstack.settings.sections.secrets import SecretValue
 from trainstack.sweeps.decision import decide, stoppable_names
-from trainstack.sweeps.planned_sweep import PlannedSweep
 
 
 def test_all_new_trials_are_one_job_and_are_launched_once() -> None:
@@ -111,25 +107,6 @@ def test_trials_that_failed_are_launched_again_when_the_launch_part_was_edited()
     assert_unchanged(cluster.up(edited), second)
     cluster.remove_objects()
     assert cluster.up(edited).ledgers == second.ledgers
-
-
-@pytest.mark.parametrize("make", [make_planned, make_indexed])
-def test_trials_that_an_earlier_release_launched_are_not_launched_again(
-    make: Callable[..., PlannedSweep], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It built their pods otherwise, with a variable from a Secret behind the one that refers to it."""
-    secret = {"TOKEN": SecretValue(secret="git", key="password")}
-    run = make_run(name="search", env={"URL": "https://$(TOKEN)@a"}, secret_env=secret)
-    cluster = Cluster()
-    with monkeypatch.context() as earlier_release:
-        earlier_release.setattr(pod_template, "_references_of", lambda _: frozenset())
-        first = cluster.up(make(run=run))
-    phases: tuple[Phase, ...] = ("queued", "running", "succeeded", "failed")
-    for phase in phases:
-        cluster.set(phase)
-        assert_unchanged(cluster.up(make(run=run)), first)
-    edited = run.model_copy(update={"shared_memory": "1Gi"})
-    assert cluster.up(make(run=edited)).launches != first.launches
 
 
 def test_when_all_have_failed_the_next_job_takes_the_ledger_over() -> None:

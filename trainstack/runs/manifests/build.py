@@ -1,7 +1,7 @@
 """The name and the manifest of a workload's launch."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, cast
@@ -12,7 +12,6 @@ from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import Facts, digest, run_id
 from trainstack.runs.launch import Launch, SweepInputs
 from trainstack.runs.manifests.kind import Body
-from trainstack.runs.manifests.pod_template import differs_from_former_pods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.manifests.sweep_pod import mount_files_from_annotations
 from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER
@@ -74,29 +73,13 @@ def plan_launch(workload: Workload, stack: str, facts: Facts, sweep: SweepInputs
     run = run_id(workload, facts)
     # The draft has no name, commit, trial number and file, so the hash does not depend on them.
     draft = Launch(run_id=run, name="", facts=replace(facts, commit=""), sweep=sweep and sweep.without_numbering)
-
-    def launch_name(draft: Launch) -> str:
-        launch_manifest, companion_manifests = manifest(workload, stack, draft), companions(workload, stack, draft)
-        content = [launch_manifest, *companion_manifests] if companion_manifests else launch_manifest
-        return names.launch_name(run, digest(content))
-
-    launch = Launch(
-        run_id=run,
-        name=launch_name(draft),
-        facts=facts,
-        sweep=sweep,
-        former_name=former_name(workload, draft, launch_name),
+    launch_manifest, companion_manifests = manifest(workload, stack, draft), companions(workload, stack, draft)
+    name = names.launch_name(
+        run, digest([launch_manifest, *companion_manifests] if companion_manifests else launch_manifest)
     )
+    launch = Launch(run_id=run, name=name, facts=facts, sweep=sweep)
     check_names(workload, launch.name, launch.trial_number)
     return launch
-
-
-def former_name(workload: Workload, draft: Launch, launch_name: Callable[[Launch], str]) -> str:
-    """Return the name that earlier releases gave to a launch, so that they do not count as another one.
-
-    `launch_name` returns the name of a draft. Empty if they built the same object.
-    """
-    return launch_name(replace(draft, has_former_pods=True)) if differs_from_former_pods(workload) else ""
 
 
 def longest_derived_name(workload: Workload, launch: str, trial_number: int | None = None) -> str:

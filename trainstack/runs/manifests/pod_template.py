@@ -1,6 +1,6 @@
 """The pod template that all kinds of workloads share."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from trainstack.objects import labels
 from trainstack.objects.labels import Manifest
@@ -75,7 +75,7 @@ def pod_template(
         "tolerations": [item.model_dump(by_alias=True, exclude_none=True) for item in workload.tolerations],
         "affinity": _affinity(workload),
         "restartPolicy": restart_policy,
-        "securityContext": _pod_security(workload, launch),
+        "securityContext": _pod_security(workload),
         "volumes": _volumes(workload, pod, launch),
     }
     spec.update({key: value for key, value in optional.items() if value})
@@ -137,7 +137,7 @@ def _container(
     if workload.has_field("image_pull_policy"):
         result["imagePullPolicy"] = workload.image_pull_policy
     result.update(_program(workload, pod))
-    env = _settings_env(workload, pod, launch)
+    env = _settings_env(workload, pod)
     # A managed pod gets the seed from the wrapper's variables, an unmanaged one unless it sets the variable itself.
     if workload.managed:
         env += _wrapper_env(workload, pod, launch)
@@ -158,7 +158,7 @@ def _container(
     return {**result, **{key: value for key, value in optional.items() if value}}
 
 
-def _settings_env(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]:
+def _settings_env(workload: Workload, pod: RolePods) -> list[Manifest]:
     """Return the variables of `env` and `secretEnv`.
 
     A variable can only refer to those before it, so those from Secrets that others refer to are first.
@@ -168,22 +168,9 @@ def _settings_env(workload: Workload, pod: RolePods, launch: Launch) -> list[Man
         key: {"name": key, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
         for key, value in workload.secret_env.items()
     }
-    referenced = frozenset[str]() if launch.has_former_pods else _references_of(pod.env)
+    referenced = frozenset[str]().union(*map(referenced_variables, pod.env.values()))
     first_env = [variable for key, variable in secret_env.items() if key in referenced]
     return [*first_env, *plain_env, *(variable for key, variable in secret_env.items() if key not in referenced)]
-
-
-def _references_of(env: Mapping[str, str]) -> frozenset[str]:
-    return frozenset[str]().union(*map(referenced_variables, env.values()))
-
-
-def differs_from_former_pods(workload: Workload) -> bool:
-    """Return whether earlier releases built the pods differently.
-
-    They put variables from Secrets behind those that refer to them, and gave unmanaged pods an `fsGroup`.
-    """
-    refers_to_secret = any(_references_of(pod.env) & workload.secret_env.keys() for pod in role_pods(workload))
-    return refers_to_secret or (workload.run_as_user is not None and not _owns_volumes(workload))
 
 
 def _check_reserved(workload: Workload, pod: RolePods, reserved: set[str], reserved_for: str) -> None:
@@ -368,11 +355,11 @@ def _owns_volumes(workload: Workload) -> bool:
     return workload.managed or workload.kind == "DataLoader"
 
 
-def _pod_security(workload: Workload, launch: Launch) -> Manifest:
+def _pod_security(workload: Workload) -> Manifest:
     result: Manifest = {}
     if workload.run_as_user is not None:
         result["runAsUser"] = workload.run_as_user
-        if _owns_volumes(workload) or launch.has_former_pods:
+        if _owns_volumes(workload):
             # The group owns the volumes, so that a user other than root can write to them.
             result["fsGroup"] = workload.run_as_user
     if workload.security == "restricted":

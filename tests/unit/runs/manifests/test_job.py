@@ -10,8 +10,7 @@ from tests.unit.make import make_mount, make_run
 from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.identity import Facts
-from trainstack.runs.manifests.build import manifest, plan_launch
+from trainstack.runs.manifests.build import manifest
 from trainstack.settings.base import Toleration
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.workloads import Data, Image, Mount, Resources, Workload
@@ -364,30 +363,6 @@ def test_only_pods_whose_volumes_trainstack_writes_have_a_group() -> None:
         "runAsNonRoot": True,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-
-
-REFERRING = {
-    "env": {"URL": "https://$(TOKEN)@a", "A": "1"},
-    "secret_env": {name: SecretValue(secret="git", key=key) for name, key in (("TOKEN", "password"), ("B", "b"))},
-}
-
-
-@pytest.mark.parametrize(
-    ("changes", "former_name"),
-    [
-        (REFERRING, "train-2bc798c3dc-b80a51"),
-        ({"managed": False, "record": None, "run_as_user": 1000}, "train-b501a8a0e4-9c928c"),
-        ({"run_as_user": 1000}, ""),
-        ({**REFERRING, "env": {"A": "1"}}, ""),
-        ({"managed": False, "record": None}, ""),
-    ],
-)
-def test_a_launch_knows_the_name_that_earlier_releases_gave_it(changes: dict[str, Any], former_name: str) -> None:
-    """These names are those of the releases before the order of variables and the group of volumes changed."""
-    facts = Facts(image="python:3.11", data_digest=None, wrapper="trainstack-wrapper-0", commit="abc")
-    launch = plan_launch(make_run(**changes), "dev", facts)
-    assert launch.former_name == former_name
-    assert launch.name != former_name
 
 
 @pytest.mark.parametrize("managed", [True, False])
