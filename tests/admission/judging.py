@@ -171,6 +171,32 @@ def with_pod_level_resources(case: Case, choices: Choices) -> Case:
     return replace(case, candidate=candidate)
 
 
+def with_numbers(case: Case, choices: Choices) -> Case:
+    """Return a case whose flavors have numbers, or what is almost one, in labels and taints with which pods compare."""
+    objects, candidate = copy.deepcopy((case.objects, case.candidate))
+    for body in objects:
+        if body["kind"] == "ResourceFlavor" and choices.flip():
+            body["spec"].setdefault("nodeLabels", {})["size"] = choices.pick(_NUMBERS)
+            if choices.one_in(3):
+                taint = {"key": "size", "value": choices.pick(_NUMBERS), "effect": "NoSchedule"}
+                body["spec"]["nodeTaints"] = [taint]
+    for pods in candidate["spec"]["podSets"]:
+        spec, operator = pods["template"]["spec"], choices.pick(["Gt", "Lt"])
+        bound = choices.pick([*_NUMBERS, "40Gi", "-5", " 5", "\N{ARABIC-INDIC DIGIT FIVE}"])
+        terms = [{"matchExpressions": [{"key": "size", "operator": operator, "values": [bound]}]}]
+        if choices.one_in(4):
+            terms.append({"matchExpressions": [{"key": "size", "operator": "In", "values": [choices.pick(_NUMBERS)]}]})
+        if choices.below(3):
+            required = {"nodeSelectorTerms": terms}
+            spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        if choices.below(3):
+            spec["tolerations"] = [{"key": "size", "operator": operator, "value": choices.pick([*_NUMBERS, "40Gi"])}]
+    return replace(case, objects=objects, candidate=candidate)
+
+
+_NUMBERS = ("5", "64", "007", "1_0", str(2**63 - 1), str(2**63), "big")
+
+
 def with_weights(case: Case, choices: Choices) -> Case:
     """Return a case whose queues and cohorts may have a weight in fair sharing."""
     objects = copy.deepcopy(case.objects)

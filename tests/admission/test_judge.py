@@ -21,6 +21,7 @@ from tests.admission.judging import (
     disagreements,
     questions,
     with_huge_quotas,
+    with_numbers,
     with_pod_level_resources,
     with_topology,
     with_weights,
@@ -60,6 +61,8 @@ def questions_of(choices: Choices, release: str) -> list[Question]:
         case = with_pod_level_resources(case, choices)
     if case is not None and RELEASES[release].saturates and choices.one_in(12):
         case = with_huge_quotas(case, choices)
+    if case is not None and choices.one_in(8):
+        case = with_numbers(case, choices)
     if case is not None and choices.one_in(6):
         case = with_topology(case, choices)
     return [] if case is None else questions(case, choices)

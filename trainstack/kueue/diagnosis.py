@@ -15,10 +15,16 @@ from trainstack.kueue.model import (
     FlavorResource,
     Model,
     PodSet,
+    Requirement,
     Usage,
     Workload,
 )
-from trainstack.kueue.node_affinity import find_untolerated_taint, selector_matches, suits
+from trainstack.kueue.node_affinity import (
+    find_untolerated_taint,
+    match_labels,
+    requirement_fault,
+    selector_matches,
+)
 from trainstack.kueue.quantities import format_readable
 from trainstack.kueue.resource_node import (
     dispatches_and_provisions,
@@ -146,6 +152,8 @@ def _group_reasons(
     # A missing flavor is reported by `inadmissibility_reasons`.
     for flavor in group.flavors:
         if flavor is not None and (mismatch := _mismatch(cq, pods, group, flavor)):
+            if mismatch.cause == "unreadable-affinity":
+                return [mismatch], None  # It ends the search for a flavor.
             mismatches.append(mismatch)
         elif flavor is not None:
             amounts = {(flavor.name, resource): number for resource, number in requests.items()}
@@ -190,7 +198,18 @@ def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flav
             "tolerate"
         )
         return Reason("taint", message, pods.path, pods.name, flavor.name)
-    if not suits(pods.selector, pods.affinity, flavor.labels, group.compared_keys(flavor)):
+    return _label_mismatch(pods, group, flavor)
+
+
+def _label_mismatch(pods: PodSet, group: GroupFlavors, flavor: Flavor) -> Reason | None:
+    match, pod_phrase = (
+        match_labels(pods.selector, pods.affinity, flavor.labels, group.compared_keys(flavor)),
+        _pod_phrase(pods),
+    )
+    if isinstance(match, Requirement):
+        message = f"Kueue cannot read the node affinity of {pod_phrase}, label {match.key}: {requirement_fault(match)}"
+        return Reason("unreadable-affinity", message, pods.path, pods.name, flavor.name)
+    if not match:
         message = f"the labels of flavor {flavor.name} do not match the node selector or affinity of {pod_phrase}"
         return Reason("affinity", message, pods.path, pods.name, flavor.name)
     return None

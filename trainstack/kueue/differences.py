@@ -32,6 +32,7 @@ DisputedFeature = Literal[
     "pod-level resources",
     "preference",
     "several topologies",
+    "tolerations",
     "topology",
     "transformations",
 ]
@@ -90,6 +91,9 @@ class KueueRelease:
     saturates: bool = False
     """Whether sums of quota end at 2^63 - 1, which counts as unlimited, instead of wrapping around. Source:
     pkg/resources/amount.go of v0.18."""
+    compares_tolerations: bool = False
+    """Whether tolerations by `Gt` or `Lt` match taints; otherwise they match none. Source: ToleratesTaint in
+    k8s.io/api/core/v1 of v0.35, on which v0.16 depends."""
     defaults_pod_level_requests: bool = False
     """Whether pod-level limits are the default of pod-level requests, and such requests must not exceed them. Source:
     AdjustResources and ValidateResources in pkg/workload/resources.go of v0.18."""
@@ -311,6 +315,7 @@ UNKNOWN_RELEASE = KueueRelease("")
 """As v0.15; verdicts are unknown where the modeled releases differ."""
 _V16 = KueueRelease(
     "v0.16",
+    compares_tolerations=True,
     skips_zero_requests=True,
     preference_as_named=True,
     nominal_first="by queue",

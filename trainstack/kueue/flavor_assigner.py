@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from trainstack.kueue.model import FlavorFungibility, FlavorResource, PodSet, Workload
-from trainstack.kueue.node_affinity import find_untolerated_taint, suits
+from trainstack.kueue.model import FlavorFungibility, FlavorResource, PodSet, Requirement, Workload
+from trainstack.kueue.node_affinity import find_untolerated_taint, match_labels
 from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot
 
 
@@ -238,7 +238,10 @@ class _FlavorSearch:
         best_mode, last_index = _WORST_MODE, -1
         for index in range(start, len(self.group.names)):
             last_index = index
-            if not all(self._matches(index, pods) for pods in self.pod_sets):
+            match = self._match(index)
+            if isinstance(match, Requirement):
+                return {}, -1, False  # Kueue ends the search, even if it has found a flavor.
+            if not match:
                 continue
             assignments, mode = self._assign_flavor(self.group.names[index], requests)
             if not _should_try_next_flavor(mode, fungibility):
@@ -251,19 +254,25 @@ class _FlavorSearch:
         # As in Kueue, a group without flavors is no reason against a fit.
         return best_assignments, last_index, best_mode.mode is Mode.FIT or not self.group.names
 
-    def _matches(self, index: int, pods: PodSet) -> bool:
-        """Whether the pods may run on the flavor's nodes. Source: checkFlavorForPodSets."""
+    def _match(self, index: int) -> bool | Requirement:
+        """Whether the pods may run on the flavor's nodes, or the requirement that Kueue cannot read.
+
+        Source: checkFlavorForPodSets.
+        """
         flavor = self.group.flavors[index]
-        if flavor is None or self.cq.topology_mismatch(flavor, pods, self.group) is not None:
-            return False
-        if (
-            flavor.taints
-            and find_untolerated_taint(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is not None
-        ):
-            return False
-        return not (pods.selector or pods.affinity) or suits(
-            pods.selector, pods.affinity, flavor.labels, self.group.compared_keys(flavor)
-        )
+        for pods in self.pod_sets:
+            if flavor is None or self.cq.topology_mismatch(flavor, pods, self.group) is not None:
+                return False
+            if (
+                flavor.taints
+                and find_untolerated_taint(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is not None
+            ):
+                return False
+            if pods.selector or pods.affinity:
+                keys = self.group.compared_keys(flavor)
+                if (match := match_labels(pods.selector, pods.affinity, flavor.labels, keys)) is not True:
+                    return match
+        return True
 
     def _assign_flavor(
         self, flavor: str, requests: Mapping[str, int]

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainstack.kueue.differences import DisputedFeature, KueueRelease
 from trainstack.kueue.model import LimitRange, Model, PodSet, Requirement, Toleration
+from trainstack.kueue.node_affinity import COMPARISONS
 from trainstack.kueue.quantities import WHOLE, from_billionths, resources_to_billionths
 from trainstack.kueue.topology_requests import requested_levels, topology_request
 
@@ -52,7 +53,11 @@ def pod_set(
         min_count=min_count if model.gates.is_enabled("PartialAdmission") else None,
         selector=spec.get("nodeSelector") or {},
         affinity=tuple(requirements(term.get("matchExpressions")) for term in affinity.get("nodeSelectorTerms") or ()),
-        tolerations=tolerations(spec.get("tolerations") or ()),
+        tolerations=tuple(
+            toleration
+            for toleration in tolerations(spec.get("tolerations") or ())
+            if release.compares_tolerations or toleration.operator not in COMPARISONS
+        ),
         requests_topology=model.gates.is_enabled("TopologyAwareScheduling") and bool(topology),
         levels=requested_levels(topology),
         own_resources=frozenset(pod_amounts),
@@ -178,7 +183,9 @@ def _transform_requests(pod_amounts: Billionths, model: Model, release: KueueRel
 
 
 def _disputed_requests(spec: Body, pod_amounts: Billionths, model: Model) -> Iterator[DisputedFeature]:
-    """Yield the features by which some releases count other requests than the model's."""
+    """Yield the features by which some releases count other requests than the model's, or read tolerations."""
+    if any(toleration.operator in COMPARISONS for toleration in tolerations(spec.get("tolerations") or ())):
+        yield "tolerations"
     pod_requests, pod_limits = pod_level_amounts(spec)
     if pod_limits.keys() - pod_requests.keys() or any(
         number > pod_limits.get(resource, number) for resource, number in pod_requests.items()

@@ -6,7 +6,7 @@ from trainstack.kueue.booking import ambiguous_requests, overflowing_requests
 from trainstack.kueue.differences import V15, DisputedFeature
 from trainstack.kueue.flavor_assigner import pod_set_groups
 from trainstack.kueue.model import Model, PodSet, Workload
-from trainstack.kueue.node_affinity import suits
+from trainstack.kueue.node_affinity import match_labels
 from trainstack.kueue.resource_node import dispatches_and_provisions
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Reason
@@ -118,6 +118,8 @@ def _disputed_requests(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[
             yield "LimitRange defaults", f"whether Kueue always refuses {pods.name} pods that a LimitRange contradicts"
         if "pod-level resources" in pods.disputed_requests:
             yield "pod-level resources", f"whether limits of whole {pods.name} pods count as their requests"
+        if "tolerations" in pods.disputed_requests:
+            yield None, f"whether tolerations of {pods.name} pods by Gt or Lt match taints"
         if "transformations" in pods.disputed_requests:
             yield "transformations", f"what Kueue's transformations make of the requests of {pods.name} pods"
     if len(workload.pod_sets) > V15.max_pod_sets:
@@ -134,8 +136,8 @@ def _flavors_by_release(cq: QueueSnapshot, pods: PodSet) -> set[str]:
         if name in (*pods.requests, "pods")
         for flavor in group.flavors
         if flavor is not None
-        and suits(pods.selector, pods.affinity, flavor.labels, group.keys)
-        is not suits(pods.selector, pods.affinity, flavor.labels, flavor.labels.keys())
+        and match_labels(pods.selector, pods.affinity, flavor.labels, group.keys)
+        != match_labels(pods.selector, pods.affinity, flavor.labels, flavor.labels.keys())
     }
 
 

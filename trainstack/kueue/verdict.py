@@ -24,6 +24,7 @@ Cause = Literal[
     "uncovered",
     "taint",
     "affinity",
+    "unreadable-affinity",
     "topology",
     "topology-level",
     "topology-missing",

@@ -367,3 +367,16 @@ def test_the_quota_of_pods_is_ignored_in_preemption_since_v0_18(
     model = replace(make_model(queue), release=release_of(release))
     found = simulate(workload, model, admitted=admitted)
     assert (found.outcome, found.preempts) == (outcome, preempts)
+
+
+@pytest.mark.parametrize(
+    ("release", "outcome"), [("", "unknown"), ("v0.15.2", "never fits"), ("v0.16.2", "fits"), ("v0.19.2", "fits")]
+)
+def test_tolerations_compare_integers_since_v0_16(release: str, outcome: str) -> None:
+    """Before, such a toleration matches no taint, also of the same value."""
+    objects = make_objects({"cpu": "4"})
+    objects[0]["spec"]["nodeTaints"] = [{"key": "size", "value": "5", "effect": "NoSchedule"}]
+    body = make_body(tolerations=[{"key": "size", "operator": "Gt", "value": "4"}])
+    assert judge(body, release, objects).outcome == outcome
+    equal = make_body(tolerations=[{"key": "size", "operator": "Gt", "value": "5"}])
+    assert judge(equal, "v0.15.2", objects).outcome == judge(equal, "v0.19.2", objects).outcome == "never fits"

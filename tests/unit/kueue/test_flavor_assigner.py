@@ -1,10 +1,13 @@
 """The comparison of flavors, and the state that an attempt keeps for the next one."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.kueue.make import make_admitted, make_model, make_pods, make_queue, make_workload
+from trainstack.kueue.differences import RELEASES
 from trainstack.kueue.flavor_assigner import GranularMode, Mode, assign_flavors, is_preferred
-from trainstack.kueue.model import Flavor, FlavorFungibility
+from trainstack.kueue.model import Flavor, FlavorFungibility, Requirement
 from trainstack.kueue.snapshot import Snapshot
 
 TRIES = FlavorFungibility("TryNextFlavor", "TryNextFlavor")
@@ -99,3 +102,18 @@ def test_all_pods_may_use_the_topologies_of_a_queue_without_other_flavors() -> N
     workload = make_workload(make_pods(cpu=1))
     assert assign_flavors(workload, mixed.cluster_queues["q"], no_candidates).pod_sets[0].flavors["cpu"].flavor == "b"
     assert assign_flavors(workload, only.cluster_queues["q"], no_candidates).pod_sets[0].flavors["cpu"].flavor == "a"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "flavor"),
+    [(3, "a"), (5, None)],
+)
+def test_an_unreadable_affinity_ends_the_search(cpu: int, flavor: str | None) -> None:
+    """Only a flavor at which the search ended before is assigned, not a later one that would fit."""
+    quotas = {"a": {"cpu": 4}, "b": {"cpu": 8}, "c": {"cpu": 8}}
+    flavors = {"a": Flavor("a"), "b": Flavor("b", {"size": "64"}), "c": Flavor("c")}
+    snapshot = Snapshot(make_model(make_queue("q", quotas), flavors=flavors, release=RELEASES["v0.19"]))
+    pods = replace(make_pods(cpu=cpu), affinity=((Requirement("size", "Gt", ("40Gi",)),),))
+    found = assign_flavors(make_workload(pods), snapshot.cluster_queues["q"], no_candidates)
+    assigned = found.pod_sets[0].flavors.get("cpu")
+    assert (assigned and assigned.flavor) == flavor

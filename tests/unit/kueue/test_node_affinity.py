@@ -3,7 +3,14 @@
 import pytest
 
 from trainstack.kueue.model import Requirement, Taint, Toleration
-from trainstack.kueue.node_affinity import find_untolerated_taint, matches, selector_matches, suits
+from trainstack.kueue.node_affinity import (
+    find_untolerated_taint,
+    match_labels,
+    matches,
+    requirement_fault,
+    selector_matches,
+    suits,
+)
 
 SPOT = Taint("kind", "spot", "NoSchedule")
 
@@ -18,6 +25,7 @@ SPOT = Taint("kind", "spot", "NoSchedule")
         (Toleration("kind", "Equal", "big", ""), False),
         (Toleration("other", "Exists", "", ""), False),
         (Toleration("kind", "Exists", "", "NoExecute"), False),
+        (Toleration("kind", "Gt", "spot", ""), False),
     ],
 )
 def test_a_toleration_fits_key_value_and_effect(toleration: Toleration, tolerated: bool) -> None:
@@ -30,6 +38,25 @@ def test_a_prefer_no_schedule_taint_is_ignored() -> None:
     prefers, evicts = Taint("kind", "spot", "PreferNoSchedule"), Taint("drain", "", "NoExecute")
     assert find_untolerated_taint([prefers], []) is None
     assert find_untolerated_taint([prefers, evicts, SPOT], []) == evicts
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "taint", "tolerated"),
+    [
+        ("Gt", "4", "5", True),
+        ("Gt", "5", "5", False),
+        ("Lt", "6", "5", True),
+        ("Lt", "5", "5", False),
+        ("Lt", "6", "05", False),
+        ("Gt", "1_0", "20", False),
+        ("Gt", "4", "5Gi", False),
+        ("Gt", "4", str(2**63), False),
+    ],
+)
+def test_a_toleration_may_compare_integers(operator: str, value: str, taint: str, tolerated: bool) -> None:
+    """Without leading zeros, and of 64 bits."""
+    numbered = Taint("size", taint, "NoSchedule")
+    assert (find_untolerated_taint([numbered], [Toleration("size", operator, value, "")]) is None) is tolerated
 
 
 @pytest.mark.parametrize(
@@ -51,6 +78,9 @@ def test_a_prefer_no_schedule_taint_is_ignored() -> None:
         ("Lt", ("8",), {"pool": "8"}, False),
         ("Lt", ("8",), {"pool": "many"}, False),
         ("Gt", ("0",), {}, False),
+        ("Gt", ("5",), {"pool": "1_0"}, False),
+        ("Gt", ("007",), {"pool": "8"}, True),
+        ("Gt", ("7",), {"pool": str(2**63)}, False),
     ],
 )
 def test_an_expression(operator: str, values: tuple[str, ...], labels: dict[str, str], expected: bool) -> None:
@@ -83,3 +113,45 @@ def test_a_term_without_labels_of_the_flavors_disables_the_affinity() -> None:
     in_b, rack = Requirement("pool", "In", ("b",)), Requirement("rack", "In", ("7",))
     assert suits({}, ((in_b,), (rack,)), {"pool": "a"}, {"pool"})
     assert not suits({}, ((in_b, rack),), {"pool": "a"}, {"pool"})
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "fault"),
+    [
+        ("Gt", ("40",), ""),
+        ("Lt", ("0040",), ""),
+        ("Gt", (str(2**63 - 1),), ""),
+        ("Gt", (str(2**63),), f"Gt compares with one integer of 64 bits, not with '{2**63}'"),
+        ("Gt", ("40Gi",), "Gt compares with one integer of 64 bits, not with '40Gi'"),
+        ("Lt", ("1_0",), "Lt compares with one integer of 64 bits, not with '1_0'"),
+        ("Lt", (" 5",), "Lt compares with one integer of 64 bits, not with ' 5'"),
+        (
+            "Lt",
+            ("\N{ARABIC-INDIC DIGIT FIVE}",),
+            "Lt compares with one integer of 64 bits, not with '\N{ARABIC-INDIC DIGIT FIVE}'",
+        ),
+        ("Lt", ("1", "2"), "Lt compares with one integer of 64 bits, not with '1', '2'"),
+        ("Lt", (), "Lt compares with one integer of 64 bits, not with nothing"),
+        ("Gt", ("-5",), "'-5' is not a label value"),
+        ("In", ("a", "a b"), "'a b' is not a label value"),
+        ("NotIn", (), "NotIn has no values"),
+        ("Exists", ("a",), "Exists takes no values"),
+        ("DoesNotExist", (), ""),
+    ],
+)
+def test_a_requirement_may_be_unreadable(operator: str, values: tuple[str, ...], fault: str) -> None:
+    """Numbers are those of Go, not of Python."""
+    assert requirement_fault(Requirement("pool", operator, values)) == fault
+
+
+def test_an_unreadable_requirement_counts_if_no_other_term_matches() -> None:
+    """A term that compares no label of the flavors matches, and a node selector excludes before."""
+    unreadable, in_a = Requirement("size", "Gt", ("40Gi",)), Requirement("pool", "In", ("a",))
+    rack, keys, labels = Requirement("rack", "In", ("7",)), {"pool", "size"}, {"pool": "a", "size": "64"}
+    assert match_labels({}, ((unreadable,),), labels, keys) == unreadable
+    assert match_labels({}, ((in_a, unreadable),), labels, keys) == unreadable
+    assert match_labels({}, ((unreadable,), (in_a,)), labels, keys) is True
+    assert match_labels({}, ((unreadable,), (rack,)), labels, keys) is True
+    assert match_labels({}, ((unreadable,),), labels, {"pool"}) is True
+    assert match_labels({"pool": "b"}, ((unreadable,),), labels, keys) is False
+    assert not suits({}, ((unreadable,),), labels, keys)

@@ -30,6 +30,7 @@ _NEVER_FITS: tuple[Cause, ...] = (
     "overflow",
     "taint",
     "affinity",
+    "unreadable-affinity",
     "topology",
     "topology-level",
     "placement",

@@ -15,6 +15,7 @@ _NEVER_FITS_CAUSES: tuple[Cause, ...] = (
     "overflow",
     "taint",
     "affinity",
+    "unreadable-affinity",
     "topology",
     "topology-level",
     "pod-sets",
@@ -23,6 +24,7 @@ _NEVER_FITS_CAUSES: tuple[Cause, ...] = (
 """Causes of `never-fits`. Other rules report what is missing, closed, on hold or refused by the API server."""
 _DEFAULT_REMEDIES: Mapping[Cause, str] = {
     "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",
+    "unreadable-affinity": "correct it in `affinity`, in `podPatch`, or in the runtime that sets it",
     "namespace-unmanaged": "use another namespace, or have the selector changed",
     "overflow": "write amounts that can be added up, such as 1P of memory or 1M of cpu",
     "placement": "request a wider level, fewer or smaller pods, or add nodes",

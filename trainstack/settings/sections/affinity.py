@@ -12,9 +12,14 @@ from pydantic import Field, model_validator
 
 from trainstack.settings.base import Section, raise_faults
 from trainstack.settings.values.kubernetes import DnsLabel, LabelKey, Labels, LabelValue
+from trainstack.settings.values.quantities import MAX_AMOUNT
 
 Weight = Annotated[int, Field(ge=1, le=100)]
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def _is_integer(text: str) -> bool:
+    return bool(_INTEGER.fullmatch(text)) and abs(int(text)) <= MAX_AMOUNT
 
 
 def _faults_of_values(operator: str, values: tuple[str, ...]) -> Iterator[str]:
@@ -22,8 +27,8 @@ def _faults_of_values(operator: str, values: tuple[str, ...]) -> Iterator[str]:
         yield f"operator {operator} needs values: add values"
     if operator in ("Exists", "DoesNotExist") and values:
         yield f"operator {operator} takes no values (got {', '.join(values)}): leave out values, or write In"
-    if operator in ("Gt", "Lt") and not (len(values) == 1 and _INTEGER.fullmatch(values[0])):
-        yield f"operator {operator} compares with one integer: write one number in quotes"
+    if operator in ("Gt", "Lt") and not (len(values) == 1 and _is_integer(values[0])):
+        yield f"operator {operator} compares with one integer of at most 64 bits: write one number in quotes"
 
 
 class LabelRequirement(Section):

@@ -82,7 +82,7 @@ def _validator(is_valid: Callable[[str], bool], name: str, remedy: str) -> After
     return AfterValidator(validate)
 
 
-def _is_label_value(text: str) -> bool:
+def is_label_value(text: str) -> bool:
     return not text or (len(text) <= LABEL_LIMIT and bool(_NAME.fullmatch(text)))
 
 
@@ -231,7 +231,7 @@ def unknown_word_message(word: str, valid_words: Collection[str]) -> str:
 
 
 LabelKey = Annotated[str, _validator(is_qualified_name, "label key", _KEY_REMEDY)]
-LabelValue = Annotated[str, _validator(_is_label_value, "label value", _NAME_REMEDY)]
+LabelValue = Annotated[str, _validator(is_label_value, "label value", _NAME_REMEDY)]
 """Source: IsValidLabelValue."""
 Labels = dict[LabelKey, LabelValue]
 AnnotationKey = Annotated[str, _validator(_is_annotation_key, "annotation key", _KEY_REMEDY)]

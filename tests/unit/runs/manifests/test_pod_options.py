@@ -472,8 +472,9 @@ def test_settings_that_the_cluster_would_refuse_are_refused(model: Any, values: 
     [
         ("In", (), "operator In needs values: add values"),
         ("Exists", ("a",), "operator Exists takes no values (got a): leave out values, or write In"),
-        ("Gt", ("a",), "operator Gt compares with one integer: write one number in quotes"),
-        ("Lt", ("1", "2"), "operator Lt compares with one integer: write one number in quotes"),
+        ("Gt", ("a",), "operator Gt compares with one integer of at most 64 bits: write one number in quotes"),
+        ("Gt", (str(2**63),), "operator Gt compares with one integer of at most 64 bits: write one number in quotes"),
+        ("Lt", ("1", "2"), "operator Lt compares with one integer of at most 64 bits: write one number in quotes"),
     ],
 )
 def test_the_values_of_affinity_operators_are_validated(operator: str, values: tuple[str, ...], message: str) -> None:
