@@ -172,7 +172,7 @@ def with_pod_level_resources(case: Case, choices: Choices) -> Case:
 
 
 def with_numbers(case: Case, choices: Choices) -> Case:
-    """Return a case whose flavors have numbers, or what is almost one, in labels and taints with which pods compare."""
+    """Return a case on an idle cluster, whose pods compare numbers, or what is almost one, with labels and taints."""
     objects, candidate = copy.deepcopy((case.objects, case.candidate))
     for body in objects:
         if body["kind"] == "ResourceFlavor" and choices.flip():
@@ -191,7 +191,7 @@ def with_numbers(case: Case, choices: Choices) -> Case:
             spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
         if choices.below(3):
             spec["tolerations"] = [{"key": "size", "operator": operator, "value": choices.pick([*_NUMBERS, "40Gi"])}]
-    return replace(case, objects=objects, candidate=candidate)
+    return replace(case, objects=objects, before=(), candidate=candidate)
 
 
 _NUMBERS = ("5", "64", "007", "1_0", str(2**63 - 1), str(2**63), "big")

@@ -8,18 +8,22 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
-from tests.admission.cases import draw_case
+from tests.admission.cases import NAMESPACE, PREFIX, Body, Case, draw_case, make_object
 from tests.admission.choices import Choices, shrink
 from tests.admission.judging import (
     PROGRAM_GROUPS,
+    START,
+    Answer,
     Question,
     answers,
     configuration,
     disagreements,
     questions,
+    timestamp,
     with_huge_quotas,
     with_numbers,
     with_pod_level_resources,
@@ -127,3 +131,61 @@ def test_what_a_running_kueue_skips_its_code_skips() -> None:
     asked = questions(HIDDEN, Choices.replay(()))
     assert [answer and answer.mode for answer in answers(asked)] == ["Fit", "Fit", "NoFit", "NoFit"]
     assert not disagreements(asked)
+
+
+def _wide_question(release: str, **gates: bool) -> Question:
+    """Ask about 8 roles, 3 flavors and 3 resources: Kueue's message exceeds the text of an event."""
+    resources = ("cpu", "memory", "nvidia.com/gpu")
+    flavors = [f"{PREFIX}f{index}" for index in range(3)]
+    quotas = [
+        {"name": name, "resources": [{"name": resource, "nominalQuota": quota} for resource in resources]}
+        for name, quota in zip(flavors, ("8", "0", "0"), strict=True)
+    ]
+
+    def body(name: str, priority: int) -> Body:
+        container = {"name": "one", "image": "none", "resources": {"requests": dict.fromkeys(resources, "1")}}
+        template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+        pod_sets = [{"name": f"role{index}", "count": 1, "template": template} for index in range(8)]
+        spec = {"queueName": f"{PREFIX}l0", "priority": priority, "podSets": pod_sets}
+        return make_object("Workload", f"{PREFIX}{name}", spec, NAMESPACE)
+
+    queue = {
+        "namespaceSelector": {},
+        "resourceGroups": [{"coveredResources": list(resources), "flavors": quotas}],
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+    }
+    case = Case(
+        objects=(
+            *(make_object("ResourceFlavor", name, {}) for name in flavors),
+            make_object("ClusterQueue", f"{PREFIX}q0", queue),
+            make_object("LocalQueue", f"{PREFIX}l0", {"clusterQueue": f"{PREFIX}q0"}, NAMESPACE),
+        ),
+        before=(body("low", 0),),
+        candidate=body("asked", 100),
+        configuration={"featureGates": gates} if gates else {},
+        release=release,
+    )
+    *_, question = (asked for asked in questions(case, Choices.replay(())) if asked.admitted)
+    return question
+
+
+@pytest.mark.parametrize("release", PROGRAM_GROUPS)
+def test_a_preemption_is_recognized_whatever_the_length_of_its_message(release: str) -> None:
+    """The answers are also right if the eviction had begun before, which the end of the message alone says."""
+    question = _wide_question(release)
+    (low,) = question.admitted
+    evicted = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": ""}
+    conditions = [*low["status"]["conditions"], {**evicted, "lastTransitionTime": timestamp(START)}]
+    ending = replace(question, admitted=({**low, "status": {**low["status"], "conditions": conditions}},))
+    key = f"{NAMESPACE}/{PREFIX}low"
+    assert answers([question, ending]) == [Answer("Preempt", preempts=frozenset({key})), Answer("Preempt")]
+    assert not disagreements([question, ending])
+
+
+def test_the_reason_of_an_event_may_depend_on_a_gate() -> None:
+    """The program has an answer also where the reason of a refusal is not `Pending`."""
+    question = _wide_question("v0.19", UnadmittedWorkloadsObservability=True)
+    spec = {**question.case.candidate["spec"], "priority": 0}
+    refused = replace(question, case=replace(question.case, candidate={**question.case.candidate, "spec": spec}))
+    asked = [question, refused, replace(refused, admitted=())]
+    assert [answer and answer.mode for answer in answers(asked)] == ["Preempt", "NoFit", "Fit"]

@@ -23,10 +23,11 @@ type (
 )
 
 const (
-	evicted   = kueue.WorkloadEvicted
-	finished  = kueue.WorkloadFinished
-	preempted = kueue.WorkloadPreempted
-	requeued  = kueue.WorkloadRequeued
+	evicted       = kueue.WorkloadEvicted
+	finished      = kueue.WorkloadFinished
+	preempted     = kueue.WorkloadPreempted
+	quotaReserved = kueue.WorkloadQuotaReserved
+	requeued      = kueue.WorkloadRequeued
 )
 
 func sharesFairly(c *Configuration) bool { return c.FairSharing != nil && c.FairSharing.Enable }

@@ -11,6 +11,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -135,6 +136,13 @@ func (o *objects) targets() map[string]string {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	return o.preempted
+}
+
+// condition returns a condition of a workload that the scheduler has written, or nil.
+func (o *objects) condition(w *Workload, kind string) *metav1.Condition {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	return meta.FindStatusCondition(o.workloads[w.Namespace+"/"+w.Name].Status.Conditions, kind)
 }
 
 // Get returns a namespace, runtime class or workload.

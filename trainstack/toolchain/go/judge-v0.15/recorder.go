@@ -7,12 +7,12 @@ import (
 // recorder passes the scheduler's events on to a case.
 type recorder struct{ court *court }
 
-func (r recorder) Event(object runtime.Object, _, reason, message string) {
-	r.court.observe(object, reason, message)
+func (r recorder) Event(object runtime.Object, kind, reason, message string) {
+	r.court.observe(object, kind, reason, message)
 }
 
-func (r recorder) Eventf(object runtime.Object, _, reason, format string, arguments ...any) {
-	r.court.observe(object, reason, formatted(format, arguments))
+func (r recorder) Eventf(object runtime.Object, kind, reason, format string, arguments ...any) {
+	r.court.observe(object, kind, reason, formatted(format, arguments))
 }
 
 // AnnotatedEventf is for others; the scheduler does not use it.

@@ -7,6 +7,6 @@ import (
 // recorder passes the scheduler's events, which are those of events.k8s.io since v0.18, on to a case.
 type recorder struct{ court *court }
 
-func (r recorder) Eventf(object, _ runtime.Object, _, reason, _, format string, arguments ...any) {
-	r.court.observe(object, reason, formatted(format, arguments))
+func (r recorder) Eventf(object, _ runtime.Object, kind, reason, _, format string, arguments ...any) {
+	r.court.observe(object, kind, reason, formatted(format, arguments))
 }
