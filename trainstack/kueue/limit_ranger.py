@@ -16,8 +16,15 @@ Body = Mapping[str, Any]
 
 def requests_at_creation(spec: Body, limits: Sequence[LimitRange]) -> Billionths:
     """Return the requests of a pod without its overhead. `limits`: of its namespace."""
-    total = total_amounts(spec, lambda container: _requests_and_limits(container, limits)[0])
-    return {**total, **_whole_pod_amounts(spec)[0]}
+    return amounts_at_creation(spec, limits)[0]
+
+
+def amounts_at_creation(spec: Body, limits: Sequence[LimitRange]) -> tuple[Billionths, Billionths]:
+    """Return the requests and limits of a pod without its overhead. `limits`: of its namespace."""
+    requests = total_amounts(spec, lambda container: container_amounts_at_creation(container, limits)[0])
+    bounds = total_amounts(spec, lambda container: container_amounts_at_creation(container, limits)[1])
+    pod_requests, pod_limits = whole_pod_amounts(spec)
+    return {**requests, **pod_requests}, {**bounds, **pod_limits}
 
 
 def refusals(spec: Body, limits: Sequence[LimitRange]) -> Iterator[str]:
@@ -27,16 +34,15 @@ def refusals(spec: Body, limits: Sequence[LimitRange]) -> Iterator[str]:
             for container_kind, field in (("init container", "initContainers"), ("container", "containers")):
                 for container in spec.get(field) or ():
                     yield from _violations(
-                        f"{container_kind} {container['name']}", *_requests_and_limits(container, limits), bounds
+                        f"{container_kind} {container['name']}",
+                        *container_amounts_at_creation(container, limits),
+                        bounds,
                     )
-        else:
-            container_limits = total_amounts(spec, lambda container: _requests_and_limits(container, limits)[1])
-            yield from _violations(
-                "a pod", requests_at_creation(spec, limits), {**container_limits, **_whole_pod_amounts(spec)[1]}, bounds
-            )
+        elif bounds.kind == "Pod":
+            yield from _violations("a pod", *amounts_at_creation(spec, limits), bounds)
 
 
-def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple[Billionths, Billionths]:
+def container_amounts_at_creation(container: Body, limits: Sequence[LimitRange]) -> tuple[Billionths, Billionths]:
     """Return a container's requests and limits. Its limit is the default of its request, before a LimitRange's."""
     resources = container.get("resources") or {}
     own_limits = resources_to_billionths(resources.get("limits"))
@@ -48,7 +54,7 @@ def _requests_and_limits(container: Body, limits: Sequence[LimitRange]) -> tuple
     return own_requests, own_limits
 
 
-def _whole_pod_amounts(spec: Body) -> tuple[Billionths, Billionths]:
+def whole_pod_amounts(spec: Body) -> tuple[Billionths, Billionths]:
     """Return the requests and limits of the whole pod. With a limit, requests have defaults."""
     requests, limits = pod_level_amounts(spec)
     if limits:

@@ -102,7 +102,7 @@ def _list_paths(settings: Settings, *, is_owner: bool) -> dict[str, str]:
         kinds = (*kinds, CLUSTER_RUNTIME)
     path_by_key = {kind: paths.collection_path(api_version_of(kind), kind, None) for kind in kinds}
     for namespace in _used_namespaces(settings):
-        for kind in ("LocalQueue", "PersistentVolumeClaim"):
+        for kind in ("LocalQueue", "PersistentVolumeClaim", "ResourceQuota"):
             path_by_key[f"{kind} {namespace}"] = paths.collection_path(api_version_of(kind), kind, namespace)
     for workload in workloads:
         kind, namespace = launch_kind(workload), workload.namespace

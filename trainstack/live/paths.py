@@ -13,7 +13,16 @@ _CLUSTER_SCOPED |= {"ClusterTrainingRuntime", "ValidatingWebhookConfiguration", 
 _CLUSTER_SCOPED |= {"MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "Topology"}
 _NAMESPACED = frozenset(
     ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role")
-) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload", *ALL_LAUNCH_KINDS}
+) | {
+    "ResourceQuota",
+    "RoleBinding",
+    "Secret",
+    "Service",
+    "ServiceAccount",
+    "TrainingRuntime",
+    "Workload",
+    *ALL_LAUNCH_KINDS,
+}
 
 
 _KIND_BY_PLURAL = {

@@ -32,7 +32,11 @@ RULES_BY_TOPIC: Mapping[str, tuple[Rule, ...]] = _group_rules(
         "Admission": _rules_of(rules.admission, live_rules.queueing, live_rules.nodes),
         "Worker clusters": _rules_of(rules.multikueue, live_rules.workers),
         "Resources of pods": _rules_of(
-            rules.resources, rules.pod_resources, live_rules.limit_ranges, live_rules.runtime_classes
+            rules.resources,
+            rules.pod_resources,
+            live_rules.limit_ranges,
+            live_rules.resource_quotas,
+            live_rules.runtime_classes,
         ),
         "Programs and objects": _rules_of(rules.programs, rules.sizes, rules.pod_patches),
         "Storage and data": _rules_of(rules.volumes, rules.files, rules.loaders, live_rules.storage),

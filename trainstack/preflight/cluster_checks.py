@@ -11,6 +11,7 @@ from trainstack.preflight.live_rules import (
     nodes,
     platform,
     queueing,
+    resource_quotas,
     runtime_classes,
     secrets,
     storage,
@@ -24,7 +25,17 @@ from trainstack.preflight.runner import run_rules
 from trainstack.settings.errors import Place
 
 RULES: dict[str, Check[LiveContext]] = collect_checks(
-    *(platform, storage, queueing, limit_ranges, runtime_classes, training_runtimes, nodes, image_registries),
+    *(
+        platform,
+        storage,
+        queueing,
+        limit_ranges,
+        resource_quotas,
+        runtime_classes,
+        training_runtimes,
+        nodes,
+        image_registries,
+    ),
     *(secrets, workers),
 )
 """Checks over a cluster by rule id, in the order of docs/checks.md."""

@@ -17,6 +17,7 @@ NEVER = {
     "ClusterTrainingRuntime",
     "CustomResourceDefinition",
     "LimitRange",
+    "ResourceQuota",
     "Node",
     "PriorityClass",
     "RuntimeClass",

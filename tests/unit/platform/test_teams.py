@@ -48,7 +48,7 @@ def test_the_role_is_what_the_commands_need() -> None:
     assert [(rule["apiGroups"], rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
         ([""], ["configmaps", "persistentvolumeclaims"], own),
         ([""], ["events"], ["list", "watch"]),
-        ([""], ["limitranges"], ["list"]),
+        ([""], ["limitranges", "resourcequotas"], ["list"]),
         ([""], ["namespaces", "pods/log"], ["get"]),
         ([""], ["pods"], unwatched),
         ([""], ["pods/exec"], ["get", "create"]),

@@ -1,5 +1,8 @@
 """Further environments and cluster snapshots with one fault: in nodes, and in a Kueue and queues of another owner."""
 
+from dataclasses import replace
+from typing import Any
+
 from tests.unit.live_objects import Body
 from tests.unit.make import make_cluster_queue as make_pool
 from tests.unit.make import make_distributed, make_group, make_queues, make_run, make_runtime_run, make_settings
@@ -38,6 +41,7 @@ APART = [
     for flavor, resource in (("general", "cpu"), ("gpu", "nvidia.com/gpu"))
 ]
 """Resource groups, each with a flavor of its own."""
+PRIORITY_SCOPE = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
 BIG = Resources(requests={"cpu": "1", "memory": "9Gi"})
 
 
@@ -93,6 +97,19 @@ def two_flavors(labels: dict[str, str]) -> Settings:
 def ranged(kind: str = "Container", **item: dict[str, str]) -> Body:
     """Return a LimitRange of containers, or of another kind."""
     return named("bounds", spec={"limits": [{"type": kind, **item}]})
+
+
+def with_resource_quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any) -> LiveCluster:
+    """Return a cluster with this ResourceQuota in the namespace of the runs."""
+    body = named("team", spec={"hard": hard, **spec}, status={"hard": hard, "used": used or {}})
+    return make_live({"ResourceQuota research": (body,)})
+
+
+def with_default_class(live: LiveCluster) -> LiveCluster:
+    """Return the cluster with two PriorityClasses, of which pods get `high` by default."""
+    classes = (named("low", value=1), named("high", value=2, globalDefault=True))
+    bodies = tuple({**body, "kind": "PriorityClass"} for body in classes)
+    return replace(live, admission={**live.admission, "PriorityClass": bodies})
 
 
 def unlimited(name: str) -> Body:
@@ -294,6 +311,82 @@ MORE: dict[str, list[Case]] = {
             f"{RUN}.resources",
             "a pod has no limit of cpu, of which the namespace's LimitRange has a maximum",
             "set requests and limits within the bounds that `kubectl describe limitrange` prints",
+        ),
+    ],
+    "resource-quota-refused": [
+        Case(
+            make_settings(make_run(resources=Resources(requests={"cpu": "2", "memory": "1Gi"}))),
+            with_resource_quota({"requests.cpu": "1500m", "pods": "1"}, scopes=["NotTerminating", "NotBestEffort"]),
+            f"{RUN}.resources",
+            "ResourceQuota team allows 1.5 requests.cpu, and each pod needs 2",
+            "request less, or have the quota raised",
+        ),
+        Case(
+            make_settings(make_run(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}))),
+            with_resource_quota({"limits.memory": "8Gi"}),
+            f"{RUN}.resources",
+            "ResourceQuota team requires limits.memory of each container, and training sets none",
+            "set it, or have a default added to a LimitRange",
+        ),
+        Case(
+            make_settings(make_run(parallelism=2, completions=2)),
+            with_resource_quota({"pods": "1"}),
+            RUN,
+            "ResourceQuota team allows 1 pods, and its pods need 2 together: not all of them can exist at once",
+            "request less, or have the quota raised",
+            "warning",
+        ),
+        Case(
+            make_settings(make_run(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}))),
+            with_resource_quota({"requests.memory": "4Gi"}, {"requests.memory": "3584Mi"}),
+            RUN,
+            "ResourceQuota team allows 4Gi requests.memory, of which 3584Mi are in use: its pods, which need 1Gi, are "
+            "refused until 512Mi are released",
+            "wait, request less, or have the quota raised",
+            "warning",
+        ),
+        Case(
+            make_settings(make_run()),
+            with_resource_quota({"pods": "0"}, scopeSelector={"matchExpressions": [PRIORITY_SCOPE]}),
+            RUN,
+            "whether ResourceQuota team, which selects pods by their priority class, refuses its pods is unknown: "
+            "these credentials cannot read PriorityClass objects",
+            "ask the cluster's owner to run `trainstack check --cluster` on the platform's environment",
+            "unknown",
+        ),
+        Case(
+            make_settings(make_run()),
+            with_default_class(
+                with_resource_quota({"pods": "0"}, scopeSelector={"matchExpressions": [PRIORITY_SCOPE]})
+            ),
+            f"{RUN}.resources",
+            "ResourceQuota team allows 0 pods, and each pod needs 1",
+            "request less, or have the quota raised",
+        ),
+        Case(
+            make_settings(make_run()),
+            with_resource_quota({"shared.storageclass.storage.k8s.io/requests.storage": "1Mi"}),
+            "storage.volumes[training].size",
+            "ResourceQuota team allows 1Mi shared.storageclass.storage.k8s.io/requests.storage, and the claim needs "
+            "2Gi",
+            "request less, or have the quota raised",
+        ),
+        Case(
+            make_settings(make_run()),
+            with_resource_quota({"count/persistentvolumeclaims": "1"}, {"count/persistentvolumeclaims": "1"}),
+            "storage.volumes[training].size",
+            "ResourceQuota team allows 1 count/persistentvolumeclaims, and the claim needs 1 while 1 are in use",
+            "request less, or have the quota raised",
+            "warning",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live({"ResourceQuota research": None}),
+            f"{RUN}.namespace",
+            "whether a ResourceQuota of namespace research refuses its pods and claims is unknown: these credentials "
+            "cannot read ResourceQuota objects",
+            "ask the cluster's owner to run `trainstack check --cluster` on the platform's environment",
+            "unknown",
         ),
     ],
     "runtime-unusable": [

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.live_objects import Body
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
@@ -31,14 +32,16 @@ from tests.unit.preflight.cluster_cases import (
     operators,
 )
 from tests.unit.preflight.environment_cases import check_of, dispatching, with_quota
-from tests.unit.preflight.node_cases import every_live_case
+from tests.unit.preflight.node_cases import every_live_case, with_resource_quota
 from tests.unit.runs.manifests.test_object import make_object
+from trainstack.objects.labels import WORKLOAD
 from trainstack.platform.storage import claim
 from trainstack.preflight.all_rules import RULES_BY_ID
 from trainstack.preflight.cluster_checks import RULES
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, LiveCluster
 from trainstack.preflight.live_rules import nodes
+from trainstack.preflight.resource_quotas import pod_at_creation
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import Cohort, LocalQueue, QueueCheck, ResourceFlavor, ResourceQuota
@@ -227,3 +230,32 @@ def test_own_runs_need_nodes_although_others_are_dispatched() -> None:
     assert node_findings(with_dispatched_run(cluster_queues=queues, cohorts=(cohort,)), make_live()) == [
         ("flavor-overpromised", "queues.flavors[cpu]")
     ]
+
+
+def test_a_quota_in_use_does_not_matter_to_what_exists() -> None:
+    """A run that Kueue has a Workload of has pods in use itself, and a claim is in use if it exists."""
+    used = {"pods": "4", "persistentvolumeclaims": "4"}
+    live = with_resource_quota({"pods": "4", "persistentvolumeclaims": "4"}, used)
+    settings = make_settings(make_run())
+
+    def paths(name: str, namespace: str, claims: tuple[Body, ...] = ()) -> list[str]:
+        template = {"metadata": {"labels": {WORKLOAD: name}}, "spec": {"containers": []}}
+        spec = {"queueName": "other", "podSets": [{"name": "main", "count": 1, "template": template}]}
+        workload = {"kind": "Workload", "metadata": {"name": "w", "namespace": namespace}, "spec": spec}
+        lists = {**live.lists, "PersistentVolumeClaim research": claims}
+        changed = replace(live, lists=lists, admission={**live.admission, "Workload": (workload,)})
+        return [finding.path for finding in check(settings, changed) if finding.id == "resource-quota-refused"]
+
+    both = ["storage.volumes[training].size", RUN]
+    assert paths("other", "research") == paths("train", "elsewhere") == both
+    assert paths("train", "research") == both[:1]
+    assert paths("other", "research", (named("training"),)) == both[1:]
+
+
+def test_the_overhead_of_a_runtime_class_is_used() -> None:
+    assert pod_at_creation({"containers": [{"name": "one"}]}, (), {"kata": {"cpu": "1"}}, "").usage == {
+        "pods": 10**9,
+        "count/pods": 10**9,
+    }
+    kata = {"containers": [{"name": "one"}], "runtimeClassName": "kata"}
+    assert pod_at_creation(kata, (), {"kata": {"cpu": "1"}}, "").usage["requests.cpu"] == 10**9

@@ -121,6 +121,7 @@ def day_two_rights(namespace: str, kinds: Collection[GroupResource]) -> set[Gran
         *grants("", "pods/exec", ("get", "create"), namespace),
         *grants("", "events", ("list",), namespace),
         *grants("", "limitranges", ("list",), namespace),
+        *grants("", "resourcequotas", ("list",), namespace),
         *grants("kueue.x-k8s.io", "localqueues", ("get", "list"), namespace),
         *grants("kueue.x-k8s.io", "workloads", ("list",), namespace),
         # A run's position in the queue.
