@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from trainstack.kueue.diagnosis import inadmissibility_reasons, unmet_requests
@@ -91,7 +92,8 @@ class AdmissionSimulator:
             )
             reason = Reason("cluster-queue-missing", message, f"{workload.path}.queue")
             return _make_verdict(workload, local_queue.cluster_queue, "never fits", [reason])
-        return self._judge_in_queue(workload, snapshot, snapshot.cluster_queues[local_queue.cluster_queue])
+        verdict = self._judge_in_queue(workload, snapshot, snapshot.cluster_queues[local_queue.cluster_queue])
+        return _mark_assumptions(verdict) if model.assumes_defaults else verdict
 
     def _judge_in_queue(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot) -> Verdict:
         model, queue, idle_cq = self.model, cq.spec, self.idle_snapshot.cluster_queues[cq.spec.name]
@@ -200,6 +202,32 @@ class AdmissionSimulator:
             preempts=tuple(target.workload.key for target in attempt.targets),
             checks=checks,
         )
+
+
+def _mark_assumptions(verdict: Verdict) -> Verdict:
+    """Return a verdict by the defaults of Kueue's Configuration; `unknown` if fields that are often set decide it."""
+    if verdict.outcome == "unknown":
+        return verdict
+    causes = {reason.cause for reason in verdict.reasons}
+    fields = ""
+    if verdict.preempts or "in-use" in causes:
+        fields = "the quota is in use, and fairSharing decides whose workloads are preempted"
+    elif verdict.outcome == "never fits" and causes == {"uncovered"}:
+        fields = "the cluster queue does not cover what the pods request, which resources may leave out or transform"
+    if not fields:
+        return replace(verdict, assumes_defaults=True)
+    message = f"{fields}: these credentials cannot read Kueue's Configuration"
+    unknown_reason = Reason("unread", message, verdict.path)
+    return replace(
+        verdict,
+        outcome="unknown",
+        assigned=(),
+        usage={},
+        borrowed={},
+        preempts=(),
+        checks=(),
+        reasons=(unknown_reason,),
+    )
 
 
 def _pod_refusals(workload: Workload) -> list[Reason]:

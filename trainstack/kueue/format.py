@@ -10,6 +10,7 @@ from trainstack.kueue.verdict import PodSetAdmission, Verdict
 from trainstack.objects.ownership import format_names
 
 _MAX_NAMES = 4
+DEFAULTS = "Kueue's Configuration, which could not be read, has its defaults"
 Fact = tuple[str, str]
 """A label, empty for a fact that needs none, and a text: `("borrows", "4 nvidia.com/gpu on a100")`."""
 
@@ -23,7 +24,9 @@ def summary(verdict: Verdict) -> str:
     parts += [reason.message for reason in verdict.reasons]
     if verdict.remedies:
         parts.append(f"what would help: {'; or '.join(remedy.text for remedy in verdict.remedies)}")
-    mark = f" (by the code of {verdict.judged_by})" if verdict.judged_by else ""
+    marks = [f"by the code of {verdict.judged_by}"] if verdict.judged_by else []
+    marks += [f"if {DEFAULTS}"] if verdict.assumes_defaults else []
+    mark = f" ({', '.join(marks)})" if marks else ""
     return ": ".join(filter(None, [f"{verdict.outcome}{mark}", "; ".join(parts)]))
 
 

@@ -55,7 +55,13 @@ def queue_state_after_up(
     if checks is not None:
         # As without a cluster: whether their controllers accept them is known only after `up`.
         checks = {**checks, **dict.fromkeys(_names_changed_by_up("AdmissionCheck", live_objects, merged_objects), True)}
-    return replace(queue_state, model=replace(queue_state.model, has_autoscaler=has_autoscaler, active_checks=checks))
+    model = replace(
+        queue_state.model,
+        has_autoscaler=has_autoscaler,
+        active_checks=checks,
+        assumes_defaults=kueue_configuration is None,
+    )
+    return replace(queue_state, model=model)
 
 
 def _names_changed_by_up(kind: str, live: Iterable[Body], merged: Iterable[Body]) -> list[str]:

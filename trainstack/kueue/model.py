@@ -228,6 +228,8 @@ class Model:
     release: KueueRelease = V15
     """Of Kueue."""
     gates: FeatureGates = DEFAULT_GATES
+    assumes_defaults: bool = False
+    """Whether the Configuration of the running Kueue could not be read, so that its defaults are assumed."""
     unmodeled_fields: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """By kind and name (`<namespace>/<name>`, of the Configuration empty): fields that are set and not calculated."""
     nodes: tuple[ClusterNode, ...] | None = None

@@ -153,6 +153,8 @@ class Verdict:
     """At most three, the smallest change first; empty if the run fits."""
     judged_by: str = ""
     """`Kueue v0.15.2` if the verdict is from that release's own code; empty for the simulator's."""
+    assumes_defaults: bool = False
+    """Whether it assumes the defaults of Kueue's Configuration, which could not be read."""
 
     @property
     def fits(self) -> bool:

@@ -13,6 +13,7 @@ from trainstack.kueue.quantities import resource_value
 from trainstack.kueue.topology_requests import requested_levels
 from trainstack.objects.labels import MIN_PARALLELISM, PRIORITY, QUEUE
 from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.kind import LaunchedPods
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.status.launch_kinds import framework_of
 from trainstack.runs.status.queued_workloads import launched_pod_sets
@@ -94,7 +95,7 @@ def read_workload(
         created=epoch_seconds(metadata.get("creationTimestamp")),
         path=path,
         uid=metadata.get("uid", ""),
-        unmodeled_fields=tuple(_unmodeled_annotations(launch, model)),
+        unmodeled_fields=(*_unmodeled_annotations(launch, model), *_unread_priorities(launch, launched)),
     )
 
 
@@ -158,6 +159,8 @@ def _is_held(status: Body, conditions: Body) -> bool:
     return reasons.get("QuotaReserved") == "OnHold" or "WaitingForReplacementPods" in conditions
 
 
+_PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+"""The label, and in v0.19 the annotation, of a job for which somebody else creates the Workload."""
 _GATE_OF_ANNOTATION = {
     "kueue.x-k8s.io/admission-gated-by": ("AdmissionGatedBy", "gates of admission are not calculated"),
     "kueue.x-k8s.io/elastic-job": (
@@ -173,11 +176,29 @@ _GATE_OF_ANNOTATION = {
 
 
 def _unmodeled_annotations(body: Body, model: Model) -> Iterator[str]:
-    """Yield the annotations of a job or Workload that make its verdict unknown, with the reason."""
+    """Yield the annotations and labels of a job or Workload that make its verdict unknown, with the reason."""
     annotations = body["metadata"].get("annotations") or {}
+    labels = body["metadata"].get("labels") or {}
+    if body.get("kind") != "Workload" and (labels.get(_PREBUILT) or annotations.get(_PREBUILT)):
+        yield f"{_PREBUILT}: Kueue admits that Workload, which is not read, and creates none"
     for name, (gate, reason) in _GATE_OF_ANNOTATION.items():
         if annotations.get(name, "") not in ("", "false") and model.gates.is_enabled(gate):
             yield f"annotation {name}: {reason}"
+
+
+def _unread_priorities(launch: Body, pod_sets: Iterable[LaunchedPods]) -> Iterator[str]:
+    """Yield the PriorityClasses by which Kueue would order a job that names no WorkloadPriorityClass.
+
+    Source: ExtractPriority in Kueue's pkg/controller/jobframework/reconciler.go; PriorityClass of Kubeflow's kinds.
+    """
+    if PRIORITY in (launch["metadata"].get("labels") or {}):
+        return
+    run_policy = (launch.get("spec") or {}).get("runPolicy") or {}
+    if name := (run_policy.get("schedulingPolicy") or {}).get("priorityClass"):
+        yield f"runPolicy.schedulingPolicy.priorityClass {name}: priorities of jobs by it are not calculated"
+    for name in dict.fromkeys(pods.spec.get("priorityClassName") for pods in pod_sets):
+        if name:
+            yield f"priorityClassName {name} of its pods: priorities of jobs by it are not calculated"
 
 
 _TOPOLOGY_KEYS = {"required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize"}

@@ -19,7 +19,7 @@ from trainstack.kueue.model import Model, Preemption, Workload
 from trainstack.kueue.pod_requests import pod_set
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.verdicts import stack_verdicts
-from trainstack.kueue.workloads import run_workloads
+from trainstack.kueue.workloads import read_workload, run_workloads
 from trainstack.settings.sections.queues import LocalQueue
 from trainstack.settings.sections.workloads import ReplicatedJob, Resources
 from trainstack.stack_objects.stack_objects import StackObjects
@@ -260,3 +260,48 @@ def test_a_default_request_above_the_own_limit_delays_the_admission() -> None:
         "container one has a limit of cpu below the default request of the LimitRange: Kueue may admit it later, when "
         "other workloads end"
     )
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "reason"),
+    [
+        (
+            {"labels": {"kueue.x-k8s.io/prebuilt-workload-name": "made"}},
+            {},
+            "kueue.x-k8s.io/prebuilt-workload-name: Kueue admits that Workload, which is not read, and creates none",
+        ),
+        (
+            {"annotations": {"kueue.x-k8s.io/prebuilt-workload-name": "made"}},
+            {},
+            "kueue.x-k8s.io/prebuilt-workload-name: Kueue admits that Workload, which is not read, and creates none",
+        ),
+        (
+            {},
+            {"runPolicy": {"schedulingPolicy": {"priorityClass": "high"}}},
+            "runPolicy.schedulingPolicy.priorityClass high: priorities of jobs by it are not calculated",
+        ),
+        (
+            {},
+            {"priorityClassName": "high"},
+            "priorityClassName high of its pods: priorities of jobs by it are not calculated",
+        ),
+    ],
+)
+def test_what_else_decides_about_a_job_makes_its_verdict_unknown(metadata: Any, spec: Any, reason: str) -> None:
+    """A WorkloadPriorityClass has precedence over other priorities."""
+    pod = {"containers": [{"name": "one", "resources": {"requests": {"cpu": "1"}}}]}
+    if name := spec.get("priorityClassName"):
+        pod["priorityClassName"] = name
+    job = {"template": {"spec": pod}, **{key: spec[key] for key in spec if key == "runPolicy"}}
+    labels = {"kueue.x-k8s.io/queue-name": "q", **metadata.get("labels", {})}
+    launch: Any = {
+        "kind": "Job",
+        "metadata": {"name": "job", "namespace": "ns", **metadata, "labels": labels},
+        "spec": job,
+    }
+    model = make_model(make_queue(), priorities={"normal": 1})
+    found = simulate(read_workload(launch, (), model), model)
+    assert (found.outcome, [item.message for item in found.reasons]) == ("unknown", [f"Workload ns/job sets {reason}"])
+    launch["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "normal"
+    ranked = simulate(read_workload(launch, (), model), model)
+    assert ranked.outcome == ("unknown" if "prebuilt" in reason else "fits")

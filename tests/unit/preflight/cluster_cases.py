@@ -141,6 +141,7 @@ def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **chan
         "operators": {"kueue": KUEUE, "training-operator": TRAINING},
         "admission": make_admission(objects),
         "frameworks": frozenset({"batch/job", "kubeflow.org/pytorchjob"}),
+        "kueue": {"integrations": {"frameworks": ["batch/job", "kubeflow.org/pytorchjob"]}},
     }
     return LiveCluster(**{**base, **changes})
 

@@ -8,6 +8,7 @@ from tests.unit.make import make_cluster_queue, make_group, make_queues, make_ru
 from tests.unit.preflight.cluster_cases import IMAGES, KUEUE, check, make_live, make_node, operators
 from tests.unit.preflight.cluster_cases import make_cluster_queue as make_queue_of_cluster
 from tests.unit.runs.runtimes import make_cluster_runtime, make_job
+from trainstack.kueue.format import summary
 from trainstack.kueue.verdict import Change, Remedy, Verdict
 from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.preflight.live_context import LiveCluster, LiveContext
@@ -249,3 +250,31 @@ def test_a_request_is_not_lowered_below_the_minimum_of_a_limit_range() -> None:
 
 def body(name: str, namespace: str, spec: Body) -> Body:
     return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def test_an_unread_configuration_is_assumed_or_makes_the_verdict_unknown() -> None:
+    """It is unknown where fair sharing or excluded resources would decide, and marked elsewhere."""
+
+    def verdict(*, configuration: Body | None, user: Body | None = None, **changes: Any) -> str:
+        live = make_live(kueue=configuration)
+        live = make_live(kueue=configuration, admission={**live.admission, "Workload": (user,) if user else ()})
+        settings = make_settings(make_run(**changes), operators=Operators())
+        (found,) = LiveContext(StackObjects(settings), live, {}).verdicts
+        return summary(found)
+
+    mark = "(if Kueue's Configuration, which could not be read, has its defaults)"
+    assert verdict(configuration=None).startswith(f"fits {mark}: on cpu")
+    assert verdict(configuration={}).startswith("fits: on cpu")
+    nic = Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"})
+    assert verdict(configuration={}, resources=nic).startswith("never fits: the pod requests example.com/nic")
+    assert verdict(configuration=None, resources=nic) == (
+        "unknown: the cluster queue does not cover what the pods request, which resources may leave out or transform: "
+        "these credentials cannot read Kueue's Configuration"
+    )
+    assert verdict(configuration={}, user=make_user()).startswith("waits: ")
+    assert verdict(configuration=None, user=make_user()) == (
+        "unknown: the quota is in use, and fairSharing decides whose workloads are preempted: these credentials cannot "
+        "read Kueue's Configuration"
+    )
+    big = Resources(requests={"cpu": "9", "memory": "1Gi"})
+    assert verdict(configuration=None, resources=big).startswith(f"never fits {mark}: ")
