@@ -45,6 +45,8 @@ type Case struct {
 	// Alone makes each workload's answer independent of the others: an admitted one is withdrawn too, and after one that
 	// preempts others the next one is asked on the same cluster again.
 	Alone bool `json:"alone"`
+	// Together are workloads that wait together, instead of Submit.
+	Together *Together `json:"together"`
 	// Configuration is Kueue's; fairSharing, resources, waitForPodsReady and featureGates of it are used.
 	Configuration json.RawMessage `json:"configuration"`
 	// Now is when the first workload is submitted, in RFC 3339. Each later one is submitted a second after.
@@ -54,7 +56,9 @@ type Case struct {
 // Answer has one verdict for each submitted workload, unless Alone is set up to the first that preempts others.
 type Answer struct {
 	Verdicts []Verdict `json:"verdicts,omitempty"`
-	Error    string    `json:"error,omitempty"`
+	// Rounds are the states after the rounds of Together.
+	Rounds []Round `json:"rounds,omitempty"`
+	Error  string  `json:"error,omitempty"`
 }
 
 // Verdict is what Kueue decides about one workload.
@@ -91,8 +95,12 @@ func main() {
 	utilruntime.ReallyCrash = false
 	answers := make([]Answer, len(cases))
 	for i := range cases {
-		verdicts, err := answer(&cases[i])
-		answers[i].Verdicts = verdicts
+		var err error
+		if cases[i].Together != nil {
+			answers[i].Rounds, err = together(&cases[i])
+		} else {
+			answers[i].Verdicts, err = answer(&cases[i])
+		}
 		if err != nil {
 			answers[i].Error = err.Error()
 		}
@@ -126,30 +134,34 @@ type court struct {
 	attempts int
 	verdicts chan Verdict
 	panics   chan any
+	// crowd are workloads that wait together; nil if they are asked one by one.
+	crowd *crowd
 }
 
-// equivalenceHashing is a gate that releases have since v0.17. It is disabled, since Kueue would skip a workload if an
-// equivalent one did not fit, and give no answer.
+// equivalenceHashing is a gate that releases have since v0.17. For workloads that are asked one by one it is disabled,
+// since Kueue would skip one if an equivalent one did not fit, and give no answer.
 const equivalenceHashing = "SchedulingEquivalenceHashing"
 
-func judge(c *Case) (verdicts []Verdict, err error) {
+// start returns a case in progress, whose scheduler has begun, and the function that ends it. queued fills the queues
+// before the scheduler begins.
+func start(c *Case, queued func(*court) error) (*court, func(), error) {
+	nothing := func() {}
 	var configuration Configuration
 	if len(c.Configuration) > 0 {
 		if err := json.Unmarshal(c.Configuration, &configuration); err != nil {
-			return nil, fmt.Errorf("configuration: %w", err)
+			return nil, nothing, fmt.Errorf("configuration: %w", err)
 		}
 	}
-	restore, err := setGates(configuration.FeatureGates)
-	defer restore()
+	restore, err := setGates(configuration.FeatureGates, c.Together == nil)
 	if err != nil {
-		return nil, err
+		return nil, restore, err
 	}
 	now := time.Now()
 	if c.Now != nil {
 		now = *c.Now
 	}
 	ctx, cancel := context.WithCancel(ctrl.LoggerInto(context.Background(), logr.Discard()))
-	defer cancel()
+	end := func() { cancel(); restore() }
 	court := &court{ctx: ctx, clock: &steps{}, objects: newObjects(), verdicts: make(chan Verdict, 1), panics: make(chan any, 1)}
 	court.clock.seconds.Store(now.Unix())
 	court.cache = schdcache.New(court.objects, cacheOptions(&configuration)...)
@@ -157,17 +169,27 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 	court.queues = queues
 	for i, raw := range c.Objects {
 		if err := court.add(raw); err != nil {
-			return nil, fmt.Errorf("objects[%d]: %w", i, err)
+			return nil, end, fmt.Errorf("objects[%d]: %w", i, err)
 		}
 	}
-	if err := court.fill(); err != nil {
-		return nil, err
+	if c.Together != nil {
+		if err := court.addFence(); err != nil {
+			return nil, end, err
+		}
+	}
+	if err := errors.Join(court.fill(), queued(court)); err != nil {
+		return nil, end, err
 	}
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, cause any) { court.panics <- cause }}
 	go court.queues.CleanUpOnContext(ctx)
 	options = append(options, scheduler.WithFairSharing(configuration.FairSharing), scheduler.WithClock(nil, court.clock))
 	options = append(options, schedulerOptions(&configuration)...)
-	err = scheduler.New(court.queues, court.cache, court.objects, recorder{court}, options...).Start(ctx)
+	return court, end, scheduler.New(court.queues, court.cache, court.objects, recorder{court}, options...).Start(ctx)
+}
+
+func judge(c *Case) (verdicts []Verdict, err error) {
+	court, end, err := start(c, func(*court) error { return nil })
+	defer end()
 	if err != nil {
 		return nil, err
 	}
@@ -194,13 +216,13 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 	return verdicts, nil
 }
 
-// setGates sets feature gates; the returned function restores them.
-func setGates(given map[string]bool) (func(), error) {
+// setGates sets feature gates; the returned function restores them. evaluatesAll disables equivalenceHashing.
+func setGates(given map[string]bool, evaluatesAll bool) (func(), error) {
 	gates, before := map[string]bool{}, map[string]bool{}
 	maps.Copy(gates, given)
 	for feature := range utilfeature.DefaultMutableFeatureGate.GetAll() {
 		name := string(feature)
-		if name == equivalenceHashing {
+		if name == equivalenceHashing && evaluatesAll {
 			gates[name] = false
 		}
 		if _, ok := gates[name]; ok {
@@ -330,6 +352,10 @@ func (c *court) submit(w *Workload) (Verdict, error) {
 // kind is that of the event: the reason of a warning depends on a gate.
 func (c *court) observe(object runtime.Object, kind, reason, message string) {
 	w, ok := object.(*Workload)
+	if ok && c.crowd != nil {
+		c.crowd.observe(w, reason)
+		return
+	}
 	if !ok || workload.Key(w) != workload.Key(c.asked) {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -131,11 +132,18 @@ func (o *objects) put(w *Workload) {
 	o.workloads[w.Namespace+"/"+w.Name] = w.DeepCopy()
 }
 
+// workload returns a copy of a workload, with its status.
+func (o *objects) workload(key string) *Workload {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	return o.workloads[key].DeepCopy()
+}
+
 // targets returns the workloads that were preempted, with the reason.
 func (o *objects) targets() map[string]string {
 	o.lock.Lock()
 	defer o.lock.Unlock()
-	return o.preempted
+	return maps.Clone(o.preempted)
 }
 
 // condition returns a condition of a workload that the scheduler has written, or nil.

@@ -1,0 +1,1 @@
+../judge-v0.15/together.go
