@@ -1,29 +1,19 @@
-"""Verdicts: whether Kueue admits a workload at the head of its queue, on an idle cluster or with given usage."""
+"""Verdicts: whether Kueue admits a workload, alone or in the present state of a cluster."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from trainstack.kueue.admission_verdict import admission_verdict, make_verdict
 from trainstack.kueue.diagnosis import inadmissibility_reasons, unmet_requests
-from trainstack.kueue.field_paths import queue_path
 from trainstack.kueue.model import AdmittedWorkload, Model, Workload
 from trainstack.kueue.nomination import AdmissionAttempt, consecutive_attempts
+from trainstack.kueue.present_state import PresentState
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 from trainstack.kueue.unmodeled_features import unmodeled_features
-from trainstack.kueue.verdict import Cause, Outcome, Reason, Verdict, pod_set_admissions
-from trainstack.objects.ownership import format_names
+from trainstack.kueue.verdict import Cause, Reason, Verdict, pod_set_admissions
 
-_MAX_NAMES = 3
-_NEVER_HEAD_CAUSES = {"backoff", "queue-closed", "queue-stopped", "namespace-unmanaged", "pod-sets"}
-"""Causes for which Kueue does not keep a workload at the head of its queue."""
 _TEMPORARY_CAUSES: tuple[Cause, ...] = ("backoff", "check-retry", "queue-stopped")
 """Causes other than quota for which a workload waits."""
-_DISPATCH_MESSAGE = (
-    "the quota is available in this cluster; MultiKueue then dispatches the run to a worker cluster, whose quota is "
-    "not known here"
-)
-_TOPOLOGY_MESSAGE = "the quota is available, and the nodes of flavor {} decide whether the pods can be placed"
 
 
 def simulate(workload: Workload, model: Model, *, admitted: Sequence[AdmittedWorkload] = ()) -> Verdict:
@@ -43,34 +33,29 @@ class AdmissionSimulator:
     ) -> None:
         """`admitted`: the workloads with reserved quota; empty: an idle cluster.
 
-        `pending`: the workloads that wait, in the order of submission; one that cannot be admitted holds up all
-        workloads behind it in a StrictFIFO queue. `judge_verdicts`: of Kueue's own code, by the workload's key.
+        `pending`: the workloads that wait, in the order of submission. `judge_verdicts`: of Kueue's own code on
+        workloads alone, by the workload's key.
         """
         self.model = model
         admitted_workloads = tuple(admitted)
         self._judge_verdicts = judge_verdicts or {}
-        self._not_ready = (
-            [entry.workload.key for entry in admitted_workloads if not entry.is_ready] if model.blocks_admission else []
-        )
-        self._pending = sorted(pending, key=_queue_order)
-        self._positions = {workload.key: position for position, workload in enumerate(self._pending)}
-        self._blockers: dict[str, Verdict | None] = {}
-        """By StrictFIFO queue: the verdict on the first pending workload that is not admitted now."""
         self.idle_snapshot = Snapshot(model)
         self.usage_snapshot = Snapshot(model, admitted_workloads) if admitted_workloads else self.idle_snapshot
+        self._present_state = PresentState(
+            model, admitted_workloads, tuple(pending), self.usage_snapshot, self._judge_verdicts, self._judge
+        )
 
     def idle_verdict(self, workload: Workload) -> Verdict:
         """Return the verdict on an idle cluster."""
-        return self._judge(workload, self.idle_snapshot)
+        return self._with_assumptions(self._judge(workload, self.idle_snapshot))
 
     def verdict(self, workload: Workload) -> Verdict:
-        verdict = self._verdict_as_head(workload)
-        if verdict.fits and (reason := self._blocking_reason(workload, verdict)) is not None:
-            return _make_verdict(workload, verdict.cluster_queue, "waits", [reason])
-        return verdict
+        """Return the verdict in the present state."""
+        verdict = self._judge_verdicts.get(workload.key) or self._judge(workload, self.usage_snapshot)
+        return self._with_assumptions(self._present_state.verdict(workload, verdict))
 
-    def _verdict_as_head(self, workload: Workload) -> Verdict:
-        return self._judge_verdicts.get(workload.key) or self._judge(workload, self.usage_snapshot)
+    def _with_assumptions(self, verdict: Verdict) -> Verdict:
+        return _mark_assumptions(verdict) if self.model.assumes_defaults else verdict
 
     def _judge(self, workload: Workload, snapshot: Snapshot) -> Verdict:
         model = self.model
@@ -79,11 +64,11 @@ class AdmissionSimulator:
                 f"the cluster queue of queue {workload.queue} is not readable here; the platform's owner can run the"
                 " same command on the platform's environment"
             )
-            return _make_verdict(workload, "", "unknown", [Reason("unread", message, workload.path)])
+            return make_verdict(workload, "", "unknown", [Reason("unread", message, workload.path)])
         local_queue = model.local_queues.get((workload.namespace, workload.queue))
         if local_queue is None:
             message = f"namespace {workload.namespace} has no queue {workload.queue}"
-            return _make_verdict(
+            return make_verdict(
                 workload, "", "never fits", [Reason("queue-missing", message, f"{workload.path}.queue")]
             )
         if local_queue.cluster_queue not in model.cluster_queues:
@@ -91,15 +76,14 @@ class AdmissionSimulator:
                 f"queue {local_queue.name} points at cluster queue {local_queue.cluster_queue}, which does not exist"
             )
             reason = Reason("cluster-queue-missing", message, f"{workload.path}.queue")
-            return _make_verdict(workload, local_queue.cluster_queue, "never fits", [reason])
-        verdict = self._judge_in_queue(workload, snapshot, snapshot.cluster_queues[local_queue.cluster_queue])
-        return _mark_assumptions(verdict) if model.assumes_defaults else verdict
+            return make_verdict(workload, local_queue.cluster_queue, "never fits", [reason])
+        return self._judge_in_queue(workload, snapshot, snapshot.cluster_queues[local_queue.cluster_queue])
 
     def _judge_in_queue(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot) -> Verdict:
         model, queue, idle_cq = self.model, cq.spec, self.idle_snapshot.cluster_queues[cq.spec.name]
         unmodelled_reasons = list(unmodeled_features(model, workload, cq))
         if unmodelled_reasons:
-            return _make_verdict(workload, queue.name, "unknown", unmodelled_reasons)
+            return make_verdict(workload, queue.name, "unknown", unmodelled_reasons)
         reasons = list(inadmissibility_reasons(model, workload, queue, self.idle_snapshot))
         temporary_reasons = [reason for reason in reasons if reason.cause in _TEMPORARY_CAUSES]
         snapshot.undecided = ""
@@ -115,10 +99,10 @@ class AdmissionSimulator:
         # A lasting reason hides temporary ones: after their end, the workload would still not fit.
         refusals = _pod_refusals(workload)
         if len(reasons) > len(temporary_reasons) or refusals:
-            return _make_verdict(workload, queue.name, "never fits", [*reasons, *refusals])
+            return make_verdict(workload, queue.name, "never fits", [*reasons, *refusals])
         unread_overheads = list(_unread_overheads(model, workload))
         if unread_overheads or temporary_reasons:
-            return _make_verdict(
+            return make_verdict(
                 workload,
                 queue.name,
                 "unknown" if unread_overheads else "waits",
@@ -126,89 +110,29 @@ class AdmissionSimulator:
             )
         uncertainty = _preemption_uncertainty(model, snapshot, cq, attempt)
         if uncertainty:
-            return _make_verdict(workload, queue.name, "unknown", [Reason("in-use", uncertainty, workload.path)])
+            return make_verdict(workload, queue.name, "unknown", [Reason("in-use", uncertainty, workload.path)])
         if attempt.succeeds:
             reasons_to_wait = [] if queue.is_strict_fifo else _first_refusals(workload)
         else:
             reasons_to_wait = unmet_requests(model, cq, workload, now=True) or [_joint_quota_reason(workload)]
         if reasons_to_wait:
-            return _make_verdict(workload, queue.name, "waits", reasons_to_wait)
-        return self._admission_verdict(workload, snapshot, cq, attempt)
-
-    def _blocking_reason(self, workload: Workload, verdict: Verdict) -> Reason | None:
-        """Return what keeps Kueue from admitting a workload whose quota is available."""
-        if self._not_ready and not verdict.preempts:
-            names = format_names(self._not_ready, _MAX_NAMES)
-            message = f"waitForPodsReady.blockAdmission: Kueue admits nothing until the pods of {names} are ready"
-            return Reason("not-ready", message, workload.path)
-        queue = verdict.cluster_queue
-        if not self.usage_snapshot.cluster_queues[queue].spec.is_strict_fifo:
-            return None
-        if queue not in self._blockers:
-            self._blockers[queue] = self._first_blocker(queue)
-        blocker = self._blockers[queue]
-        if blocker is None:
-            return None
-        name = f"{blocker.namespace}/{blocker.name}"
-        end = bisect_right(self._pending, _queue_order(workload), key=_queue_order)
-        if self._positions[name] >= self._positions.get(workload.key, end):
-            return None
-        state = "never fits" if blocker.outcome == "never fits" else "waits"
-        message = f"cluster queue {queue} is StrictFIFO: {name} {state}, and holds up all workloads behind it"
-        return Reason("blocked", message, queue_path(self.model, queue, "queueingStrategy"))
-
-    def _first_blocker(self, queue: str) -> Verdict | None:
-        local_queues = self.model.local_queues or {}
-        for workload in self._pending:
-            local_queue = local_queues.get((workload.namespace, workload.queue))
-            if local_queue is not None and local_queue.cluster_queue == queue:
-                verdict = self._verdict_as_head(workload)
-                stays_head = _NEVER_HEAD_CAUSES.isdisjoint(reason.cause for reason in verdict.reasons)
-                if verdict.outcome in ("waits", "never fits") and stays_head:
-                    return verdict
-        return None
-
-    def _admission_verdict(
-        self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot, attempt: AdmissionAttempt
-    ) -> Verdict:
-        usage = attempt.assignment.usage
+            return make_verdict(workload, queue.name, "waits", reasons_to_wait)
         with snapshot.tree.without(attempt.targets):
-            borrowed = {
-                fr: min(number, cq.node.usage.get(fr, 0) + number - cq.node.quota(fr).nominal)
-                for fr, number in usage.items()
-                if number and cq.node.borrows_with(fr, number)
-            }
-        flavors = self.model.flavors or {}
-        pod_sets = pod_set_admissions(attempt.assignment)
-        topologies = sorted({name for pods in pod_sets for name in pods.flavors.values() if flavors[name].topology})
-        checks = cq.spec.checks_on({flavor for flavor, _ in usage})
-        unknown_reasons = [
-            Reason("topology", _TOPOLOGY_MESSAGE.format(name), workload.path, flavor=name) for name in topologies
-        ]
-        if not self.model.multikueue_checks.isdisjoint(checks):
-            # The nodes, and so the topologies, are those of the worker cluster.
-            unknown_reasons = [Reason("dispatched", _DISPATCH_MESSAGE, workload.path)]
-        outcome: Outcome = "fits by borrowing" if borrowed else "fits"
-        if attempt.targets:
-            outcome = "fits by preempting"
-        return _make_verdict(
-            workload,
-            cq.spec.name,
-            "unknown" if unknown_reasons else outcome,
-            unknown_reasons,
-            assigned=pod_sets,
-            usage=usage,
-            borrowed=borrowed,
-            preempts=tuple(target.workload.key for target in attempt.targets),
-            checks=checks,
-        )
+            return admission_verdict(
+                model,
+                workload,
+                cq,
+                pod_set_admissions(attempt.assignment),
+                attempt.assignment.usage,
+                tuple(target.workload.key for target in attempt.targets),
+            )
 
 
 def _mark_assumptions(verdict: Verdict) -> Verdict:
     """Return a verdict by the defaults of Kueue's Configuration; `unknown` if fields that are often set decide it."""
-    if verdict.outcome == "unknown":
-        return verdict
     causes = {reason.cause for reason in verdict.reasons}
+    if verdict.outcome == "unknown" or causes & {"queue-missing", "cluster-queue-missing"}:
+        return verdict
     fields = ""
     if verdict.preempts or "in-use" in causes:
         fields = "the quota is in use, and fairSharing decides whose workloads are preempted"
@@ -267,11 +191,6 @@ def _first_refusals(workload: Workload) -> list[Reason]:
     ]
 
 
-def _queue_order(workload: Workload) -> tuple[int, float]:
-    """Return the order of a workload in its queue."""
-    return -workload.priority, workload.created
-
-
 def _last_attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload) -> AdmissionAttempt:
     *_, last_attempt = consecutive_attempts(snapshot, cq, workload)
     return last_attempt
@@ -303,18 +222,3 @@ def _joint_quota_reason(workload: Workload) -> Reason:
     )
     message = f"every pod set fits alone, but not all of them together: Kueue assigns {behavior}"
     return Reason("quota", message, workload.path)
-
-
-def _make_verdict(
-    workload: Workload, cluster_queue: str, outcome: Outcome, reasons: Sequence[Reason], **admission: Any
-) -> Verdict:
-    return Verdict(
-        name=workload.name,
-        namespace=workload.namespace,
-        queue=workload.queue,
-        path=workload.path,
-        cluster_queue=cluster_queue,
-        outcome=outcome,
-        reasons=tuple(reasons),
-        **admission,
-    )

@@ -21,7 +21,7 @@ class QueueHead:
     def __init__(
         self, entry: QueueEntry, pending_queue: PendingQueue, attempt: AdmissionAttempt, *, continues: bool = False
     ) -> None:
-        """`continues`: the next attempts begin where this one ended, and one of them succeeds."""
+        """`continues`: the next attempts begin where this one ended, until one succeeds or without end."""
         self.entry = entry
         self.pending_queue = pending_queue
         self.attempt = attempt
@@ -156,6 +156,32 @@ def still_fits(snapshot: Snapshot, head: QueueHead, preempted_workloads: Mapping
         return all(cq.available(fr) >= number for fr, number in head.attempt.assignment.usage.items())
 
 
+def find_blocking_head(snapshot: Snapshot, heads: Sequence[QueueHead], blocked_head: QueueHead) -> QueueHead | None:
+    """Return the head after which a head of the same cycle no longer fits; None if it fits after all before it."""
+    preempted_workloads: dict[str, AdmittedWorkload] = {}
+    reservations: list[tuple[str, Usage]] = []
+    blocking_head = None
+    for head in _heads_in_order(snapshot, heads):
+        if head is blocked_head:
+            break
+        queue, attempt = head.pending_queue.cq.spec.name, head.attempt
+        if not head.is_nominated:
+            usage: Usage = quota_to_reserve(head)
+        elif still_fits(snapshot, head, preempted_workloads):
+            usage = attempt.assignment.usage
+            preempted_workloads |= {target.workload.key: target for target in attempt.targets}
+        else:
+            continue
+        snapshot.tree.add(queue, usage)
+        reservations.append((queue, usage))
+        if not still_fits(snapshot, blocked_head, preempted_workloads):
+            blocking_head = head
+            break
+    for name, usage in reversed(reservations):
+        snapshot.tree.remove(name, usage)
+    return blocking_head
+
+
 def quota_to_reserve(head: QueueHead) -> dict[FlavorResource, int]:
     """Return the quota that a failed head reserves against later heads, because it may be unable to reclaim it.
 
@@ -176,5 +202,6 @@ def quota_to_reserve(head: QueueHead) -> dict[FlavorResource, int]:
         elif quota.borrowing_limit is None:
             reservation[fr] = number
         else:
-            reservation[fr] = max(0, min(number, quota.nominal + quota.borrowing_limit - used))
+            # Below 0 if the limit was lowered: as in Kueue, others may then use more.
+            reservation[fr] = min(number, quota.nominal + quota.borrowing_limit - used)
     return reservation

@@ -51,10 +51,6 @@ class DelayedRequeue:
         self._remaining_cycles.pop(key, None)
 
     @property
-    def is_evicting(self) -> bool:
-        return bool(self._remaining_cycles)
-
-    @property
     def counts_cycles(self) -> bool:
         """Whether quota is released after a number of cycles."""
         return self._cycles is not None and bool(self._remaining_cycles)

@@ -4,7 +4,8 @@ It may let a workload pass whose attempt then fails, but never rejects one whose
 workloads wait for one exhausted resource; the check finds that at a hundredth of an attempt's cost.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainstack.kueue.model import FlavorResource, PodSet, Usage, Workload
@@ -23,6 +24,8 @@ class Needs:
     choices: tuple[tuple[tuple[Amount, ...], ...], ...]
     """For each pod set and resource group the amounts on each possible flavor, one of which must be available. Flavors
     without enough potential quota are left out; with an empty entry the workload is never admitted."""
+    shares_flavors: bool = False
+    """Whether several pod sets choose among the same flavors: their attempts may repeat without end."""
 
     @property
     def flavors(self) -> tuple[str, ...]:
@@ -31,7 +34,19 @@ class Needs:
 
 def needs_of(workload: Workload, cq: QueueSnapshot) -> Needs:
     choices = tuple(choice for pods in workload.pod_sets for choice in _choices(pods, cq))
-    return Needs(workload.priority, workload.created, choices)
+    users = Counter(
+        group
+        for pods in workload.pod_sets
+        for group in {cq.group_of[name] for name in (*pods.requests, "pods") if name in cq.group_of}
+        if pods.count and len(group.names) > 1
+    )
+    shares_flavors = any(count > 1 for count in users.values())
+    return Needs(workload.priority, workload.created, choices, shares_flavors)
+
+
+def refused_needs(workload: Workload) -> Needs:
+    """Return the needs of a workload that Kueue refuses whatever quota is available."""
+    return Needs(workload.priority, workload.created, ((),))
 
 
 def _choices(pods: PodSet, cq: QueueSnapshot) -> Iterator[tuple[tuple[Amount, ...], ...]]:
@@ -64,7 +79,7 @@ def _choices(pods: PodSet, cq: QueueSnapshot) -> Iterator[tuple[tuple[Amount, ..
 def kind_of(needs: Needs) -> Hashable:
     """Return a key that is equal for needs that differ only in amounts and creation time."""
     choices = tuple(tuple(frozenset(fr for fr, _ in amounts) for amounts in choice) for choice in needs.choices)
-    return needs.priority, choices
+    return needs.priority, needs.shares_flavors, choices
 
 
 def minimum_needs(needs: Sequence[Needs]) -> Needs:
@@ -76,7 +91,7 @@ def minimum_needs(needs: Sequence[Needs]) -> Needs:
         tuple(_smallest([need.choices[index][option] for need in needs]) for option in range(len(choice)))
         for index, choice in enumerate(first.choices)
     )
-    return Needs(first.priority, min(need.created for need in needs), choices)
+    return Needs(first.priority, min(need.created for need in needs), choices, first.shares_flavors)
 
 
 def _smallest(alternatives: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
@@ -115,7 +130,12 @@ class FeasibilityFilter:
         self._inadmissible_shapes.add(shape)
 
     def may_admit(self, cq: QueueSnapshot, shape: Hashable, needs: Needs) -> bool:
-        return shape not in self._inadmissible_shapes and self.may_fit(cq, needs)
+        """Whether an attempt could succeed, or be repeated without end, which keeps the workload at the head."""
+        return shape not in self._inadmissible_shapes and self.needs_attempt(cq, needs)
+
+    def needs_attempt(self, cq: QueueSnapshot, needs: Needs) -> bool:
+        """Whether an attempt could succeed or leave flavors untried."""
+        return self._may_choose(cq, needs, any) if needs.shares_flavors else self.may_fit(cq, needs)
 
     def invalidate(self, queue: str, usage: Usage) -> None:
         """Record that a workload with this usage was admitted, evicted or finished."""
@@ -150,21 +170,25 @@ class FeasibilityFilter:
 
     def may_fit(self, cq: QueueSnapshot, needs: Needs) -> bool:
         """Whether the needs could be met now, with or without preemption."""
+        return self._may_choose(cq, needs, all)
+
+    def _may_choose(self, cq: QueueSnapshot, needs: Needs, combine: Callable[[Iterable[bool]], bool]) -> bool:
+        """Whether all or any of the choices have a flavor with enough quota, with or without preemption."""
+        return combine(self._has_flavor(cq, needs, choice) for choice in needs.choices)
+
+    def _has_flavor(self, cq: QueueSnapshot, needs: Needs, choice: Iterable[Iterable[Amount]]) -> bool:
         free = self._free[cq.spec.name]
-        for choice in needs.choices:
-            for amounts in choice:
-                contested = []
-                for fr, number in amounts:
-                    available = free.get(fr)
-                    if available is None:
-                        available = free[fr] = cq.available(fr)
-                    if number > available:
-                        contested.append((fr, number, available))
-                if not contested or self._may_preempt(cq, needs, contested):
-                    break
-            else:
-                return False
-        return True
+        for amounts in choice:
+            contested = []
+            for fr, number in amounts:
+                available = free.get(fr)
+                if available is None:
+                    available = free[fr] = cq.available(fr)
+                if number > available:
+                    contested.append((fr, number, available))
+            if not contested or self._may_preempt(cq, needs, contested):
+                return True
+        return False
 
     def _may_preempt(
         self, cq: QueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]

@@ -341,6 +341,8 @@ class AdmittedWorkload:
     """When its quota was reserved; of equal priority, the latest is preempted first."""
     is_evicted: bool = False
     """Whether its eviction has begun."""
+    preemptor_uid: str = ""
+    """Of the Workload that preempts it; empty if it is evicted for another reason, or not at all."""
     is_ready: bool = True
     """Whether all its pods are running or have ended."""
 

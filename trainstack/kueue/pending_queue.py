@@ -2,8 +2,9 @@
 
 Source: pkg/cache/queue/cluster_queue.go of Kueue v0.15.2. Each cycle takes the head; a workload that does not fit is
 inadmissible until quota is released in its cohort tree, which makes all workloads pending again. The head of a
-StrictFIFO queue is tried again in every cycle. A preempting workload is sticky: it stays the head until it is admitted
-or another workload of the queue preempts. Workloads that differ in nothing that the scheduler uses share a shape.
+StrictFIFO queue is tried again in every cycle, and so is any head whose attempts leave flavors untried. A preempting
+workload is sticky: it stays the head until it is admitted or another workload of the queue preempts. Workloads that
+differ in nothing that the scheduler uses share a shape.
 """
 
 from bisect import bisect_left, insort
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainstack.kueue.backoff import UNLIMITED
-from trainstack.kueue.feasibility import FeasibilityFilter, Needs, kind_of, minimum_needs, needs_of
+from trainstack.kueue.feasibility import FeasibilityFilter, Needs, kind_of, minimum_needs, needs_of, refused_needs
 from trainstack.kueue.flavor_assigner import TriedFlavors
 from trainstack.kueue.model import Workload
 from trainstack.kueue.snapshot import QueueSnapshot
@@ -80,7 +81,7 @@ class ShapeKind:
             self.flavors, self.infeasible_since = self.minimum_needs.flavors, -1
         if self.infeasible_since >= 0 and feasibility.is_unchanged(self.flavors, self.infeasible_since):
             return None
-        if not feasibility.may_fit(cq, self.minimum_needs):
+        if not feasibility.needs_attempt(cq, self.minimum_needs):
             self.infeasible_since = feasibility.changes
             return None
         self.infeasible_since = -1
@@ -109,16 +110,18 @@ class PendingQueue:
         self._shapes: dict[tuple[Any, ...], Shape] = {}
         self._kinds: dict[object, ShapeKind] = {}
 
-    def add(self, workload: Workload, number: int) -> None:
-        """Add a workload; `number` is the order of submission."""
-        key = shape_of(workload, self.cq)
+    def add(self, workload: Workload, number: int, *, is_refused: bool = False) -> QueueEntry:
+        """Add a workload; `number` is the order of submission. `is_refused`: no attempt at it ever succeeds."""
+        key = (is_refused, *shape_of(workload, self.cq))
         shape = self._shapes.get(key)
         if shape is None:
-            needs = needs_of(workload, self.cq)
+            needs = refused_needs(workload) if is_refused else needs_of(workload, self.cq)
             kind = self._kind(needs)
             shape = self._shapes[key] = Shape(needs, kind)
             kind.shapes.append(shape)
-        self._insert(QueueEntry((-workload.priority, workload.created, number), workload, shape))
+        entry = QueueEntry((-workload.priority, workload.created, number), workload, shape)
+        self._insert(entry)
+        return entry
 
     def _insert(self, entry: QueueEntry, *, inadmissible: bool = False) -> None:
         if not entry.shape.entries:

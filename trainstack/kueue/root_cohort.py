@@ -21,7 +21,8 @@ class RootCohort:
     def nominate(self, entry: QueueEntry, pending_queue: PendingQueue) -> QueueHead:
         """Attempt to admit the head of a queue, from where its last attempt ended.
 
-        If its next attempts would all fail they are not made; Kueue makes them one by one in later cycles.
+        If its next attempts would all fail they are not made, unless they would repeat without end; Kueue makes them
+        one by one in later cycles.
         """
         # With scan progress, an assignment of the preceding cycle is kept although the usage has changed.
         if entry.generation != pending_queue.generation and not self._snapshot.keeps_scan_progress:
@@ -40,8 +41,10 @@ class RootCohort:
         first_attempt = attempt_admission(self._snapshot, cq, workload, item.tried_flavors)
         if first_attempt.is_nominated or not first_attempt.assignment.has_untried_flavors:
             return first_attempt, False
-        later_attempts = consecutive_attempts(self._snapshot, cq, workload, first_attempt.assignment.tried_flavors)
-        return first_attempt, any(later_attempt.is_nominated for later_attempt in later_attempts)
+        for later_attempt in consecutive_attempts(self._snapshot, cq, workload, first_attempt.assignment.tried_flavors):
+            if later_attempt.is_nominated:
+                return first_attempt, True
+        return first_attempt, later_attempt.assignment.has_untried_flavors
 
     def requeue_inadmissible(self) -> None:
         """Make all workloads pending again: quota was released."""

@@ -4,14 +4,14 @@ Cycles follow pkg/scheduler/scheduler.go of Kueue v0.15.2. Cycles in which no he
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import inf
 from typing import Literal
 
 from trainstack.kueue.backoff import UNLIMITED, Backoff
-from trainstack.kueue.cycle import QueueHead, cohort_order, process_heads
+from trainstack.kueue.cycle import QueueHead, cohort_order, find_blocking_head, process_heads
 from trainstack.kueue.delayed_requeue import DelayedRequeue
 from trainstack.kueue.diagnosis import inadmissibility_reasons
 from trainstack.kueue.model import AdmittedWorkload, Model, Usage, Workload
@@ -19,10 +19,31 @@ from trainstack.kueue.pending_queue import PendingQueue
 from trainstack.kueue.root_cohort import root_cohorts_of
 from trainstack.kueue.skip_ahead import SkipAhead
 from trainstack.kueue.snapshot import Snapshot
-from trainstack.kueue.verdict import PodSetAdmission, pod_set_admissions
+from trainstack.kueue.verdict import Cause, PodSetAdmission, pod_set_admissions
 
+_NEVER_HEAD_CAUSES: Collection[Cause] = (
+    "backoff",
+    "queue-closed",
+    "queue-stopped",
+    "namespace-unmanaged",
+    "pod-sets",
+)
+"""Causes for which Kueue does not keep a workload at the head of a StrictFIFO queue."""
 MAX_EVICTIONS = 2
 """Evictions of one workload between two submissions or ends; after more it is not requeued before the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldUp:
+    """What keeps a workload from being admitted although its quota is available."""
+
+    workload: Workload
+    """The head of the workload's own queue, or of another one whose quota is not available to it."""
+    cluster_queue: str
+    preempts: tuple[str, ...] = ()
+    """The workloads that this head preempts and whose end it waits for, `<namespace>/<name>`."""
+    is_strict: bool = False
+    """Whether it is kept at the head of its queue because that is StrictFIFO."""
 
 
 class UnsettledError(Exception):
@@ -45,12 +66,19 @@ class Event:
 
 class Scheduler:
     def __init__(
-        self, model: Model, admitted: Iterable[AdmittedWorkload] = (), *, eviction_cycles: int = 0, paced: bool = False
+        self,
+        model: Model,
+        admitted: Iterable[AdmittedWorkload] = (),
+        *,
+        eviction_cycles: int = 0,
+        paced: bool = False,
+        refused_keys: Iterable[str] = (),
     ) -> None:
         """Start with empty queues.
 
         `paced`: cycles take the time that `kueue.backoff` calculates; otherwise everything happens at one instant, and
-        an evicted workload holds its quota for `eviction_cycles` cycles.
+        an evicted workload holds its quota for `eviction_cycles` cycles. `refused_keys`: workloads that are never
+        admitted, whatever quota is available.
         """
         self._model = model
         self._snapshot = Snapshot(model, admitted)
@@ -63,12 +91,18 @@ class Scheduler:
         }
         self._unqueued_workloads: dict[str, Workload] = {}
         """Workloads that are inadmissible whatever quota is available."""
+        self._refused_keys = frozenset(refused_keys)
         self._submission_numbers: dict[str, int] = {}
         """The order of submission."""
         self._delayed_requeue = DelayedRequeue(cycles=None if paced else eviction_cycles)
         for key, admitted_workload in self._admitted_workloads.items():
             if admitted_workload.is_evicted:
                 self._delayed_requeue.evict(key, 0.0)
+        self._preemptor_uids = {
+            admitted_workload.preemptor_uid
+            for admitted_workload in self._admitted_workloads.values()
+            if admitted_workload.is_evicted
+        } - {""}
         self._evictions: Counter[str] = Counter()
         self._parked_workloads: list[Workload] = []
         """Workloads that were evicted more than MOST_EVICTIONS times."""
@@ -90,6 +124,53 @@ class Scheduler:
             for pending_queue in self._pending_queues.values():
                 pending_queue.delete_workload(key)
         self._unpark()
+
+    def settle_present(self, now: float = 0.0) -> list[Event]:
+        """Run cycles at one instant until nothing more happens before an eviction ends or something is submitted."""
+        self._backoff.advance_to(now)
+        pace, self._backoff = self._backoff, Backoff(instant=True)
+        self._backoff.advance_to(now)
+        events: list[Event] = []
+        while new_events := self._advance(inf):
+            events += new_events
+        self._backoff = pace
+        return events
+
+    def find_hold_up(self, workload: Workload) -> HoldUp | None:
+        """Return what holds up a waiting workload after `settle_present`; None if its own attempts fail."""
+        pending_queue = self._queue_of(workload)
+        head = None if pending_queue is None else pending_queue.head()
+        if pending_queue is None or head is None:
+            return None
+        heads = {queue_head.pending_queue: queue_head for queue_head in self._heads()}
+        if head.workload.key != workload.key:
+            return self._hold_up(head.workload, pending_queue, heads.get(pending_queue))
+        own_head = heads.get(pending_queue)
+        if own_head is None or not own_head.attempt.succeeds:
+            return None
+        related_heads = [
+            queue_head
+            for queue_head in heads.values()
+            if queue_head.pending_queue.cq.node.root is pending_queue.cq.node.root
+        ]
+        blocking_head = find_blocking_head(self._snapshot, related_heads, own_head)
+        if blocking_head is None:
+            return None
+        return self._hold_up(blocking_head.entry.workload, blocking_head.pending_queue, blocking_head)
+
+    def _hold_up(self, workload: Workload, pending_queue: PendingQueue, head: QueueHead | None) -> HoldUp:
+        targets = head.attempt.targets if head is not None and head.attempt.succeeds else ()
+        return HoldUp(
+            workload,
+            pending_queue.cq.spec.name,
+            tuple(target.workload.key for target in targets),
+            is_strict=pending_queue.cq.spec.is_strict_fifo,
+        )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The usage of quota at this moment."""
+        return self._snapshot
 
     def settle(self, now: float) -> list[Event]:
         """Run cycles until nothing more happens; raise UnsettledError if workloads preempt each other endlessly."""
@@ -126,13 +207,14 @@ class Scheduler:
             if self._backoff.time >= until:
                 return []
             heads = self._heads()
-            is_evicting = self._delayed_requeue.is_evicting
+            # The quota of evicted workloads may be released after the next cycle.
+            is_evicting = self._delayed_requeue.counts_cycles
             if events := self._cycle(heads):
                 return events
             progress = tuple(pending_queue.progress for pending_queue in self._pending_queues.values())
             if progress in earlier_progress and not is_evicting:
-                # Heads of StrictFIFO queues and blocked heads are tried endlessly. Which flavor is next when something
-                # else happens is chance; here it is the first one.
+                # Heads of StrictFIFO queues, blocked heads, and heads whose attempts repeat are tried endlessly. Which
+                # flavor is next when something else happens is chance; here it is the first one.
                 self._backoff.skip(UNLIMITED, until)
                 for head in heads:
                     head.entry.tried_flavors = ()
@@ -150,16 +232,24 @@ class Scheduler:
         return (*queued_workloads, *self._parked_workloads, *self._unqueued_workloads.values())
 
     def _enqueue(self, workload: Workload) -> None:
-        local_queue = (self._model.local_queues or {}).get((workload.namespace, workload.queue))
-        pending_queue = self._pending_queues.get(local_queue.cluster_queue) if local_queue is not None else None
-        if pending_queue is None or any(
-            inadmissibility_reasons(self._model, workload, pending_queue.cq.spec, self._snapshot)
-        ):
+        pending_queue = self._queue_of(workload)
+        if pending_queue is None:
             self._unqueued_workloads[workload.key] = workload
-        else:
-            pending_queue.add(
-                workload, self._submission_numbers.setdefault(workload.key, len(self._submission_numbers))
-            )
+            return
+        reasons = inadmissibility_reasons(self._model, workload, pending_queue.cq.spec, self._snapshot)
+        causes = {reason.cause for reason in reasons}
+        is_head_of_strict_queue = pending_queue.cq.spec.is_strict_fifo and causes.isdisjoint(_NEVER_HEAD_CAUSES)
+        if causes and not is_head_of_strict_queue:
+            self._unqueued_workloads[workload.key] = workload
+            return
+        number = self._submission_numbers.setdefault(workload.key, len(self._submission_numbers))
+        entry = pending_queue.add(workload, number, is_refused=bool(causes) or workload.key in self._refused_keys)
+        if workload.uid in self._preemptor_uids:
+            pending_queue.make_sticky(entry)
+
+    def _queue_of(self, workload: Workload) -> PendingQueue | None:
+        local_queue = (self._model.local_queues or {}).get((workload.namespace, workload.queue))
+        return self._pending_queues.get(local_queue.cluster_queue) if local_queue is not None else None
 
     def _unpark(self) -> None:
         self._evictions.clear()
@@ -181,6 +271,8 @@ class Scheduler:
 
     def _skip_repetitions(self, heads: Sequence[QueueHead], until: float) -> None:
         """Skip the cycles that repeat this one."""
+        if any(head.continues for head in heads):
+            return
         skipped_heads = {id(head.pending_queue) for head in heads if head.is_nominated}
         advancing_queues = {
             name: pending_queue

@@ -23,9 +23,21 @@ def stack_verdicts(stack_objects: StackObjects) -> list[Verdict]:
 
 
 def idle_verdicts(stack_objects: StackObjects, model: Model, workloads: Sequence[Workload]) -> list[Verdict]:
-    """Return the verdicts on an environment's workloads, which wait together, on an idle cluster."""
-    simulator = AdmissionSimulator(model, pending=workloads)
-    verdicts = verdicts_for_release(map(simulator.verdict, workloads), release_from_settings(stack_objects.settings))
+    """Return the verdicts on an environment's workloads on an idle cluster.
+
+    Those that never fit wait together, and may hold up others.
+    """
+    simulator = AdmissionSimulator(model)
+    verdicts = [simulator.idle_verdict(workload) for workload in workloads]
+    in_order = [replace(workload, created=float(number)) for number, workload in enumerate(workloads)]
+    stuck_workloads = [
+        workload
+        for workload, verdict in zip(in_order, verdicts, strict=True)
+        if verdict.outcome == "never fits" and verdict.cluster_queue
+    ]
+    if stuck_workloads:
+        verdicts = list(map(AdmissionSimulator(model, pending=stuck_workloads).verdict, in_order))
+    verdicts = verdicts_for_release(verdicts, release_from_settings(stack_objects.settings))
     return list(add_remedies(verdicts, workloads, stack_objects.settings, model, admission_objects(stack_objects)))
 
 

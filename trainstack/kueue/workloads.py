@@ -1,5 +1,6 @@
 """Workloads from the launches of an environment's runs, and from Kueue's own Workloads."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -22,6 +23,7 @@ from trainstack.settings.sections.workloads import Workload as Run
 from trainstack.stack_objects.stack_objects import StackObjects
 
 Body = Mapping[str, Any]
+_PREEMPTOR_UID = re.compile(r"\(UID: ([^,\s]+),")
 
 
 def run_workloads(stack_objects: StackObjects, model: Model, *, is_queued: bool = True) -> tuple[Workload, ...]:
@@ -147,8 +149,15 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | AdmittedWorkload
         usage=_usage(admission["podSetAssignments"], counts, reclaimed),
         reserved_at=epoch_seconds(conditions["QuotaReserved"].get("lastTransitionTime")),
         is_evicted="Evicted" in conditions,
+        preemptor_uid=_preemptor_uid(conditions),
         is_ready="PodsReady" in conditions,
     )
+
+
+def _preemptor_uid(conditions: Mapping[str, Body]) -> str:
+    """Source: preemptionMessage in Kueue's pkg/scheduler/preemption/preemption.go."""
+    match = _PREEMPTOR_UID.search(conditions.get("Preempted", {}).get("message", ""))
+    return match[1] if match and "Evicted" in conditions else ""
 
 
 def _is_held(status: Body, conditions: Body) -> bool:
