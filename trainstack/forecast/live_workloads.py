@@ -67,7 +67,8 @@ def add_live_workloads(
         if task.key in changed_keys:
             task = replace(task, workload=replace(tasks_by_key[task.key].workload, created=pending.created))
         seconds_to_start = max(0.0, (pending.requeue_at or 0.0) - live.now)
-        tasks.append(replace(task, workload=replace(task.workload, requeue_at=None), earliest_start=seconds_to_start))
+        workload = replace(task.workload, requeue_at=None)
+        tasks.append(replace(task, workload=workload, earliest_start=seconds_to_start, is_pending=True))
     covered_keys = {task.key for task in tasks} | live.settled_keys
     new_tasks = (task for task in declared_tasks if task.key not in covered_keys)
     tasks += (replace(task, workload=replace(task.workload, created=live.now)) for task in new_tasks)

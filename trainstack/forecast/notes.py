@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from trainstack.forecast.schedule import Schedule, Timeline
+from trainstack.kueue.hold_up import hold_up_message
 from trainstack.kueue.model import LocalQueue, Model
 from trainstack.kueue.verdict import Verdict
 from trainstack.objects.ownership import format_names
@@ -64,6 +65,9 @@ def _reason_not_submitted(timeline: Timeline, schedule: Schedule) -> str:
 def _reason_not_admitted(timeline: Timeline, schedule: Schedule, model: Model, verdict: Verdict | None) -> str:
     if verdict is not None and not verdict.fits:
         return f"{verdict.outcome}: {verdict.reasons[0].message}" if verdict.reasons else verdict.outcome
+    hold_up = timeline.hold_up
+    if hold_up is not None and not (hold_up.is_own_queue and hold_up.is_strict and not hold_up.preempts):
+        return hold_up_message(hold_up, never_fits=False)
     holding_keys = [
         endless_timeline.task.key
         for endless_timeline in schedule.endless_timelines

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from trainstack.forecast.tasks import Task
+from trainstack.kueue.hold_up import HoldUp
 from trainstack.kueue.model import Usage
 from trainstack.kueue.verdict import PodSetAdmission
 
@@ -33,6 +34,8 @@ class Timeline:
     """The time of the submission; None if a dependency has no known end."""
     spans: tuple[Span, ...] = ()
     """In the order of time; several if the run is evicted."""
+    hold_up: HoldUp | None = None
+    """What keeps a run from being admitted to the end of the forecast although its quota is available."""
 
     @property
     def start(self) -> float | None:

@@ -83,10 +83,11 @@ class _Simulation:
     def run(self) -> Schedule:
         """Process all events in the order of time and return the schedule."""
         now = 0.0
+        self._settle_pending(now)
         for key, run in self._runs.items():
             if run.task.earliest_start > now:
                 heapq.heappush(self._ends, (run.task.earliest_start, next(self._order), key, _SUBMISSION))
-            elif run.open_dependencies == 0 and run.submitted is None:
+            elif run.open_dependencies == 0 and run.submitted is None and not run.task.is_pending:
                 self._submit(key, now)
         while True:
             self._start_placeable(now)
@@ -103,7 +104,15 @@ class _Simulation:
                     self._process_next_end(now)
             else:
                 break
-        return Schedule(tuple(map(_timeline, self._runs.values())))
+        return Schedule(tuple(map(self._timeline, self._runs.values())))
+
+    def _settle_pending(self, now: float) -> None:
+        """Submit what waits in the cluster, where it has been tried before the forecast submits anything."""
+        for key, run in self._runs.items():
+            if run.task.is_pending and run.task.earliest_start <= now and run.submitted is None:
+                self._submit(key, now)
+        for event in self._scheduler.settle_present(now):
+            self._apply_event(event, now)
 
     def _process_next_end(self, now: float) -> None:
         """Process the first entry of `_ends`: submit or finish its task, or drop an obsolete entry."""
@@ -178,6 +187,12 @@ class _Simulation:
                 if run.remaining_seconds is not None:
                     self._end_at(run, now + run.remaining_seconds)
 
+    def _timeline(self, run: _RunState) -> Timeline:
+        spans = (*run.ended_spans, *([] if run.span is None else [run.span]))
+        is_waiting = run.task.is_queued and run.submitted is not None and not spans
+        hold_up = self._scheduler.find_hold_up(run.task.workload) if is_waiting else None
+        return Timeline(run.task, run.submitted, spans, hold_up)
+
     def _end_at(self, run: _RunState, end: float) -> None:
         heapq.heappush(self._ends, (end, next(self._order), run.task.key, run.admissions))
 
@@ -201,10 +216,6 @@ class _Simulation:
         if run.span is not None:
             run.ended_spans.append(replace(run.span, ended=now, evicted_by=preemptor))
         run.span = None
-
-
-def _timeline(run: _RunState) -> Timeline:
-    return Timeline(run.task, run.submitted, (*run.ended_spans, *([] if run.span is None else [run.span])))
 
 
 def _live_assignments(admission: AdmittedWorkload) -> tuple[PodSetAdmission, ...]:

@@ -42,6 +42,8 @@ class Task:
     """The maximum number of the sweep's trials that are submitted at once; None for all."""
     elapsed: float | None = None
     """Seconds since the cluster admitted the task; None if it is not admitted."""
+    is_pending: bool = False
+    """Whether the task waits in the cluster; otherwise, if it is not admitted, the forecast submits it."""
     is_declared: bool = True
     """Whether the environment declares the run; False for a Workload that exists only in the cluster."""
 

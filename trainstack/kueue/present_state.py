@@ -5,12 +5,13 @@ it. A forecast begins in the same way.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trainstack.kueue.admission_verdict import admission_verdict, make_verdict
 from trainstack.kueue.field_paths import queue_path
+from trainstack.kueue.hold_up import HoldUp, hold_up_message
 from trainstack.kueue.model import AdmittedWorkload, Model, Workload
-from trainstack.kueue.scheduler import Event, HoldUp, Scheduler
+from trainstack.kueue.scheduler import Event, Scheduler
 from trainstack.kueue.snapshot import Snapshot
 from trainstack.kueue.unmodeled_features import unmodeled_features
 from trainstack.kueue.verdict import Cause, Outcome, Reason, Verdict
@@ -28,6 +29,8 @@ class _SettledState:
     scheduler: Scheduler
     admitted_keys: tuple[str, ...]
     """Pending workloads that it has admitted."""
+    acting_keys: frozenset[str]
+    """Pending workloads that it has admitted, or for which it has preempted others."""
     undecided: str
     """Why it is uncertain what it has preempted; empty if it is certain."""
 
@@ -44,6 +47,10 @@ class PresentState:
     """Of Kueue's own code on workloads alone, by key."""
     judge: Callable[[Workload, Snapshot], Verdict]
     """Returns the verdict on a workload alone with some usage."""
+    _settled_states: dict[tuple[frozenset[str], frozenset[str]], _SettledState] = field(default_factory=dict)
+    """By the cluster queues of the tree and the refused workloads."""
+    _unknown_keys: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    """The keys of the pending workloads of unknown admission, by the cluster queues of the tree."""
 
     def verdict(self, workload: Workload, verdict: Verdict) -> Verdict:
         """Return the verdict on a workload that is submitted now. `verdict`: on the workload alone."""
@@ -53,46 +60,62 @@ class PresentState:
         if not verdict.fits and not waits_for_quota:
             return verdict
         tree = frozenset(node.name for node in self.usage_snapshot.tree.queues[verdict.cluster_queue].tree_queues())
-        pending = [other for other in self.pending if other.key != workload.key and self._cluster_queue(other) in tree]
-        if not pending:
+        pending = [other for other in self.pending if self._cluster_queue(other) in tree]
+        if not any(other.key != workload.key for other in pending):
             return self._behind_starting_pods(workload, verdict, ())
         refused_keys = frozenset(other.key for other in pending if self._is_refused(other))
-        present_verdict = self._verdict_among(workload, verdict, tree, pending, refused_keys)
-        # A pending workload of unknown admission is admitted or refused: the verdict has to be the same in both cases.
-        unknown_keys = frozenset(other.key for other in pending if self._is_unknown(other))
-        if unknown_keys:
-            other_verdict = self._verdict_among(workload, verdict, tree, pending, refused_keys | unknown_keys)
+        if tree not in self._unknown_keys:
+            self._unknown_keys[tree] = frozenset(other.key for other in pending if self._is_unknown(other))
+        present_verdict, deciding_keys = self._verdict_among(workload, verdict, tree, pending, refused_keys)
+        # Kueue tries an inadmissible workload again when quota is released. If its last attempt may be older than the
+        # usage, or if its admission is unknown, the verdict has to be the same with and without it.
+        inadmissible_keys = {
+            other.key for other in pending if other.key in deciding_keys and self._may_be_inadmissible(other, tree)
+        }
+        if uncertain_keys := (self._unknown_keys[tree] | inadmissible_keys) - {workload.key}:
+            other_verdict, _ = self._verdict_among(workload, verdict, tree, pending, refused_keys | uncertain_keys)
             if _decision(present_verdict) != _decision(other_verdict):
-                names = format_names(sorted(unknown_keys), _MAX_NAMES)
-                return _unknown_verdict(workload, verdict, f"whether Kueue admits {names} before it is unknown")
+                names = format_names(sorted(uncertain_keys), _MAX_NAMES)
+                message = f"it depends on whether Kueue admits or tries {names} before it, which is unknown"
+                return _unknown_verdict(workload, verdict, message)
         return present_verdict
 
     def _verdict_among(
         self,
         workload: Workload,
         verdict: Verdict,
-        tree: Collection[str],
+        tree: frozenset[str],
         pending: Sequence[Workload],
-        refused_keys: Collection[str],
-    ) -> Verdict:
-        """Return the verdict on a workload among the pending ones of its tree of cohorts.
+        refused_keys: frozenset[str],
+    ) -> tuple[Verdict, frozenset[str]]:
+        """Return the verdict on a workload among the pending ones of its tree of cohorts, and which of them decide it.
 
         `refused_keys`: pending workloads that are never admitted.
         """
-        state = self._settle(tree, pending, refused_keys)
+        others = [other for other in pending if other.key != workload.key]
+        is_new = len(others) == len(pending)
+        state = self._settled_states.pop((tree, refused_keys), None) if is_new else None
+        state = state or self._settle(tree, others, refused_keys)
         scheduler = state.scheduler
         if not verdict.judged_by:
             verdict = self.judge(workload, scheduler.snapshot)
         scheduler.snapshot.undecided = ""
         scheduler.submit(workload)
-        own_events = [event for event in scheduler.settle_present() if workload.key in (event.key, event.preemptor)]
+        events = scheduler.settle_present()
+        own_events = [event for event in events if workload.key in (event.key, event.preemptor)]
+        hold_up = scheduler.find_hold_up(workload) if verdict.fits and not own_events else None
+        if is_new and not events and (hold_up is not None or not verdict.fits):
+            # A workload that only waits leaves the state as it was.
+            scheduler.finish(workload.key)
+            self._settled_states[tree, refused_keys] = state
+        deciding_keys = state.acting_keys | ({hold_up.workload.key} if hold_up is not None else set())
         if undecided := state.undecided or scheduler.snapshot.undecided:
-            return _unknown_verdict(workload, verdict, f"the quota is in use; {undecided}")
+            return _unknown_verdict(workload, verdict, f"the quota is in use; {undecided}"), deciding_keys
+        if hold_up is not None:
+            return self._held_up_verdict(workload, verdict, hold_up), deciding_keys
         if own_events and not verdict.judged_by:
             verdict = self._verdict_on_events(workload, verdict, own_events, scheduler)
-        elif not own_events and verdict.fits and (hold_up := scheduler.find_hold_up(workload)) is not None:
-            return self._held_up_verdict(workload, verdict, hold_up)
-        return self._behind_starting_pods(workload, verdict, state.admitted_keys)
+        return self._behind_starting_pods(workload, verdict, state.admitted_keys), deciding_keys
 
     def _settle(
         self, tree: Collection[str], pending: Sequence[Workload], refused_keys: Collection[str]
@@ -108,7 +131,8 @@ class PresentState:
             scheduler.submit(other)
         events = scheduler.settle_present()
         admitted_keys = tuple(event.key for event in events if event.kind == "admitted")
-        return _SettledState(scheduler, admitted_keys, scheduler.snapshot.undecided)
+        acting_keys = frozenset(event.preemptor or event.key for event in events)
+        return _SettledState(scheduler, admitted_keys, acting_keys, scheduler.snapshot.undecided)
 
     def _verdict_on_events(
         self, workload: Workload, verdict: Verdict, events: Sequence[Event], scheduler: Scheduler
@@ -132,37 +156,18 @@ class PresentState:
 
     def _held_up_verdict(self, workload: Workload, verdict: Verdict, hold_up: HoldUp) -> Verdict:
         queue = self.usage_snapshot.cluster_queues[verdict.cluster_queue].spec
-        is_same_queue = hold_up.cluster_queue == queue.name
-        if (
-            is_same_queue
-            and self.model.admission_fair_sharing
-            and queue.usage_based
-            and hold_up.workload.queue != workload.queue
-        ):
+        is_order_unknown = self.model.admission_fair_sharing and queue.usage_based
+        if is_order_unknown and hold_up.is_own_queue and hold_up.workload.queue != workload.queue:
             message = (
                 f"whether it or {hold_up.workload.key} comes first depends on the past usage of local queues, which is "
                 "not calculated"
             )
             return _unknown_verdict(workload, verdict, message)
-        reason = self._hold_up_reason(hold_up, is_same_queue=is_same_queue)
+        never_fits = self.judge(hold_up.workload, Snapshot(self.model)).outcome == "never fits"
+        setting = "queueingStrategy" if hold_up.is_strict else ""
+        path = queue_path(self.model, hold_up.cluster_queue, setting)
+        reason = Reason("blocked", hold_up_message(hold_up, never_fits=never_fits), path)
         return make_verdict(workload, queue.name, "waits", [reason])
-
-    def _hold_up_reason(self, hold_up: HoldUp, *, is_same_queue: bool) -> Reason:
-        name, queue = hold_up.workload.key, hold_up.cluster_queue
-        if hold_up.preempts:
-            targets = format_names(hold_up.preempts, _MAX_NAMES)
-            where = "is ahead in" if is_same_queue else "comes first, from"
-            message = f"{name} {where} cluster queue {queue}, and waits for the end of {targets}, which it preempts"
-        elif not is_same_queue:
-            message = f"Kueue keeps quota of the cohort for {name}, which waits at the head of cluster queue {queue}"
-        elif hold_up.is_strict:
-            idle_outcome = self.judge(hold_up.workload, Snapshot(self.model)).outcome
-            state = "never fits" if idle_outcome == "never fits" else "waits"
-            message = f"cluster queue {queue} is StrictFIFO: {name} {state}, and holds up all workloads behind it"
-        else:
-            message = f"Kueue tries {name} again in every cycle, and nothing behind it in cluster queue {queue}"
-        path = queue_path(self.model, queue, "queueingStrategy" if hold_up.is_strict else "")
-        return Reason("blocked", message, path)
 
     def _behind_starting_pods(self, workload: Workload, verdict: Verdict, admitted_keys: Iterable[str]) -> Verdict:
         """Return the verdict, or that the workload waits until the pods of others are ready.
@@ -187,6 +192,14 @@ class PresentState:
         """Whether Kueue's own code does not admit a pending workload."""
         verdict = self.judge_verdicts.get(workload.key)
         return verdict is not None and verdict.outcome in ("waits", "never fits")
+
+    def _may_be_inadmissible(self, workload: Workload, tree: Collection[str]) -> bool:
+        """Whether Kueue may have last tried a pending workload before others were admitted."""
+        if self.usage_snapshot.cluster_queues[self._cluster_queue(workload)].spec.is_strict_fifo:
+            return False
+        others = [admitted for admitted in self.admitted if admitted.cluster_queue in tree]
+        is_preempting = any(other.is_evicted and other.preemptor_uid == workload.uid != "" for other in others)
+        return not is_preempting and any(other.reserved_at >= workload.created for other in others)
 
     def _is_unknown(self, workload: Workload) -> bool:
         """Whether it is unknown if Kueue admits a pending workload."""

@@ -14,6 +14,7 @@ from trainstack.kueue.backoff import UNLIMITED, Backoff
 from trainstack.kueue.cycle import QueueHead, cohort_order, find_blocking_head, process_heads
 from trainstack.kueue.delayed_requeue import DelayedRequeue
 from trainstack.kueue.diagnosis import inadmissibility_reasons
+from trainstack.kueue.hold_up import HoldUp
 from trainstack.kueue.model import AdmittedWorkload, Model, Usage, Workload
 from trainstack.kueue.pending_queue import PendingQueue
 from trainstack.kueue.root_cohort import root_cohorts_of
@@ -31,19 +32,6 @@ _NEVER_HEAD_CAUSES: Collection[Cause] = (
 """Causes for which Kueue does not keep a workload at the head of a StrictFIFO queue."""
 MAX_EVICTIONS = 2
 """Evictions of one workload between two submissions or ends; after more it is not requeued before the next one."""
-
-
-@dataclass(frozen=True, slots=True)
-class HoldUp:
-    """What keeps a workload from being admitted although its quota is available."""
-
-    workload: Workload
-    """The head of the workload's own queue, or of another one whose quota is not available to it."""
-    cluster_queue: str
-    preempts: tuple[str, ...] = ()
-    """The workloads that this head preempts and whose end it waits for, `<namespace>/<name>`."""
-    is_strict: bool = False
-    """Whether it is kept at the head of its queue because that is StrictFIFO."""
 
 
 class UnsettledError(Exception):
@@ -143,28 +131,24 @@ class Scheduler:
         if pending_queue is None or head is None:
             return None
         heads = {queue_head.pending_queue: queue_head for queue_head in self._heads()}
-        if head.workload.key != workload.key:
-            return self._hold_up(head.workload, pending_queue, heads.get(pending_queue))
-        own_head = heads.get(pending_queue)
-        if own_head is None or not own_head.attempt.succeeds:
-            return None
-        related_heads = [
-            queue_head
-            for queue_head in heads.values()
-            if queue_head.pending_queue.cq.node.root is pending_queue.cq.node.root
-        ]
-        blocking_head = find_blocking_head(self._snapshot, related_heads, own_head)
-        if blocking_head is None:
-            return None
-        return self._hold_up(blocking_head.entry.workload, blocking_head.pending_queue, blocking_head)
-
-    def _hold_up(self, workload: Workload, pending_queue: PendingQueue, head: QueueHead | None) -> HoldUp:
-        targets = head.attempt.targets if head is not None and head.attempt.succeeds else ()
+        blocking_head = heads.get(pending_queue)
+        blocking_workload, blocking_queue = head.workload, pending_queue
+        if head.workload.key == workload.key:
+            if blocking_head is None or not blocking_head.attempt.succeeds:
+                return None
+            root = pending_queue.cq.node.root
+            related_heads = [other for other in heads.values() if other.pending_queue.cq.node.root is root]
+            blocking_head = find_blocking_head(self._snapshot, related_heads, blocking_head)
+            if blocking_head is None:
+                return None
+            blocking_workload, blocking_queue = blocking_head.entry.workload, blocking_head.pending_queue
+        targets = blocking_head.attempt.targets if blocking_head is not None and blocking_head.attempt.succeeds else ()
         return HoldUp(
-            workload,
-            pending_queue.cq.spec.name,
-            tuple(target.workload.key for target in targets),
-            is_strict=pending_queue.cq.spec.is_strict_fifo,
+            blocking_workload,
+            blocking_queue.cq.spec.name,
+            is_own_queue=blocking_queue is pending_queue,
+            is_strict=blocking_queue.cq.spec.is_strict_fifo,
+            preempts=tuple(target.workload.key for target in targets),
         )
 
     @property

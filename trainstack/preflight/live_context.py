@@ -214,7 +214,7 @@ class LiveContext(EnvironmentContext):
         return list(add_remedies(verdicts, workloads, self.settings, state.model, state.objects))
 
     def _placement_verdicts(self, runs: Sequence[Workload]) -> dict[str, Verdict]:
-        """Return verdicts of Kueue's own code on the runs and on pending workloads that may block them.
+        """Return verdicts of Kueue's own code on the runs and on pending workloads of their trees of cohorts.
 
         The result is empty if no flavor has a topology: the simulator's verdicts suffice.
         """
@@ -223,17 +223,21 @@ class LiveContext(EnvironmentContext):
             return {}
         simulator = AdmissionSimulator(state.model, state.admitted)
         run_verdicts = {run.key: simulator.verdict(run) for run in runs}
-        # In a StrictFIFO queue, a pending workload that cannot be placed blocks every run behind it.
-        strict_cluster_queues = {
-            name for name, queue in (state.model.cluster_queues or {}).items() if queue.is_strict_fifo
+        # A pending workload that cannot be placed takes no quota, and holds up a StrictFIFO queue.
+        nodes = simulator.usage_snapshot.tree.queues
+        cluster_queues = {
+            related_node.name
+            for verdict in run_verdicts.values()
+            if verdict.cluster_queue in nodes
+            for related_node in nodes[verdict.cluster_queue].tree_queues()
         }
-        strict_cluster_queues &= {verdict.cluster_queue for verdict in run_verdicts.values()}
-        local_queues = state.model.local_queues or {}
-        strict_local_queues = {
-            queue_key for queue_key, queue in local_queues.items() if queue.cluster_queue in strict_cluster_queues
+        local_queues = {
+            queue_key
+            for queue_key, queue in (state.model.local_queues or {}).items()
+            if queue.cluster_queue in cluster_queues
         }
         blocking_workloads = [
-            workload for workload in state.pending if (workload.namespace, workload.queue) in strict_local_queues
+            workload for workload in state.pending if (workload.namespace, workload.queue) in local_queues
         ]
         blocking_verdicts = {workload.key: simulator.verdict(workload) for workload in blocking_workloads}
         submissions = {

@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.kueue.make import make_admitted, make_model, make_pods, make_queue, make_workload
+from trainstack.forecast.notes import note_on_run
+from trainstack.forecast.simulation import simulate
+from trainstack.forecast.tasks import Task
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.model import AdmittedWorkload, Model, Preemption, Workload
 from trainstack.kueue.verdict import Verdict
@@ -15,9 +18,9 @@ COHORT = make_model(make_queue("a", cohort="lab", is_strict_fifo=True), make_que
 
 
 def make_run(name: str, *cpus: int, queue: str = "q", **changes: object) -> Workload:
-    """Return a workload with a pod set of one pod for each amount of cpu."""
+    """Return a workload with a pod set of one pod for each amount of cpu, created after the admission of others."""
     sets = [make_pods(f"p{index}", cpu=cpu) for index, cpu in enumerate(cpus)]
-    return make_workload(*sets, queue=queue, name=name, uid=name, **changes)
+    return make_workload(*sets, queue=queue, name=name, uid=name, **{"created": 1.0, **changes})
 
 
 def reasons(verdict: Verdict) -> tuple[str, list[str]]:
@@ -79,8 +82,18 @@ def test_a_head_whose_attempts_repeat_holds_up_its_queue(is_strict: bool) -> Non
     )
     assert reasons(present(model, [], [head], make_run("run", 1))) == ("waits", [message])
     assert present(model, [], [head], make_run("run", 1, priority=1)).outcome == "fits"
-    two_sets = [make_admitted("used", flavor="g", cpu=3)], [make_run("head", 3, 3)]
-    assert present(model, *two_sets, make_run("run", 1)).outcome == "waits"
+    used = make_admitted("used", flavor="g", cpu=3)
+    assert present(model, [used], [make_run("head", 3, 3)], make_run("run", 1)).outcome == "waits"
+
+
+def test_a_head_that_may_have_failed_before_others_were_admitted_makes_the_verdict_unknown() -> None:
+    """With the usage of its last attempt it may have tried all flavors, and then waits for a release of quota."""
+    model = make_model(make_queue("q", {"f": {"cpu": 4}, "g": {"cpu": 3}}))
+    used = make_admitted("used", flavor="g", cpu=3, reserved_at=5.0)
+    found = present(model, [used], [make_run("head", 3, 3)], make_run("run", 1))
+    message = "it depends on whether Kueue admits or tries ns/head before it, which is unknown"
+    assert reasons(found) == ("unknown", [message])
+    assert present(model, [used], [make_run("head", 3, 3)], make_run("run", 5)).outcome == "never fits"
 
 
 def test_a_pending_workload_that_fits_is_admitted_first() -> None:
@@ -101,7 +114,10 @@ def test_a_head_of_unknown_admission_makes_what_depends_on_it_unknown(is_strict:
     assert found.outcome == outcome
     # Without the head, all quota is available; behind it in a strict queue, the run waits in any case.
     found = present(model, [], [head], make_run("run", 2 if is_strict else 4))
-    assert reasons(found) == ("unknown", ["whether Kueue admits ns/head before it is unknown"])
+    assert reasons(found) == (
+        "unknown",
+        ["it depends on whether Kueue admits or tries ns/head before it, which is unknown"],
+    )
     assert present(model, [], [head], make_run("run", 4)).outcome == ("waits" if is_strict else "unknown")
 
 
@@ -110,3 +126,30 @@ def test_admission_waits_for_the_pods_of_a_workload_that_comes_first() -> None:
     model = replace(make_model(make_queue()), blocks_admission=True)
     message = "waitForPodsReady.blockAdmission: Kueue admits nothing until the pods of ns/first are ready"
     assert reasons(present(model, [], [make_run("first", 1)], make_run("run", 1))) == ("waits", [message])
+
+
+def test_the_forecast_names_a_head_whose_attempts_repeat() -> None:
+    """The run behind it never starts, and the note says why."""
+    model = make_model(make_queue("q", {"f": {"cpu": 4}, "g": {"cpu": 3}}))
+    head, run = make_run("head", 2, 4, 2), make_run("run", 1, created=2.0)
+    schedule = simulate([Task(workload=head, is_pending=True), Task(workload=run)], model)
+    timeline = schedule.timelines[1]
+    assert timeline.spans == ()
+    message = "Kueue tries ns/head again in every cycle, and nothing behind it in cluster queue q"
+    assert note_on_run(timeline, schedule, model, None) == message
+
+
+def test_a_forecast_tries_what_waits_in_the_cluster_before_it_submits_runs() -> None:
+    """A hundred workloads that do not fit have been tried, so the run behind them starts now, not after ten seconds."""
+    pending = [Task(workload=make_run(f"w{number}", 5 + number % 3), is_pending=True) for number in range(100)]
+    run = Task(workload=make_run("run", 1, created=2.0))
+    assert simulate([*pending, run], make_model(make_queue())).timelines[-1].start == 0.0
+
+
+def test_a_refused_workload_is_the_head_of_a_strict_queue() -> None:
+    """Kueue tries a workload with a failed admission check in every cycle, and nothing behind it."""
+    head = make_run("head", 1, failed_checks={"check": "Rejected"})
+    strict, best_effort = make_model(make_queue(is_strict_fifo=True)), make_model(make_queue())
+    message = "cluster queue q is StrictFIFO: ns/head never fits, and holds up all workloads behind it"
+    assert reasons(present(strict, [], [head], make_run("run", 1))) == ("waits", [message])
+    assert present(best_effort, [], [head], make_run("run", 1)).outcome == "fits"

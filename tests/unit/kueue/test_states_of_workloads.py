@@ -189,6 +189,17 @@ def test_an_evicted_workload_holds_its_quota_until_its_reservation_ends() -> Non
     assert found.outcome == "waits"
 
 
+def test_the_preemptor_of_an_evicted_workload_is_read_from_its_condition() -> None:
+    """Source: preemptionMessage, preemption.go. Without an eviction, the condition is of an earlier one."""
+    message = "Preempted to accommodate a workload (UID: 7f3a-1, JobUID: 9b) due to prioritization in the ClusterQueue"
+    held, evicted = condition("QuotaReserved", 20), condition("Evicted", 30, "Preempted")
+    preempted = {**condition("Preempted", 30, "InClusterQueue"), "message": message}
+    (workload,) = read_queue_state([make_body(conditions=[held, evicted, preempted], admission=admission())]).admitted
+    assert workload.preemptor_uid == "7f3a-1"
+    (workload,) = read_queue_state([make_body(conditions=[held, preempted], admission=admission())]).admitted
+    assert workload.preemptor_uid == ""
+
+
 def test_neither_a_finished_nor_a_deactivated_workload_holds_quota() -> None:
     """Source: Update, workload_controller.go, which deletes both from the cache, without regard to their conditions."""
     held = [condition("QuotaReserved", 20), condition("Finished", 30)]

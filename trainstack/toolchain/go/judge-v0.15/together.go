@@ -46,6 +46,8 @@ type crowd struct {
 	passed   chan struct{}
 	// evicted are the workloads whose eviction the cache knows of.
 	evicted map[string]bool
+	// queued are the workloads that entered a queue.
+	queued []*Workload
 }
 
 // observe counts what the scheduler's events report.
@@ -88,7 +90,7 @@ func (c *court) addFence() error {
 	return nil
 }
 
-// queue puts a workload into its queue.
+// queue puts a workload into its queue. It stays out if its queue is missing or stopped.
 func (c *court) queue(raw json.RawMessage) error {
 	var w Workload
 	if err := decode(raw, &w); err != nil {
@@ -102,33 +104,59 @@ func (c *court) queue(raw json.RawMessage) error {
 		w.CreationTimestamp = metav1.NewTime(c.clock.Now())
 	}
 	c.objects.put(&w)
-	return enqueue(c.queues, c.adjusted(&w))
+	if enqueue(c.queues, c.adjusted(&w)) == nil && w.Namespace != fence {
+		c.crowd.queued = append(c.crowd.queued, &w)
+	}
+	return nil
 }
 
-// settle passes fences until enough cycles in a row have changed nothing.
+// settle passes as many fences as a round needs cycles, until nothing changes meanwhile. They wait together, so that each
+// cycle admits one.
 func (c *court) settle(cycles int, fences *int) (Round, error) {
-	for changes, quiet := c.crowd.count(), 0; quiet < cycles; quiet++ {
-		raw := fmt.Sprintf(`{"metadata": {"name": "f%[2]d", "namespace": "%[1]s"}, "spec": {"queueName": "%[1]s", "podSets": [`+
-			`{"name": "main", "count": 1, "template": {"spec": {"containers": [{"name": "one", "resources": {"requests": {"cpu": "1"}}}]}}}]}}`,
-			fence, *fences)
-		*fences++
-		if err := c.queue(json.RawMessage(raw)); err != nil {
-			return Round{}, err
+	for {
+		changes := c.crowd.count()
+		for range cycles {
+			raw := fmt.Sprintf(`{"metadata": {"name": "f%[2]d", "namespace": "%[1]s"}, "spec": {"queueName": "%[1]s", "podSets": [`+
+				`{"name": "main", "count": 1, "template": {"spec": {"containers": [{"name": "one", "resources": {"requests": {"cpu": "1"}}}]}}}]}}`,
+				fence, *fences)
+			*fences++
+			if err := c.queue(json.RawMessage(raw)); err != nil {
+				return Round{}, err
+			}
 		}
-		select {
-		case <-c.crowd.passed:
-		case cause := <-c.panics:
-			return Round{}, fmt.Errorf("Kueue's scheduler panics: %v", cause)
-		case <-time.After(patience):
-			return Round{}, fmt.Errorf("no cycle within %v", patience)
+		for range cycles {
+			select {
+			case <-c.crowd.passed:
+			case cause := <-c.panics:
+				return Round{}, fmt.Errorf("Kueue's scheduler panics: %v", cause)
+			case <-time.After(patience):
+				return Round{}, fmt.Errorf("no cycle within %v", patience)
+			}
+		}
+		for c.isAdmitting() {
+			time.Sleep(100 * time.Microsecond)
 		}
 		c.clock.seconds.Add(1)
 		c.countEvictions()
-		if now := c.crowd.count(); now != changes {
-			changes, quiet = now, -1
+		if c.crowd.count() == changes {
+			return c.round(), nil
 		}
 	}
-	return c.round(), nil
+}
+
+// isAdmitting reports whether a workload has left its queue, and its admission, which Kueue writes beside its cycles, is
+// not written yet.
+func (c *court) isAdmitting() bool {
+	for _, w := range c.crowd.queued {
+		name, _ := c.queues.ClusterQueueForWorkload(w)
+		isPending := slices.ContainsFunc(c.queues.PendingWorkloadsInfo(name), func(info *workload.Info) bool {
+			return workload.Key(info.Obj) == workload.Key(w)
+		})
+		if !isPending && !workload.HasQuotaReservation(c.objects.workload(w.Namespace+"/"+w.Name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // countEvictions lets the cache know whose eviction has begun, as Kueue's controller does.
@@ -160,7 +188,7 @@ func (c *court) round() Round {
 func together(c *Case) ([]Round, error) {
 	var rounds []Round
 	court, end, err := start(c, func(court *court) error {
-		court.crowd = &crowd{attempts: map[string]int{}, passed: make(chan struct{}, 1), evicted: map[string]bool{}}
+		court.crowd = &crowd{attempts: map[string]int{}, passed: make(chan struct{}, c.Together.Cycles), evicted: map[string]bool{}}
 		return court.queueAll(c.Together.Rounds[0])
 	})
 	defer end()
