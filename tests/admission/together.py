@@ -65,7 +65,7 @@ class Present:
                 "rounds": [list(self.workloads[: self.at_once]), *single],
                 "cycles": 15 + 4 * len(self.workloads),
             },
-            "now": timestamp(START + 1000),
+            "now": timestamp(START),
         }
 
     @cached_property
@@ -223,7 +223,7 @@ def _workload(choices: Choices, index: int, queues: int, covered: Sequence[str],
     }
     body = make_object("Workload", f"{PREFIX}w{index}", spec, NAMESPACE)
     name = body["metadata"]["name"]
-    return {**body, "metadata": {**body["metadata"], "uid": name, "creationTimestamp": timestamp(START + index)}}
+    return {**body, "metadata": {**body["metadata"], "uid": name, "creationTimestamp": timestamp(START + 100 * index)}}
 
 
 def _pod_set(choices: Choices, name: str, covered: Sequence[str]) -> Body:

@@ -103,6 +103,7 @@ func (c *court) queue(raw json.RawMessage) error {
 	if w.CreationTimestamp.IsZero() {
 		w.CreationTimestamp = metav1.NewTime(c.clock.Now())
 	}
+	c.clock.seconds.Store(max(c.clock.seconds.Load(), w.CreationTimestamp.Unix()))
 	c.objects.put(&w)
 	if enqueue(c.queues, c.adjusted(&w)) == nil && w.Namespace != fence {
 		c.crowd.queued = append(c.crowd.queued, &w)
