@@ -216,7 +216,8 @@ def explain_message(message: str) -> str:
         else [f"{name}: {words}" for name, words in reasons_by_pod_set.items()]
     )
     if match := _PREEMPTING.search(message):
-        parts.append(f"{match['count']} other run{'' if match['count'] == '1' else 's'} must be preempted first")
+        runs, verb = ("other run", "is") if match["count"] == "1" else ("other runs", "are")
+        parts.append(f"it waits for the end of {match['count']} {runs}, which {verb} being preempted for it")
     return "; ".join(parts)
 
 

@@ -71,7 +71,10 @@ READY = make_queue("research", "Ready")
                 f"{MAIN}insufficient unused quota for cpu in flavor cpu, 1 more needed. "
                 "Pending the preemption of 2 workload(s)"
             ),
-            "insufficient cpu: 1 more of flavor cpu must become free; 2 other runs must be preempted first",
+            (
+                "insufficient cpu: 1 more of flavor cpu must become free; it waits for the end of 2 other runs, which "
+                "are being preempted for it"
+            ),
         ),
         ("ClusterQueue shared is stopped", "cluster queue shared is stopped (stopPolicy): ask its owner to resume it"),
         ("LocalQueue research is stopped", "queue research is stopped (stopPolicy): ask its owner to resume it"),
