@@ -21,8 +21,10 @@ An `error` stops the change, a `warning` does not; `unknown` means that the answ
 
 The report ends with a verdict for each queued run, whether Kueue would admit it on an idle cluster: `fits`, `fits by
 borrowing`, `never fits` or `unknown`. With `--cluster` the verdict is about the present state, and may also be `fits by
-preempting` or `waits`. Where a topology decides, Kueue's own code answers, if it is built. A finding that explains a
-verdict is part of its row.
+preempting` or `waits`: the run is submitted behind the workloads of its priority that wait in the cluster, and the
+verdict names what holds it up although quota is available, such as the head of a StrictFIFO queue or a preemption in
+progress. Where a topology decides, Kueue's own code answers, if it is built. A finding that explains a verdict is part
+of its row.
 
 To accept a finding, silence it with a reason:
 
