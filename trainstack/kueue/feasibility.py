@@ -5,7 +5,7 @@ workloads wait for one exhausted resource; the check finds that at a hundredth o
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainstack.kueue.model import FlavorResource, PodSet, Usage, Workload
@@ -134,8 +134,13 @@ class FeasibilityFilter:
         return shape not in self._inadmissible_shapes and self.needs_attempt(cq, needs)
 
     def needs_attempt(self, cq: QueueSnapshot, needs: Needs) -> bool:
-        """Whether an attempt could succeed or leave flavors untried."""
-        return self._may_choose(cq, needs, any) if needs.shares_flavors else self.may_fit(cq, needs)
+        """Whether an attempt could succeed or be repeated without end.
+
+        It is repeated only if two pod sets fit by themselves and keep each other from trying their last flavor at once.
+        """
+        if not needs.shares_flavors:
+            return self.may_fit(cq, needs)
+        return sum(self._has_flavor(cq, needs, choice) for choice in needs.choices) > 1
 
     def invalidate(self, queue: str, usage: Usage) -> None:
         """Record that a workload with this usage was admitted, evicted or finished."""
@@ -170,11 +175,7 @@ class FeasibilityFilter:
 
     def may_fit(self, cq: QueueSnapshot, needs: Needs) -> bool:
         """Whether the needs could be met now, with or without preemption."""
-        return self._may_choose(cq, needs, all)
-
-    def _may_choose(self, cq: QueueSnapshot, needs: Needs, combine: Callable[[Iterable[bool]], bool]) -> bool:
-        """Whether all or any of the choices have a flavor with enough quota, with or without preemption."""
-        return combine(self._has_flavor(cq, needs, choice) for choice in needs.choices)
+        return all(self._has_flavor(cq, needs, choice) for choice in needs.choices)
 
     def _has_flavor(self, cq: QueueSnapshot, needs: Needs, choice: Iterable[Iterable[Amount]]) -> bool:
         free = self._free[cq.spec.name]

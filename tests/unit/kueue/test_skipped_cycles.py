@@ -163,6 +163,6 @@ def make_every_cycle(patch: pytest.MonkeyPatch) -> None:
         """Do nothing."""
 
     patch.setattr(RootCohort, "nominate", nominate_anew)
-    patch.setattr(FeasibilityFilter, "_may_choose", lambda *_: True)
+    patch.setattr(FeasibilityFilter, "_has_flavor", lambda *_: True)
     patch.setattr(FeasibilityFilter, "reject", nothing)
     patch.setattr(Scheduler, "_skip_repetitions", nothing)
