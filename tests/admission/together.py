@@ -200,9 +200,24 @@ def draw_present(choices: Choices, release: str) -> Present:
     local_queues = [local_queue(choices, index) for index in range(len(queues))]
     count = choices.pick([5, 4, 6, 3, 7, 8])
     workloads = [_workload(choices, index, len(queues), covered, few=few) for index in range(count)]
+    if len(names) > 1 and choices.one_in(8):
+        workloads = workloads[-3:]
+        _repeat_attempts(queues[0], names, *workloads[-2:])
     sharing: Body = {"fairSharing": {}} if choices.one_in(6) else {}
     at_once = choices.pick([1, 1, 2])
     return Present((*flavors, *cohorts, *queues, *local_queues), tuple(workloads), release, sharing, at_once)
+
+
+def _repeat_attempts(queue: Body, flavors: Sequence[str], head: Body, run: Body) -> None:
+    """Put the run behind a workload whose attempts may repeat: its pod sets need 2, 4 and 2 of 4 and 3 cpu."""
+    members = [
+        {"name": name, "resources": [{"name": "cpu", "nominalQuota": amount}]}
+        for name, amount in zip(flavors, ("4", "3"), strict=False)
+    ]
+    queue["spec"]["resourceGroups"] = [{"coveredResources": ["cpu"], "flavors": members}]
+    sets = [_one_pod(f"p{number}", {"cpu": amount}) for number, amount in enumerate(("2", "4", "2"))]
+    head["spec"].update({"queueName": f"{PREFIX}l0", "priority": 200, "podSets": sets})
+    run["spec"].update({"queueName": f"{PREFIX}l0", "podSets": [_one_pod("p0", {"cpu": "1"})]})
 
 
 def _quotas(queue: Body) -> list[Body]:
@@ -230,6 +245,10 @@ def _pod_set(choices: Choices, name: str, covered: Sequence[str]) -> Body:
     requests = {"cpu": choices.pick(["1", "2", "3", "2", "500m"])}
     if "nvidia.com/gpu" in covered and choices.flip():
         requests["nvidia.com/gpu"] = choices.pick(["1", "2"])
-    main = {"name": "one", "image": "none", "resources": {"requests": requests}}
-    spec = {"restartPolicy": "Never", "containers": [main]}
-    return {"name": name, "count": choices.pick([1, 1, 1, 2]), "template": {"spec": spec}}
+    return {**_one_pod(name, requests), "count": choices.pick([1, 1, 1, 2])}
+
+
+def _one_pod(name: str, requests: Body) -> Body:
+    container = {"name": "one", "image": "none", "resources": {"requests": requests}}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    return {"name": name, "count": 1, "template": {"spec": spec}}
