@@ -2,15 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from trainstack.kueue.admission_verdict import admission_verdict, make_verdict
 from trainstack.kueue.diagnosis import inadmissibility_reasons, unmet_requests
 from trainstack.kueue.model import AdmittedWorkload, Model, Workload
 from trainstack.kueue.nomination import AdmissionAttempt, consecutive_attempts
-from trainstack.kueue.present_state import PresentState
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 from trainstack.kueue.unmodeled_features import unmodeled_features
 from trainstack.kueue.verdict import Cause, Reason, Verdict, pod_set_admissions
+
+if TYPE_CHECKING:
+    from trainstack.kueue.present_state import PresentState
 
 _TEMPORARY_CAUSES: tuple[Cause, ...] = ("backoff", "check-retry", "queue-stopped")
 """Causes other than quota for which a workload waits."""
@@ -41,9 +45,7 @@ class AdmissionSimulator:
         self._judge_verdicts = judge_verdicts or {}
         self.idle_snapshot = Snapshot(model)
         self.usage_snapshot = Snapshot(model, admitted_workloads) if admitted_workloads else self.idle_snapshot
-        self._present_state = PresentState(
-            model, admitted_workloads, tuple(pending), self.usage_snapshot, self._judge_verdicts, self._judge
-        )
+        self._admitted, self._pending = admitted_workloads, tuple(pending)
 
     def idle_verdict(self, workload: Workload) -> Verdict:
         """Return the verdict on an idle cluster."""
@@ -52,7 +54,16 @@ class AdmissionSimulator:
     def verdict(self, workload: Workload) -> Verdict:
         """Return the verdict in the present state."""
         verdict = self._judge_verdicts.get(workload.key) or self._judge(workload, self.usage_snapshot)
-        return self._with_assumptions(self._present_state.verdict(workload, verdict))
+        has_others = self._pending or (self.model.blocks_admission and self._admitted)
+        return self._with_assumptions(self._present_state.verdict(workload, verdict) if has_others else verdict)
+
+    @cached_property
+    def _present_state(self) -> "PresentState":
+        from trainstack.kueue.present_state import PresentState  # noqa: PLC0415 (previews of files need no scheduler)
+
+        return PresentState(
+            self.model, self._admitted, self._pending, self.usage_snapshot, self._judge_verdicts, self._judge
+        )
 
     def _with_assumptions(self, verdict: Verdict) -> Verdict:
         return _mark_assumptions(verdict) if self.model.assumes_defaults else verdict

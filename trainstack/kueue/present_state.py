@@ -97,8 +97,10 @@ class PresentState:
         state = self._settled_states.pop((tree, refused_keys), None) if is_new else None
         state = state or self._settle(tree, others, refused_keys)
         scheduler = state.scheduler
-        if not verdict.judged_by:
-            verdict = self.judge(workload, scheduler.snapshot)
+        # Kueue's own code has not seen what the pending workloads use.
+        settled_verdict = self.judge(workload, scheduler.snapshot)
+        if not verdict.judged_by or settled_verdict.outcome == "waits":
+            verdict = settled_verdict
         scheduler.snapshot.undecided = ""
         scheduler.submit(workload)
         events = scheduler.settle_present()

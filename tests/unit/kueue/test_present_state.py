@@ -105,6 +105,20 @@ def test_a_pending_workload_that_fits_is_admitted_first() -> None:
     assert present(model, [], [make_run("first", 3)], make_run("run", 1)).outcome == "fits"
 
 
+def test_a_verdict_of_kueues_own_code_counts_after_the_pending_workloads() -> None:
+    """It is about the run alone: a pending workload may take its quota, or hold it up."""
+    run, head = make_run("run", 2), make_run("head", 4)
+    alone = replace(AdmissionSimulator(make_model(make_queue())).idle_verdict(run), judged_by="Kueue v0.19.2")
+
+    def outcome(model: Model, *pending: Workload) -> str:
+        return AdmissionSimulator(model, [make_admitted("used")], pending, {run.key: alone}).verdict(run).outcome
+
+    assert outcome(make_model(make_queue())) == "fits"
+    assert outcome(make_model(make_queue()), make_run("first", 2)) == "waits"
+    assert outcome(make_model(make_queue()), replace(head, created=0.5)) == "fits"
+    assert outcome(make_model(make_queue(is_strict_fifo=True)), replace(head, created=0.5)) == "waits"
+
+
 @pytest.mark.parametrize(("is_strict", "outcome"), [(True, "unknown"), (False, "fits")])
 def test_a_head_of_unknown_admission_makes_what_depends_on_it_unknown(is_strict: bool, outcome: str) -> None:
     """Behind it in a strict queue, the run fits only if the head is admitted."""
