@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -88,6 +88,8 @@ class Course:
     after: tuple[Body, ...]
     attempts: Mapping[str, int]
     """The failed attempts after the run is submitted."""
+    preempting: Collection[str]
+    """The workloads of which one of these attempts preempts others."""
 
     @property
     def run(self) -> Body:
@@ -141,7 +143,7 @@ class Course:
                     for pods in run["status"]["admission"]["podSetAssignments"]
                 ),
             )
-        if "Pending the preemption of" not in conditions.get("QuotaReserved", {}).get("message", ""):
+        if _key(run) not in self.preempting:
             return Decision("Wait")
         evicted_before = {_key(body) for body in self.before if "Evicted" in _conditions(body)}
         evicted = {_key(body) for body in self.after if "Evicted" in _conditions(body)}
@@ -174,7 +176,11 @@ def courses(presents: Sequence[Present], program: Path | None = None) -> list[Co
             continue
         assert "error" not in answer, f"{answer['error']}: {present!r}"
         before, after = answer["rounds"][-2:]
-        found.append(Course(present, tuple(before["workloads"]), tuple(after["workloads"]), after["attempts"]))
+        found.append(
+            Course(
+                present, tuple(before["workloads"]), tuple(after["workloads"]), after["attempts"], after["preempting"]
+            )
+        )
     return found
 
 

@@ -82,6 +82,9 @@ type Verdict struct {
 // attemptLimit bounds the cycles of one workload; Kueue needs one for each flavor at most.
 const attemptLimit = 100
 
+// pendingPreemption begins the number of preempted workloads in a message of the scheduler.
+const pendingPreemption = "Pending the preemption of"
+
 // patience bounds one workload's cycles in time. It is far more than they take.
 const patience = 20 * time.Second
 
@@ -353,7 +356,7 @@ func (c *court) submit(w *Workload) (Verdict, error) {
 func (c *court) observe(object runtime.Object, kind, reason, message string) {
 	w, ok := object.(*Workload)
 	if ok && c.crowd != nil {
-		c.crowd.observe(w, reason)
+		c.crowd.observe(w, reason, message)
 		return
 	}
 	if !ok || workload.Key(w) != workload.Key(c.asked) {
@@ -381,7 +384,7 @@ func (c *court) preempts() bool {
 		return true
 	}
 	condition := c.objects.condition(c.asked, quotaReserved)
-	return condition != nil && strings.Contains(condition.Message, "Pending the preemption of")
+	return condition != nil && strings.Contains(condition.Message, pendingPreemption)
 }
 
 // formatted returns the message of an event; one without arguments may contain percent signs.

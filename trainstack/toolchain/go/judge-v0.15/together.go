@@ -32,6 +32,8 @@ type Round struct {
 	Workloads []*Workload `json:"workloads"`
 	// Attempts are the failed ones of the round, by `namespace/name`.
 	Attempts map[string]int `json:"attempts"`
+	// Preempting are those with an attempt in the round that preempts others. A later one may fail with other flavors.
+	Preempting map[string]bool `json:"preempting"`
 }
 
 // fence is the name of a cluster queue of its own. A workload in it is admitted in one cycle, in which the head of every
@@ -40,10 +42,11 @@ const fence = "kueue-judge-fence"
 
 // crowd are the workloads of the rounds.
 type crowd struct {
-	lock     sync.Mutex
-	changes  int
-	attempts map[string]int
-	passed   chan struct{}
+	lock       sync.Mutex
+	changes    int
+	attempts   map[string]int
+	preempting map[string]bool
+	passed     chan struct{}
 	// evicted are the workloads whose eviction the cache knows of.
 	evicted map[string]bool
 	// queued are the workloads that entered a queue.
@@ -51,7 +54,7 @@ type crowd struct {
 }
 
 // observe counts what the scheduler's events report.
-func (c *crowd) observe(w *Workload, reason string) {
+func (c *crowd) observe(w *Workload, reason, message string) {
 	if w.Namespace == fence {
 		if reason == "QuotaReserved" {
 			c.passed <- struct{}{}
@@ -64,7 +67,11 @@ func (c *crowd) observe(w *Workload, reason string) {
 	case "QuotaReserved", "Preempted":
 		c.changes++
 	case "Pending":
-		c.attempts[string(workload.Key(w))]++
+		key := string(workload.Key(w))
+		c.attempts[key]++
+		if strings.Contains(message, pendingPreemption) {
+			c.preempting[key] = true
+		}
 	}
 }
 
@@ -175,8 +182,8 @@ func (c *court) countEvictions() {
 func (c *court) round() Round {
 	c.crowd.lock.Lock()
 	defer c.crowd.lock.Unlock()
-	round := Round{Attempts: c.crowd.attempts}
-	c.crowd.attempts = map[string]int{}
+	round := Round{Attempts: c.crowd.attempts, Preempting: c.crowd.preempting}
+	c.crowd.attempts, c.crowd.preempting = map[string]int{}, map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(c.objects.workloads)) {
 		if !strings.HasPrefix(key, fence+"/") {
 			round.Workloads = append(round.Workloads, c.objects.workload(key))
@@ -189,7 +196,7 @@ func (c *court) round() Round {
 func together(c *Case) ([]Round, error) {
 	var rounds []Round
 	court, end, err := start(c, func(court *court) error {
-		court.crowd = &crowd{attempts: map[string]int{}, passed: make(chan struct{}, c.Together.Cycles), evicted: map[string]bool{}}
+		court.crowd = &crowd{attempts: map[string]int{}, preempting: map[string]bool{}, passed: make(chan struct{}, c.Together.Cycles), evicted: map[string]bool{}}
 		return court.queueAll(c.Together.Rounds[0])
 	})
 	defer end()
