@@ -50,13 +50,15 @@ cluster-test: venv browser test-tools ## Integration tests, and tests on a local
 	@PYTHONDONTWRITEBYTECODE= GOGC=400 $(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit -n $(PROCESSES) --dist loadscope \
 		--no-loadscope-reorder --durations 10 --durations-min 1
 
-# `make test-admission CASES=… JUDGED=… CROWDS=… SEED=…` takes so many, and repeats those of a seed.
+# `make test-admission CASES=… JUDGED=… TOGETHER=… CROWDS=… SEED=…` takes so many, and repeats those of a seed.
 CASES := 1000
 JUDGED := 20000
+TOGETHER := 2000
 CROWDS := 100
 SEED := random
 test-admission: venv machine tools ## Verdicts and plans against the real Kueue: 1,000 drawn cases, 20 scenarios on simulated nodes
-	@TRAINSTACK_ADMISSION_CASES=$(CASES) TRAINSTACK_ADMISSION_JUDGED=$(JUDGED) TRAINSTACK_ADMISSION_CROWDS=$(CROWDS) TRAINSTACK_ADMISSION_SEED=$(SEED) \
+	@TRAINSTACK_ADMISSION_CASES=$(CASES) TRAINSTACK_ADMISSION_JUDGED=$(JUDGED) TRAINSTACK_ADMISSION_TOGETHER=$(TOGETHER) \
+		TRAINSTACK_ADMISSION_CROWDS=$(CROWDS) TRAINSTACK_ADMISSION_SEED=$(SEED) \
 		$(PYTHON) -m pytest tests/admission tests/cluster/test_plan.py
 
 test-plan: venv machine tools ## Plans of many runs on simulated GPU nodes against the real Kueue, with the figures of each
