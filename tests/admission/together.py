@@ -143,11 +143,14 @@ class Course:
                     for pods in run["status"]["admission"]["podSetAssignments"]
                 ),
             )
-        if _key(run) not in self.preempting:
-            return Decision("Wait")
         evicted_before = {_key(body) for body in self.before if "Evicted" in _conditions(body)}
-        evicted = {_key(body) for body in self.after if "Evicted" in _conditions(body)}
-        return Decision("Preempt", preempts=frozenset(evicted - evicted_before))
+        evicted = {_key(body) for body in self.after if "Evicted" in _conditions(body)} - evicted_before
+        # Kueue truncates the message of an event, so a preemption that has begun counts by its target.
+        return (
+            Decision("Preempt", preempts=frozenset(evicted))
+            if evicted or _key(run) in self.preempting
+            else Decision("Wait")
+        )
 
     def _read(self, bodies: Iterable[Body]) -> list[Workload | AdmittedWorkload]:
         found = (read_kueue_workload(body, self.present.model) for body in bodies)
