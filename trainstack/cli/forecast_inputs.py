@@ -8,6 +8,7 @@ from trainstack.cli.session import Session
 from trainstack.forecast.live_workloads import LiveWorkloads, deadlines_by_workload, match_runs, owners_by_workload
 from trainstack.forecast.sweep_tasks import match_trials
 from trainstack.kueue.from_live_objects import queue_state_after_up
+from trainstack.kueue.model import QueueState
 from trainstack.live.cluster_workloads import read_cluster_workloads
 from trainstack.reports.durations import MeasuredRun, read_measured_runs
 from trainstack.runs.role_pods import role_pods
@@ -42,6 +43,12 @@ def live_workloads_reader(session: Session) -> Callable[[Settings], LiveWorkload
     Raises ClusterError, and ValueError if files that run ids depend on are missing.
     """
     settings, holding = session.settings, read_cluster_workloads(session.settings)
+
+    def snapshot_after_up(stack_objects: StackObjects) -> QueueState:
+        return queue_state_after_up(
+            holding.lists, stack_objects, kueue_configuration=holding.kueue, release=holding.kueue_release
+        )
+
     without_operators = settings.model_copy(update={"operators": Operators()})
     # Run ids do not depend on the operators, whose releases are slow to parse.
     stack_objects = StackObjects.from_files(without_operators, session.root)
@@ -50,7 +57,7 @@ def live_workloads_reader(session: Session) -> Callable[[Settings], LiveWorkload
     workload_keys = {owner: key for key, owner in owners_by_workload(holding.workloads).items()}
     runs, ended_runs = match_runs(declared_ledgers, live_launches, ledgers, workload_keys)
     live_workloads = LiveWorkloads(
-        snapshot=queue_state_after_up(holding.lists, stack_objects, kueue_configuration=holding.kueue),
+        snapshot=snapshot_after_up(stack_objects),
         now=holding.now,
         runs=runs,
         deadlines=deadlines_by_workload(holding.workloads, holding.owners),
@@ -58,7 +65,4 @@ def live_workloads_reader(session: Session) -> Callable[[Settings], LiveWorkload
     )
     for sweep in stack_objects.sweeps:
         live_workloads = live_workloads.with_trials(match_trials(sweep, live_launches, ledgers, workload_keys))
-    return lambda variant: replace(
-        live_workloads,
-        snapshot=queue_state_after_up(holding.lists, StackObjects(variant), kueue_configuration=holding.kueue),
-    )
+    return lambda variant: replace(live_workloads, snapshot=snapshot_after_up(StackObjects(variant)))

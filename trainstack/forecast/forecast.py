@@ -14,7 +14,7 @@ from trainstack.forecast.tasks import Task, build_task, run_duration
 from trainstack.forecast.variation import Variation, vary_schedule
 from trainstack.kueue.from_objects import stack_model
 from trainstack.kueue.model import AdmittedWorkload, Model
-from trainstack.kueue.releases import MODELED_MINORS, is_modeled, release_from_settings
+from trainstack.kueue.releases import MODELED_MINORS, has_rules
 from trainstack.kueue.workloads import run_workloads
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.sweeps import Sweep
@@ -90,7 +90,7 @@ def forecast(
         model=model,
         schedule=schedule,
         variation=vary_schedule(tasks_of_plan, schedule, simulate_tasks),
-        notes=tuple(_notes(model, live, release_from_settings(settings), has_nodes=has_nodes)),
+        notes=tuple(_notes(model, live, has_nodes=has_nodes)),
     )
 
 
@@ -117,15 +117,16 @@ def _sweeps_by_key(settings: Settings) -> dict[str, Sweep]:
     return {f"{sweep.run.namespace}/{sweep.name}": sweep for sweep in settings.sweeps.sweeps}
 
 
-def _notes(model: Model, live: LiveWorkloads | None, release: str, *, has_nodes: bool) -> list[str]:
+def _notes(model: Model, live: LiveWorkloads | None, *, has_nodes: bool) -> list[str]:
     notes = []
     if not has_nodes:
         notes.append("the nodes are unknown, so quota alone decides (describe them with `--nodes`)")
     checks = sorted({name for queue in (model.cluster_queues or {}).values() for name in queue.checks})
     if checks:
         notes.append(f"admission checks are assumed to pass at once: {', '.join(checks)}")
-    if not is_modeled(release):
-        notes.append(f"the plan models Kueue {', '.join(MODELED_MINORS)}, but Kueue {release} admits the runs")
+    if not has_rules(model.release.name):
+        minors = ", ".join(MODELED_MINORS)
+        notes.append(f"the plan models Kueue {minors}, but Kueue {model.release.name} admits the runs")
     if model.blocks_admission:
         notes.append("Kueue admits nothing while admitted pods are not ready (blockAdmission): starts may be later")
     notes += simulation_limits(model)

@@ -71,6 +71,12 @@ class ForecastRow:
 @dataclass(frozen=True, slots=True)
 class ForecastReport:
     environment: str
+    release: str
+    """The release of Kueue that admits the runs, such as `v0.20.7`; empty if unknown."""
+    rules: str
+    """The minor release by whose rules the times were calculated; empty for those that all modeled releases share."""
+    not_compared: str
+    """What the rules were not compared with: `v0.20`, or `v0.17 after v0.17.8`; empty if they were with the release."""
     makespan: float
     """The last known end."""
     makespan_range: Range | None
@@ -115,6 +121,9 @@ def build_report(forecast: Forecast) -> ForecastReport:
     plan = forecast.settings.plan
     return ForecastReport(
         environment=forecast.settings.stack,
+        release=forecast.model.release.name,
+        rules=forecast.model.release.minor,
+        not_compared=forecast.model.release.not_compared,
         makespan=round(schedule.makespan, _DIGITS),
         makespan_range=None if variation is None else _round_range(variation.makespan),
         open=is_unsettled,

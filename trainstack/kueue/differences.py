@@ -44,8 +44,15 @@ class KueueRelease:
 
     minor: str = "v0.15"
     """Empty if it is unknown."""
+    name: str = ""
+    """The release itself, such as `v0.15.2`; empty if it is unknown."""
+    not_compared: str = ""
+    """What these rules were not compared with: `v0.20`, or `v0.17 after v0.17.8`; empty if they were with the release.
+    """
     serves_v1beta2: bool = True
     """Whether it serves the version of its API in which objects are declared and read."""
+    is_patched: bool = False
+    """Whether it is another patch release than the modeled one of its minor release."""
     disputed_features: frozenset["DisputedFeature"] = frozenset()
     """What the patch release decides differently from the modeled one."""
     skips_zero_requests: bool = False
@@ -404,6 +411,17 @@ RELEASES: Mapping[str, KueueRelease] = {
     )
 }
 """The releases that the simulator models, by minor release."""
+_NEWEST_RELEASE = _V19
+_MODELED_PATCHES: Mapping[str, int] = {"v0.14": 0, "v0.15": 2, "v0.16": 2, "v0.17": 0, "v0.18": 4, "v0.19": 2}
+"""The patch releases with whose own code the rules are compared."""
+_NEWEST_PATCHES: Mapping[str, int] = {"v0.14": 0, "v0.15": 8, "v0.16": 9, "v0.17": 8, "v0.18": 6, "v0.19": 2}
+"""The newest patch releases whose changelog and gates were read. A verdict on a later one is marked."""
+_GATES_OF_PATCHES: Mapping[str, tuple[Callable[[int], bool], GateChanges]] = {
+    "v0.18": (lambda patch: patch >= 5, {"FlavorFungibilityPreserveScanProgress": Gate("on", "modelled")}),
+    "v0.19": (lambda patch: patch < 1, {"FlavorFungibilityPreserveScanProgress": None}),
+}
+"""Modeled gates that patch releases have and the modeled one lacks, or the reverse; and the patches. What else they add
+is off by default, or no verdict depends on it."""
 _DEVIATING_PATCHES: Mapping[str, Mapping[DisputedFeature, Callable[[int], bool]]] = {
     "v0.15": {"fair sharing": lambda patch: patch >= 5, "topology": lambda patch: patch >= 6},
     "v0.16": {
@@ -427,7 +445,7 @@ _DEVIATING_PATCHES: Mapping[str, Mapping[DisputedFeature, Callable[[int], bool]]
     },
     "v0.19": {"no candidates": lambda patch: patch < 1, "transformations": lambda patch: patch < 1},
 }
-"""The patch releases that do not decide as those which are modeled: v0.15.2, v0.16.2, v0.17.0, v0.18.4 and v0.19.2.
+"""The patch releases that do not decide as the modeled ones.
 
 Fair sharing admits first what does not borrow since v0.15.5 and v0.16.2; queues preempt within their nominal quota, and
 flavors may have quota alone, since v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2; defaults of
@@ -445,18 +463,34 @@ def minor_of(release: str) -> str:
     return f"v{version.major}.{version.minor}" if version else ""
 
 
+def is_newer(release: str) -> bool:
+    """Return whether a release is of a later minor release than all that the simulator models."""
+    version, newest_version = parse_release(release), parse_release(_NEWEST_RELEASE.minor)
+    return (
+        version is not None
+        and newest_version is not None
+        and (version.major, version.minor) > (newest_version.major, newest_version.minor)
+    )
+
+
 def release_of(release: str) -> KueueRelease:
-    """Return what verdicts on a release depend on. One that is not modeled counts as v0.15."""
-    if not release:
-        return UNKNOWN_RELEASE
-    modeled_release, version = RELEASES.get(minor_of(release), V15), parse_release(release)
+    """Return what verdicts on a release depend on: for one that is newer than all modeled ones the newest rules, for
+    one that is older or not a version those of `UNKNOWN_RELEASE`."""
+    minor, version = minor_of(release), parse_release(release)
+    if is_newer(release):
+        return replace(_NEWEST_RELEASE, name=release, not_compared=minor)
+    modeled_release = replace(RELEASES.get(minor, UNKNOWN_RELEASE), name=release)
     # A minor release alone, as users write it, has no known patches.
-    if version is None or release.count(".") < 2:
+    if version is None or minor not in RELEASES or release.count(".") < 2:
         return modeled_release
-    patches_by_feature = _DEVIATING_PATCHES.get(minor_of(release), {})
+    newest_patch = _NEWEST_PATCHES[minor]
+    has_changed_gates, changed_gates = _GATES_OF_PATCHES.get(minor, (lambda _: False, {}))
     return replace(
         modeled_release,
+        is_patched=version.patch != _MODELED_PATCHES[minor],
+        not_compared=f"{minor} after {minor}.{newest_patch}" if version.patch > newest_patch else "",
         disputed_features=frozenset(
-            feature for feature, deviates in patches_by_feature.items() if deviates(version.patch)
+            feature for feature, deviates in _DEVIATING_PATCHES.get(minor, {}).items() if deviates(version.patch)
         ),
+        gates=_gates(modeled_release.gates, changed_gates if has_changed_gates(version.patch) else {}),
     )

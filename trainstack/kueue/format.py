@@ -6,6 +6,7 @@ from typing import Any
 
 from trainstack.kueue.model import Usage
 from trainstack.kueue.quantities import format_quantity, format_readable
+from trainstack.kueue.releases import MODELED_MINORS
 from trainstack.kueue.verdict import PodSetAdmission, Verdict
 from trainstack.objects.ownership import format_names
 
@@ -18,16 +19,46 @@ Fact = tuple[str, str]
 def summary(verdict: Verdict) -> str:
     """Format a verdict in one line: `fits by borrowing: on a100; borrows 4 nvidia.com/gpu on a100`.
 
-    A verdict of Kueue's own code is marked: `fits (by the code of Kueue v0.15.2): on a100, in example.com/rack r1`.
+    A verdict of Kueue's own code is marked: `fits (by the code of Kueue v0.15.2): on a100, in example.com/rack r1`, and
+    so is one whose release was not compared: `fits (by the rules of v0.19; v0.20 is not compared): on a100`.
     """
     parts = [f"{label} {text}".lstrip() for label, text in admission_facts(verdict)]
     parts += [reason.message for reason in verdict.reasons]
     if verdict.remedies:
         parts.append(f"what would help: {'; or '.join(remedy.text for remedy in verdict.remedies)}")
-    marks = [f"by the code of {verdict.judged_by}"] if verdict.judged_by else []
+    marks = [f"by {origin}"] if (origin := unusual_origin(verdict)) else []
     marks += [f"if {DEFAULTS}"] if verdict.assumes_defaults else []
     mark = f" ({', '.join(marks)})" if marks else ""
     return ": ".join(filter(None, [f"{verdict.outcome}{mark}", "; ".join(parts)]))
+
+
+def unusual_origin(verdict: Verdict) -> str:
+    """Return what a verdict is by, unless it is by rules that were compared with the release; else an empty text."""
+    if verdict.judged_by:
+        return f"the code of {verdict.judged_by}"
+    return describe_rules(verdict.rules, verdict.not_compared) if verdict.not_compared else ""
+
+
+def describe_rules(rules: str, not_compared: str) -> str:
+    """Return `the rules of v0.19; v0.20 is not compared`."""
+    return f"the rules of {rules}{f'; {not_compared} is not compared' if not_compared else ''}"
+
+
+def describe_release(verdicts: Sequence[Verdict]) -> str:
+    """Return what verdicts of one calculation are for: `Kueue v0.19.2, from the files, by the rules of v0.19`.
+
+    Empty without verdicts. What Kueue's own code decides is marked in each verdict.
+    """
+    if not verdicts:
+        return ""
+    verdict = next((verdict for verdict in verdicts if not verdict.judged_by), verdicts[0])
+    kueue = f"Kueue {verdict.release}" if verdict.release else "a Kueue of unknown release"
+    rules = (
+        unusual_origin(verdict)
+        or (describe_rules(verdict.rules, "") if verdict.rules else "")
+        or ("" if verdict.release else f"the rules that {MODELED_MINORS[0]} to {MODELED_MINORS[-1]} share")
+    )
+    return f"{kueue}, from the {verdict.source}{f', by {rules}' if rules else ''}"
 
 
 def admission_facts(verdict: Verdict) -> list[Fact]:

@@ -1,8 +1,10 @@
 """The releases of Kueue whose admission the simulator models."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
 
-from trainstack.kueue.differences import RELEASES, minor_of
+from trainstack.kueue.differences import RELEASES, is_newer, minor_of, release_of
 from trainstack.kueue.verdict import Reason, Verdict
 from trainstack.settings.model import Settings
 
@@ -10,10 +12,12 @@ MODELED_MINORS = tuple(minor for minor, release in RELEASES.items() if release.s
 """Minor releases whose objects environments can declare and clusters answer with: v0.14 serves v1beta1 alone."""
 
 
-def is_modeled(release: str) -> bool:
-    """Whether the simulator models a release, such as `v0.15.2`; an unknown release (empty) is modeled where
-    the modeled ones agree."""
-    return not release or minor_of(release) in MODELED_MINORS
+def has_rules(release: str) -> bool:
+    """Return whether verdicts on a release, such as `v0.15.2`, are calculated.
+
+    Those on an unknown release (empty) are where the modeled ones agree, those on a newer one by the newest rules.
+    """
+    return not release or minor_of(release) in MODELED_MINORS or is_newer(release)
 
 
 def release_from_settings(settings: Settings) -> str:
@@ -22,10 +26,19 @@ def release_from_settings(settings: Settings) -> str:
     return kueue.manifest.version if kueue else ""
 
 
-def verdicts_for_release(verdicts: Iterable[Verdict], release: str) -> list[Verdict]:
-    """Return the verdicts, or `unknown` for each of them if the simulator does not model the release."""
-    if is_modeled(release):
-        return list(verdicts)
+def verdicts_for_release(
+    verdicts: Iterable[Verdict], release: str, source: Literal["files", "cluster"] = "files"
+) -> list[Verdict]:
+    """Return the verdicts with the release and the rules that they are for, or `unknown` for each of them if there are
+    no rules for the release. `source`: what they were calculated from."""
+    rules = release_of(release)
+    if has_rules(release):
+        return [
+            replace(verdict, source=source, release=release)
+            if verdict.judged_by
+            else replace(verdict, source=source, release=release, rules=rules.minor, not_compared=rules.not_compared)
+            for verdict in verdicts
+        ]
     message = f"the verdict models Kueue {', '.join(MODELED_MINORS)}, but Kueue {release} admits the run"
     return [
         Verdict(
@@ -36,6 +49,8 @@ def verdicts_for_release(verdicts: Iterable[Verdict], release: str) -> list[Verd
             cluster_queue=verdict.cluster_queue,
             outcome="unknown",
             reasons=(Reason("unread", message, verdict.path),),
+            source=source,
+            release=release,
         )
         for verdict in verdicts
     ]

@@ -151,6 +151,15 @@ class Verdict:
     reasons: tuple[Reason, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     """At most three, the smallest change first; empty if the run fits."""
+    source: Literal["files", "cluster"] = "files"
+    """What the verdict was calculated from: the files alone, or also the objects of the cluster."""
+    release: str = ""
+    """The release of Kueue that admits the run, such as `v0.20.7`; empty if unknown."""
+    rules: str = ""
+    """The minor release by whose rules the verdict was calculated, such as `v0.19`; empty for the rules that all
+    modeled releases share, for the code of the release, and without calculation."""
+    not_compared: str = ""
+    """What the rules were not compared with: `v0.20`, or `v0.17 after v0.17.8`; empty if they were with the release."""
     judged_by: str = ""
     """`Kueue v0.15.2` if the verdict is from that release's own code; empty for the simulator's."""
     assumes_defaults: bool = False

@@ -10,7 +10,7 @@ from trainstack.forecast.tasks import Owner
 from trainstack.live import paths
 from trainstack.live.admission import read_admission_objects
 from trainstack.live.client import Api, connect, get_all, run
-from trainstack.live.environment import read_controllers, read_kueue_configuration
+from trainstack.live.environment import kueue_release, read_controllers, read_kueue_configuration
 from trainstack.live.snapshot import LiveRuns, read_runs
 from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.settings.model import Settings
@@ -29,6 +29,8 @@ class ClusterWorkloads:
     runs: LiveRuns
     kueue: Body | None
     """The running Kueue's Configuration; None if it was not read."""
+    kueue_release: str
+    """The running Kueue's release; empty if it is unknown."""
     now: float
     """The time of the reads, in seconds since 1970."""
 
@@ -39,17 +41,25 @@ class ClusterWorkloads:
 
 def read_cluster_workloads(settings: Settings) -> ClusterWorkloads:
     """Read the cluster of an environment. Raises ClusterError."""
-    lists, owners, configuration = run(_read(settings))
-    return ClusterWorkloads(lists=lists, owners=owners, runs=read_runs(settings), kueue=configuration, now=time.time())
+    lists, owners, configuration, release = run(_read(settings))
+    return ClusterWorkloads(
+        lists=lists,
+        owners=owners,
+        runs=read_runs(settings),
+        kueue=configuration,
+        kueue_release=release,
+        now=time.time(),
+    )
 
 
 async def _read(
     settings: Settings,
-) -> tuple[Mapping[str, tuple[Body, ...] | None], Mapping[Owner, Body], Body | None]:
+) -> tuple[Mapping[str, tuple[Body, ...] | None], Mapping[Owner, Body], Body | None, str]:
     api = await connect(settings.cluster.context)
     lists = await read_admission_objects(api, settings)
     owners = await _read_owners(api, lists.get("Workload") or ())
-    return lists, owners, await read_kueue_configuration(api, await read_controllers(api, settings))
+    installed = await read_controllers(api, settings)
+    return lists, owners, await read_kueue_configuration(api, installed), kueue_release(installed)
 
 
 async def _read_owners(api: Api, workloads: tuple[Body, ...]) -> dict[Owner, Body]:

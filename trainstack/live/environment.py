@@ -229,6 +229,12 @@ async def _read_operators(api: Api, installed: InstalledControllers) -> dict[str
 
 
 async def _read_operator(api: Api, controller: InstalledController) -> LiveOperator:
+    return replace(
+        _live_operator(controller), problems=() if controller.is_ready else await _read_problems(api, controller)
+    )
+
+
+def _live_operator(controller: InstalledController) -> LiveOperator:
     metadata = controller.body["metadata"]
     return LiveOperator(
         namespace=controller.namespace,
@@ -236,9 +242,14 @@ async def _read_operator(api: Api, controller: InstalledController) -> LiveOpera
         image=controller.container["image"],
         ready=controller.is_ready,
         release=(metadata.get("labels") or {}).get(RELEASE, ""),
-        problems=() if controller.is_ready else await _read_problems(api, controller),
         kind=controller.kind,
     )
+
+
+def kueue_release(installed: InstalledControllers | None) -> str:
+    """Return the release of the running Kueue; empty if it was not read or has no version."""
+    controller = installed.find(OPERATORS["kueue"]) if installed else None
+    return _live_operator(controller).version if controller else ""
 
 
 async def _read_problems(api: Api, controller: InstalledController) -> tuple[str, ...]:

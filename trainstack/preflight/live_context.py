@@ -210,7 +210,7 @@ class LiveContext(EnvironmentContext):
         """A verdict per queued run: whether Kueue would admit it now, after all existing workloads of its priority."""
         state, workloads = self.snapshot, self.submissions
         simulator = AdmissionSimulator(state.model, state.admitted, state.pending, self._placement_verdicts(workloads))
-        verdicts = verdicts_for_release(map(simulator.verdict, workloads), self.kueue_release)
+        verdicts = verdicts_for_release(map(simulator.verdict, workloads), self.kueue_release, "cluster")
         return list(add_remedies(verdicts, workloads, self.settings, state.model, state.objects))
 
     def _placement_verdicts(self, runs: Sequence[Workload]) -> dict[str, Verdict]:

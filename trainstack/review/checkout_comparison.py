@@ -13,7 +13,7 @@ from trainstack.errors import TrainstackError
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, SET, WORKLOAD, Manifest
 from trainstack.platform.retained import list_retained_objects
 from trainstack.printable import clean
-from trainstack.review.admission import reported_verdicts
+from trainstack.review.admission import reported_admission
 from trainstack.review.bounded_process import BoundError, run_bounded
 from trainstack.review.checkout_manifests import as_yaml, checkout_manifests
 from trainstack.review.diff import OBJECT_PREFIX
@@ -66,7 +66,7 @@ def compare_checkouts(base: Path, head: Path, stack: str, pull: int | None) -> R
         pull=pull,
         counts=Counts(**ops, same=unchanged_count),
         facts=tuple(ReportedFact.from_fact(fact) for fact in effects),
-        verdicts=reported_verdicts(head_settings) if head_settings else (),
+        **(reported_admission(head_settings) if head_settings else {}),
         diff=manifest_diff(base_objects, head_objects)[:MAX_DIFF],
     )
 

@@ -125,7 +125,8 @@ def _section(report: Report | Unreviewed, body: _Body, cap: int) -> str:
         effects = "No run, volume, queue or quota is affected." if counts.changes else "No changes."
         parts = [title, table, _format_bullets(report.facts, _format_fact) or effects]
     if report.verdicts:
-        verdicts_heading = "Admission of its runs on an idle cluster, with the quota in these files:"
+        release = f", for {code_span(report.verdicts_for)}" if report.verdicts_for else ""
+        verdicts_heading = f"Admission of its runs on an idle cluster, with the quota in these files{release}:"
         parts.append(f"{verdicts_heading}\n\n{_format_bullets(report.verdicts, _format_verdict)}")
     if report.kind == "static":
         parts.append(

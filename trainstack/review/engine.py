@@ -15,7 +15,7 @@ import yaml
 from trainstack.files.temporary import secret_file
 from trainstack.printable import clean
 from trainstack.review import secret_masking
-from trainstack.review.admission import reported_verdicts
+from trainstack.review.admission import reported_admission
 from trainstack.review.diff import tidy
 from trainstack.review.errors import EngineError
 from trainstack.review.facts import ChangeStep, Op, RunContext, find_facts
@@ -65,14 +65,12 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
         except EngineError as error:
             return _failure_report(stack, pull, secret_masking.mask(clean(str(error)), secrets))
     try:
-        run_verdicts = reported_verdicts(load(root, stack), secrets)
+        admission = reported_admission(load(root, stack), secrets)
     except SettingsError:
         # The engine has reported the error, or its values differ from those in the files.
-        run_verdicts = ()
+        admission = None
     try:
-        return build_report(stack, pull, text_output, json_output, secrets).model_copy(
-            update={"verdicts": run_verdicts}
-        )
+        return build_report(stack, pull, text_output, json_output, secrets).model_copy(update={**(admission or {})})
     except secret_masking.LeakError as error:
         return _failure_report(stack, pull, str(error))
 

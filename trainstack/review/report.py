@@ -116,6 +116,8 @@ class Report(_ReportPart):
     facts: Annotated[Tuple[ReportedFact], Field(max_length=10_000)] = ()
     verdicts: Annotated[Tuple[ReportedVerdict], Field(max_length=10_000)] = ()
     """Sorted, the worst first."""
+    verdicts_for: Text = ""
+    """The release of Kueue and the rules that the verdicts are for."""
     notes: Tuple[Annotated[str, StringConstraints(max_length=MAX_NOTE)]] = ()
     """The engine's warnings."""
     error: Annotated[str, StringConstraints(max_length=MAX_ERROR)] = ""

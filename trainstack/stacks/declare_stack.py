@@ -78,7 +78,7 @@ def _declare_program(program: LoadedProgram, config: pulumi.Config) -> None:
         pulumi.log.warn(clean(note))
 
     if program.admission_lines and pulumi.runtime.is_dry_run():
-        pulumi.log.info(clean("\n".join(["admission of the runs on an idle cluster:", *program.admission_lines])))
+        pulumi.log.info(clean("\n".join(program.admission_lines)))
 
     for name, value in assemble(program, config.get_secret_object(SECRETS)).items():
         pulumi.export(name, value)

@@ -12,7 +12,8 @@ from trainstack.errors import RefusedError
 from trainstack.guards import cluster_identity, definition_releases
 from trainstack.guards import field_managers as managers
 from trainstack.guards.other_states import OwnState
-from trainstack.kueue.format import verdict_lines
+from trainstack.kueue.format import describe_release, verdict_lines
+from trainstack.kueue.verdict import Verdict
 from trainstack.live import kubeconfig
 from trainstack.live.identity import read_cluster_identity
 from trainstack.live.releases import with_downloads
@@ -65,7 +66,8 @@ class LoadedProgram:
     """The manifests of live objects that have fields of other states, each with the live metadata."""
     notes: tuple[str, ...]
     admission_lines: tuple[str, ...]
-    """The admission of the runs on an idle cluster with the quota of the files."""
+    """The admission of the runs on an idle cluster with the quota of the files, below a line with Kueue's release;
+    empty without queued runs."""
 
     @property
     def settings(self) -> Settings:
@@ -105,7 +107,16 @@ def check_files(root: Path, stack: str, engine_values: Mapping[str, str] | None)
             else kubeconfig.unintended_local_cluster_error(settings)
         ]
     )
-    return CheckedFiles(loaded, stack_objects, tuple(examination.findings), tuple(verdict_lines(examination.verdicts)))
+    return CheckedFiles(
+        loaded, stack_objects, tuple(examination.findings), tuple(admission_lines(examination.verdicts))
+    )
+
+
+def admission_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield a line with the release of Kueue, then one per distinct verdict; nothing without verdicts."""
+    if verdicts:
+        yield f"admission of the runs on an idle cluster, for {describe_release(verdicts)}:"
+        yield from verdict_lines(verdicts)
 
 
 def plan_change(

@@ -1,4 +1,4 @@
-"""Verdicts are withheld for releases of Kueue that the simulator does not model."""
+"""Verdicts on releases of Kueue that the simulator models, on newer ones, and on older ones."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,20 +7,24 @@ import pytest
 
 from tests.unit.kueue.make import make_model, make_pods, make_queue, make_workload
 from tests.unit.make import make_kueue, make_manifest, make_run, make_settings
+from trainstack.cli.output.forecast_format import gantt_of, sentences
 from trainstack.forecast.forecast import forecast
+from trainstack.forecast.report import build_report
 from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.differences import release_of
+from trainstack.kueue.format import describe_release, summary
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Flavor, FlavorFungibility, ResourceGroup, Transformation
-from trainstack.kueue.releases import is_modeled
+from trainstack.kueue.releases import has_rules
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.verdicts import stack_verdicts
+from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 from trainstack.stack_objects.stack_objects import StackObjects
 
 
 @pytest.mark.parametrize(
-    ("release", "modelled"),
+    ("release", "calculated"),
     [
         ("v0.15.0", True),
         ("v0.15.2", True),
@@ -31,26 +35,106 @@ from trainstack.stack_objects.stack_objects import StackObjects
         ("v0.13.9", False),
         ("v0.18.4", True),
         ("v0.19.2", True),
-        ("v0.20.0", False),
-        ("v0.150.0", False),
+        ("v0.20.0", True),
+        ("v1.2.3", True),
+        ("main", False),
     ],
 )
-def test_a_release_is_modelled_by_its_minor(release: str, modelled: bool) -> None:
-    assert is_modeled(release) is modelled
+def test_verdicts_are_calculated_for_modelled_and_newer_releases(release: str, calculated: bool) -> None:
+    assert has_rules(release) is calculated
 
 
-def test_a_declared_release_that_is_not_modelled_makes_every_verdict_unknown() -> None:
-    kueue = make_kueue().model_copy(update={"manifest": make_manifest(version="v0.20.0")})
-    settings = make_settings(make_run(), operators=Operators(kueue=kueue))
+def declare(release: str, **feature_gates: bool) -> Settings:
+    """Return an environment that installs a release of Kueue."""
+    kueue = make_kueue(feature_gates=feature_gates).model_copy(update={"manifest": make_manifest(version=release)})
+    return make_settings(make_run(), operators=Operators(kueue=kueue))
+
+
+def test_a_declared_release_that_is_older_than_all_rules_makes_every_verdict_unknown() -> None:
+    settings = declare("v0.14.4")
     assert (
-        "the plan models Kueue v0.15, v0.16, v0.17, v0.18, v0.19, but Kueue v0.20.0 admits the runs"
+        "the plan models Kueue v0.15, v0.16, v0.17, v0.18, v0.19, but Kueue v0.14.4 admits the runs"
         in forecast(settings).notes
     )
     (verdict,) = stack_verdicts(StackObjects(settings))
     assert (verdict.name, verdict.outcome) == ("train", "unknown")
     assert [reason.message for reason in verdict.reasons] == [
-        "the verdict models Kueue v0.15, v0.16, v0.17, v0.18, v0.19, but Kueue v0.20.0 admits the run"
+        "the verdict models Kueue v0.15, v0.16, v0.17, v0.18, v0.19, but Kueue v0.14.4 admits the run"
     ]
+
+
+@pytest.mark.parametrize(
+    ("release", "rules", "mark"),
+    [
+        ("v0.20.7", "v0.19", "v0.20"),
+        ("v1.2.3", "v0.19", "v1.2"),
+        ("v0.19.2", "v0.19", ""),
+        ("v0.19.3", "v0.19", "v0.19 after v0.19.2"),
+        ("v0.17.8", "v0.17", ""),
+        ("v0.17.99", "v0.17", "v0.17 after v0.17.8"),
+    ],
+)
+def test_a_verdict_on_a_release_that_was_not_compared_is_by_the_nearest_rules_and_marked(
+    release: str, rules: str, mark: str
+) -> None:
+    """It has the outcome of the run by these rules, and so has a forecast."""
+    settings = declare(release)
+    (verdict,) = stack_verdicts(StackObjects(settings))
+    assert (verdict.outcome, verdict.source, verdict.release) == ("fits", "files", release)
+    assert (verdict.rules, verdict.not_compared) == (rules, mark)
+    origin = f"the rules of {rules}; {mark} is not compared"
+    assert summary(verdict) == (f"fits (by {origin}): on cpu" if mark else "fits: on cpu")
+    assert describe_release([verdict]) == (
+        f"Kueue {release}, from the files, by {origin if mark else f'the rules of {rules}'}"
+    )
+    report = build_report(forecast(settings))
+    assert (report.release, report.rules, report.not_compared) == (release, rules, mark)
+    assert (f"For Kueue {release}, by {origin}." in sentences(report)) is bool(mark)
+    assert gantt_of(report).title == f"Forecast of test{f', by {origin}' if mark else ''}"
+
+
+def test_the_rules_for_an_unknown_release_are_those_that_all_share() -> None:
+    (verdict,) = stack_verdicts(StackObjects(make_settings(make_run(), operators=Operators())))
+    assert (verdict.outcome, verdict.release, verdict.rules, verdict.not_compared) == ("fits", "", "", "")
+    assert describe_release([verdict]) == (
+        "a Kueue of unknown release, from the files, by the rules that v0.15 to v0.19 share"
+    )
+    assert describe_release([]) == ""
+
+
+def test_a_gate_that_the_nearest_rules_lack_makes_a_verdict_unknown() -> None:
+    """What a newer release does with it is unknown; one that both have is calculated."""
+    (verdict,) = stack_verdicts(StackObjects(declare("v0.20.7", NewInTwenty=True)))
+    assert (verdict.outcome, verdict.not_compared) == ("unknown", "v0.20")
+    assert "NewInTwenty=true" in verdict.reasons[0].message
+    (verdict,) = stack_verdicts(StackObjects(declare("v0.20.7", PartialAdmission=False)))
+    assert verdict.outcome == "fits"
+
+
+def test_a_field_that_the_nearest_rules_lack_makes_a_verdict_unknown() -> None:
+    spec = {"namespaceSelector": {}, "resourceGroups": [], "newInTwenty": 1}
+    objects: list[dict[str, Any]] = [
+        {"kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": spec},
+        {"kind": "LocalQueue", "metadata": {"name": "q", "namespace": "ns"}, "spec": {"clusterQueue": "q"}},
+    ]
+    verdict = simulate(make_workload(make_pods()), read_model(objects, release="v0.20.7"))
+    assert (verdict.outcome, verdict.reasons[0].cause) == ("unknown", "unmodelled")
+    assert "spec.newInTwenty" in verdict.reasons[0].message
+
+
+@pytest.mark.parametrize(
+    ("release", "keeps"),
+    [
+        ("v0.18.4", False),
+        ("v0.18.5", True),
+        ("v0.18.6", True),
+        ("v0.19.0", False),
+        ("v0.19.1", True),
+        ("v0.20.7", True),
+    ],
+)
+def test_patch_releases_have_their_own_default_for_the_progress_of_scans(release: str, keeps: bool) -> None:
+    assert read_model([], release=release).gates.is_enabled("FlavorFungibilityPreserveScanProgress") is keeps
 
 
 def make_zero(release: str) -> Verdict:

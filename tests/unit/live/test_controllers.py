@@ -19,6 +19,7 @@ from trainstack.live.controllers import (
     parse_controllers,
     split_image,
 )
+from trainstack.objects.labels import RELEASE
 from trainstack.platform.operators.kueue import CONFIG_KEY
 from trainstack.preflight.live_context import LiveOperator
 from trainstack.preflight.operator_facts import OPERATORS
@@ -280,3 +281,13 @@ def test_kueues_configuration_is_read_from_a_pod_without_a_deployment(monkeypatc
     assert live.frameworks == frozenset({"kubeflow.org/pytorchjob"})
     assert live.kueue is not None
     assert live.kueue["featureGates"] == {"PartialAdmission": False, "LendingLimit": False}
+
+
+def test_the_release_of_the_running_kueue_is_that_of_its_label_or_its_image() -> None:
+    """A tag that is no version, as of a build of one's own, is no release."""
+    deployment = make_deployment("kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.20.7")
+    own = make_deployment("kueue-controller-manager", "mirror/queues:main")
+    labeled = {**own, "metadata": {**own["metadata"], "labels": {RELEASE: "v0.20.7"}}}
+    found = [environment.kueue_release(InstalledControllers((body,), ())) for body in (deployment, labeled, own)]
+    assert found == ["v0.20.7", "v0.20.7", ""]
+    assert (environment.kueue_release(InstalledControllers((), ())), environment.kueue_release(None)) == ("", "")

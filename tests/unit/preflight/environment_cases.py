@@ -25,7 +25,9 @@ from tests.unit.preflight.slip_cases import SLIP_CASES
 from tests.unit.runs.manifests.test_mpijob import make_mpijob
 from tests.unit.runs.manifests.test_object import make_object
 from tests.unit.runs.manifests.test_rayjob import make_rayjob
+from trainstack.kueue.differences import release_of
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
+from trainstack.settings.errors import suggest_name
 from trainstack.settings.model import Cluster, Loader, Settings
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.sections.checks import Checks, Silence
@@ -128,9 +130,10 @@ def frameworks(*names: str) -> Settings:
     return make_settings(operators=Operators(kueue=make_kueue(frameworks=names)))
 
 
-def gates(feature_gates: dict[str, bool]) -> Settings:
+def gates(feature_gates: dict[str, bool], version: str = "v0.15.2") -> Settings:
     """Return an environment whose Kueue has these feature gates."""
-    return make_settings(operators=Operators(kueue=make_kueue(feature_gates=feature_gates)))
+    kueue = make_kueue(feature_gates=feature_gates).model_copy(update={"manifest": make_manifest(version=version)})
+    return make_settings(operators=Operators(kueue=kueue))
 
 
 def released(*runs: object, **versions: str) -> Settings:
@@ -485,6 +488,45 @@ MORE: dict[str, list[Case]] = {
             "start",
             "leave it out",
         ),
+        *(
+            Case(
+                gates({name: False}, version),
+                f"operators.kueue.configuration.featureGates.{name}",
+                f"{problem} in the modeled {minor}; whether so in Kueue {version} is unknown",
+                f"read the feature gates of {version}",
+                "unknown",
+            )
+            for version, minor, name, problem in (
+                (
+                    "v0.18.6",
+                    "v0.18",
+                    "PrioritizePreemptorWorkloads",
+                    "unknown feature gate 'PrioritizePreemptorWorkloads'",
+                ),
+                ("v0.18.99", "v0.18", "InNoRelease", "unknown feature gate 'InNoRelease'"),
+                ("v0.20.7", "v0.19", "InNoRelease", "unknown feature gate 'InNoRelease'"),
+                ("v0.20.7", "v0.19", "HierarchicalCohorts", "feature gate HierarchicalCohorts cannot be changed"),
+            )
+        ),
+        Case(
+            gates({"InNoRelease": False}, "v0.18.6"),
+            "operators.kueue.configuration.featureGates.InNoRelease",
+            "unknown feature gate 'InNoRelease'; the Kueue controller would fail to start",
+            suggest_name("InNoRelease", release_of("v0.18.6").gates),
+        ),
+    ],
+    "kueue-unmodelled": [
+        Case(
+            released(make_run(), kueue=version),
+            "operators.kueue.manifest.version",
+            f"Kueue {version} admits the runs, and the verdicts are by {rules} is not compared",
+            f"`trainstack dev judge {version}` builds its own code for `check --cluster`",
+            "unknown",
+        )
+        for version, rules in (
+            ("v0.17.99", "the rules of v0.17; v0.17 after v0.17.8"),
+            ("v0.20.7", "the rules of v0.19; v0.20"),
+        )
     ],
     "framework-unknown": [
         Case(

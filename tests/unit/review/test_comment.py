@@ -65,6 +65,7 @@ def test_content_stays_in_code() -> None:
         make_report(
             diff=EVIL,
             notes=(EVIL,),
+            verdicts_for=EVIL,
             verdicts=(
                 ReportedVerdict(
                     runs=(EVIL,), outcome="unknown", placed=EVIL, borrowed=EVIL, lacks=(EVIL,), remedies=(EVIL,)
@@ -130,9 +131,13 @@ def test_verdicts_have_what_is_missing_and_the_remedies() -> None:
         ),
         ReportedVerdict(runs=("small",), outcome="fits by borrowing", placed="on a100", borrowed="2 cpu on a100"),
     )
-    for report in (make_report(verdicts=verdicts), make_report(verdicts=verdicts, error="refused")):
+    release = "Kueue v0.20.7, from the files, by the rules of v0.19; v0.20 is not compared"
+    for report in (
+        make_report(verdicts=verdicts, verdicts_for=release),
+        make_report(verdicts=verdicts, verdicts_for=release, error="refused"),
+    ):
         assert (
-            "Admission of its runs on an idle cluster, with the quota in these files:\n\n"
+            f"Admission of its runs on an idle cluster, with the quota in these files, for `{release}`:\n\n"
             "- `big`, `bigger`: **never fits**: `4 pods need 8 nvidia.com/gpu; there are 4`; remedies: "
             "`run 2 pods instead of 4` or `raise nominalQuota`\n"
             "- `small`: fits by borrowing: `on a100`; borrows `2 cpu on a100`\n"

@@ -8,7 +8,7 @@ from trainstack.cli.output.console import err, fail, show_json, show_tables
 from trainstack.cli.releases import as_finding, try_downloads
 from trainstack.cli.session import JsonOption, OptionalStackOption, Session, checkout, default_stack, valid_stack
 from trainstack.errors import ExitCode
-from trainstack.kueue.format import as_data
+from trainstack.kueue.format import as_data, describe_release
 from trainstack.preflight.cluster_checks import CLUSTER_UNREACHABLE
 from trainstack.preflight.file_checks import examine, load_error_result
 from trainstack.preflight.finding import CheckResult
@@ -26,6 +26,10 @@ def check(
         bool, typer.Option("--all", help="Check the files of every environment of the project.")
     ] = False,
     cluster: Annotated[bool, typer.Option("--cluster", help="Also check the cluster, which is only read.")] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Also count as errors what is unknown, and a release of Kueue not compared."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check an environment, and whether each of its runs can be admitted; exit with 4 if there is an error.
@@ -37,6 +41,7 @@ def check(
       trainstack check -s dev
       trainstack check -s dev --cluster
       trainstack check --all
+      trainstack check -s dev --cluster --strict
       trainstack check -s dev --json
     """
     results: dict[str, CheckResult] = {}
@@ -49,12 +54,12 @@ def check(
     for name in stacks:
         results[name] = _check(name, cluster=cluster)
         if not as_json:
-            _show(name, results[name])
+            _show(name, results[name], strict=strict)
     if as_json:
         data_by_stack = {name: _as_data(result) for name, result in results.items()}
         show_json({"environments": data_by_stack} if every_stack else next(iter(data_by_stack.values())))
     blocking_ids = {finding.id for result in results.values() for finding in result.findings if finding.is_blocking}
-    if blocking_ids:
+    if blocking_ids or (strict and any(map(_count_unknowns, results.values()))):
         raise typer.Exit(ExitCode.UNREACHABLE if CLUSTER_UNREACHABLE.id in blocking_ids else ExitCode.FINDINGS)
 
 
@@ -74,12 +79,24 @@ def _as_data(check_result: CheckResult) -> dict[str, Any]:
     return {"findings": [finding.as_data() for finding in check_result.findings], "verdicts": verdicts}
 
 
-def _show(stack: str, check_result: CheckResult) -> None:
+def _count_unknowns(check_result: CheckResult) -> int:
+    """Return the number of findings and verdicts that `--strict` counts as errors."""
+    return sum(finding.severity == "unknown" and not finding.silence_reason for finding in check_result.findings) + sum(
+        verdict.outcome == "unknown" for verdict in check_result.verdicts
+    )
+
+
+def _show(stack: str, check_result: CheckResult, *, strict: bool) -> None:
     findings = [finding for finding in check_result.findings if not finding.silence_reason]
     show_tables(check_tables(findings, check_result.verdicts))
     errors, silenced = sum(finding.is_blocking for finding in findings), len(check_result.findings) - len(findings)
     counts = f"{_format_count(errors, 'error')}, {_format_count(len(findings) - errors, 'other finding')}"
-    err.print(f"{stack}: {counts if findings else 'no findings'}{f', {silenced} silenced' if silenced else ''}")
+    unknowns = (
+        f", {unknown_count} unknown (--strict)" if strict and (unknown_count := _count_unknowns(check_result)) else ""
+    )
+    verdicts = f"; verdicts for {release}" if (release := describe_release(check_result.verdicts)) else ""
+    silenced_count = f", {silenced} silenced" if silenced else ""
+    err.print(f"{stack}: {counts if findings else 'no findings'}{silenced_count}{unknowns}{verdicts}")
 
 
 def _format_count(count: int, noun: str) -> str:

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainstack.cli.output.console import Facts, make_fact_table, make_text
-from trainstack.kueue.format import DEFAULTS, Fact, admission_facts
+from trainstack.kueue.format import DEFAULTS, Fact, admission_facts, unusual_origin
 from trainstack.kueue.verdict import Reason, Verdict
 from trainstack.objects.ownership import format_names
 from trainstack.preflight.finding import Finding
@@ -71,8 +71,8 @@ def _verdict_records(
 
 def _reason_facts(verdict: Verdict, explanation: Sequence[Finding]) -> Iterator[Fact]:
     """Yield why a run does not fit and the remedies, in the words of the findings where there are some."""
-    if verdict.judged_by:
-        yield "by", f"the code of {verdict.judged_by}"
+    if origin := unusual_origin(verdict):
+        yield "by", origin
     if verdict.assumes_defaults:
         yield "if", DEFAULTS
     messages = [

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from trainstack.cli.output.console import duration
 from trainstack.forecast.costs import FlavorUsage
 from trainstack.forecast.report import ForecastReport, ForecastRow, Stretch
+from trainstack.kueue.format import describe_rules
 from trainstack.reports.gantt import Gantt, Lane, Level, RunSegment
 
 TEXT_COLUMNS = ("run", "queue", "flavors", "note", "flavor", "resource")
@@ -93,10 +94,12 @@ def sentences(report: ForecastReport) -> list[str]:
     if not report.rows:
         return ["There are no runs."]
     summary = "; ".join(_counts(report))
-    summary = f"{summary[0].upper()}{summary[1:]}."
+    parts = [f"{summary[0].upper()}{summary[1:]}."]
+    if report.not_compared:
+        parts.append(f"For Kueue {report.release}, by {describe_rules(report.rules, report.not_compared)}.")
     if not report.open:
-        return [summary]
-    return [summary, f"Small differences change the order: {_makespan_range(report)} if durations differ by 10%."]
+        return parts
+    return [*parts, f"Small differences change the order: {_makespan_range(report)} if durations differ by 10%."]
 
 
 def _counts(report: ForecastReport) -> Iterator[str]:
@@ -164,6 +167,12 @@ def _end(row: ForecastRow) -> str:
     return _NEVER if waits else "unbounded"
 
 
+def _title(report: ForecastReport) -> str:
+    makespan = f" ({_makespan_range(report)})" if report.open else ""
+    rules = f", by {describe_rules(report.rules, report.not_compared)}" if report.not_compared else ""
+    return f"Forecast of {report.environment}{makespan}{rules}"
+
+
 def gantt_of(report: ForecastReport, unchanged_report: ForecastReport | None = None) -> Gantt:
     """Return the chart of a forecast. `unchanged_report`: the one without --set and --nodes."""
     flavors = sorted({flavor for row in report.rows for flavor in row.flavors})
@@ -172,7 +181,7 @@ def gantt_of(report: ForecastReport, unchanged_report: ForecastReport | None = N
     unchanged_rows = _rows_by_run(unchanged_report) if unchanged_report is not None else {}
     is_unqueued = any(not row.flavors and row.start is not None for row in report.rows)
     return Gantt(
-        title=f"Forecast of {report.environment}{f' ({_makespan_range(report)})' if report.open else ''}",
+        title=_title(report),
         until=1.02 * max(60.0, *_times(report), *(_times(unchanged_report) if unchanged_report is not None else ())),
         lanes=tuple(_lane(row, colors, unchanged_rows.get((row.namespace, row.name))) for row in report.rows),
         levels=tuple(_level(use, colors[use.flavor]) for use in _scarcest_uses(report)),

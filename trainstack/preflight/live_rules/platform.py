@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from semver import Version
 
-from trainstack.kueue.releases import MODELED_MINORS, is_modeled
 from trainstack.preflight import downgrades
 from trainstack.preflight.live_context import (
     LiveContext,
@@ -16,9 +15,9 @@ from trainstack.preflight.live_context import (
 )
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rules.operators import version_clash
+from trainstack.preflight.rules.operators import find_unmodelled_release, kueue_unmodelled, version_clash
 from trainstack.preflight.rules.trainjobs import find_exceeded_limits, trainjob_limit
-from trainstack.preflight.version_clashes import MIN_KUEUE_VERSION, find_clashes
+from trainstack.preflight.version_clashes import find_clashes
 from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind, launch_resource
 from trainstack.settings.sections.workloads import with_article
 from trainstack.versions import parse_release
@@ -210,23 +209,9 @@ def _running_releases(context: LiveContext) -> dict[str, str]:
     return {name: operator.version for name, operator in _running_operators(context).items() if operator.version}
 
 
-@Rule(
-    id="kueue-unmodelled",
-    severity="unknown",
-    summary="The verdicts do not model the minor release of Kueue that admits the runs.",
-    details="All verdicts are then `unknown`.",
-    example="Kueue v0.18.0 runs.",
-    remedy="Submit the run, and read `trainstack status`.",
-)
-def kueue_unmodelled(context: LiveContext) -> Iterator[Violation]:
-    path = required_operators(context.settings).get("kueue")
-    release = parse_release(context.kueue_release)
-    # version_clash reports an older release.
-    if path and release and release >= MIN_KUEUE_VERSION and not is_modeled(context.kueue_release):
-        message = (
-            f"Kueue {context.kueue_release} admits the runs, but the verdicts model {', '.join(MODELED_MINORS)} only"
-        )
-        yield Violation(path, message)
+@kueue_unmodelled.rule
+def kueue_unmodelled_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    yield from find_unmodelled_release(required_operators(context.settings).get("kueue", ""), context.verdicts)
 
 
 @Rule(

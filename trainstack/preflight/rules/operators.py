@@ -1,14 +1,16 @@
 """Rules about declared operators: the needs of the runs, their configuration, and the files of their releases."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 from semver import Version
 
 from trainstack.files.regular import read_bytes
-from trainstack.kueue.differences import release_of
+from trainstack.kueue.differences import RELEASES, release_of
 from trainstack.kueue.feature_gates import GROUPS_OF_GATES
-from trainstack.kueue.releases import is_modeled
+from trainstack.kueue.format import describe_rules
+from trainstack.kueue.releases import MODELED_MINORS, has_rules
+from trainstack.kueue.verdict import Verdict
 from trainstack.platform.operators.release import MAX_BYTES
 from trainstack.preflight.examples import hello, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs_with_paths
@@ -108,27 +110,63 @@ def framework_unknown(context: RuleContext) -> Iterator[Violation]:
 
 
 @Rule(
+    id="kueue-unmodelled",
+    severity="unknown",
+    summary="The verdicts were not compared with the release of Kueue that admits the runs.",
+    details=(
+        "They are by the rules of the nearest modeled release, and marked. A field or feature gate which that release "
+        "does not have makes them `unknown`."
+    ),
+    example="`operators.kueue.manifest.version: v0.20.7`, or a cluster that runs this release.",
+    remedy="Build the release's own code for `check --cluster`: `trainstack dev judge v0.20.7`.",
+)
+def kueue_unmodelled(context: RuleContext) -> Iterator[Violation]:
+    yield from find_unmodelled_release("operators.kueue.manifest.version", context.verdicts)
+
+
+def find_unmodelled_release(path: str, verdicts: Iterable[Verdict]) -> Iterator[Violation]:
+    """Yield a violation if verdicts are by rules that were not compared with the release."""
+    for verdict in verdicts:
+        if verdict.not_compared:
+            release, rules = verdict.release, describe_rules(verdict.rules, verdict.not_compared)
+            remedy = f"`trainstack dev judge {release}` builds its own code for `check --cluster`"
+            yield Violation(path, f"Kueue {release} admits the runs, and the verdicts are by {rules}", remedy)
+            return
+
+
+@Rule(
     id="feature-gate-unknown",
+    may_be=("unknown",),
     summary="Kueue's configuration sets a feature gate that its release does not have, or that cannot be changed.",
-    details="The Kueue controller would fail to start.",
+    details=(
+        "The Kueue controller would fail to start. `unknown` for a release whose gates were not compared, and for a "
+        "patch release if another release has the gate."
+    ),
     change=yaml_at("operators", "kueue: {configuration: {featureGates: {LendingLimits: false}}}"),
     remedy="Use the release's names of gates, such as `LendingLimit`, and leave out those that are locked.",
     silenceable=False,
 )
 def feature_gate_unknown(context: RuleContext) -> Iterator[Violation]:
     kueue = context.settings.operators.kueue
-    if kueue is None or not is_modeled(kueue.manifest.version):
+    if kueue is None or not has_rules(kueue.manifest.version):
         return
-    release = release_of(kueue.manifest.version)
+    version = kueue.manifest.version
+    release = release_of(version)
     gates = release.gates
     for name, is_enabled in kueue.configuration.feature_gates.items():
         path = child_path("operators.kueue.configuration.featureGates", name)
         if name not in gates and name not in GROUPS_OF_GATES:
-            message = f"unknown feature gate {name!r}; the Kueue controller would fail to start"
-            yield Violation(path, message, suggest_name(name, gates))
+            message, remedy = f"unknown feature gate {name!r}", suggest_name(name, gates)
         elif name in release.locked and is_enabled is not gates[name].default:
-            message = f"feature gate {name} cannot be changed; the Kueue controller would fail to start"
-            yield Violation(path, message, "leave it out")
+            message, remedy = f"feature gate {name} cannot be changed", "leave it out"
+        else:
+            continue
+        is_of_other_release = name not in gates and any(name in RELEASES[minor].gates for minor in MODELED_MINORS)
+        if release.not_compared or (release.is_patched and is_of_other_release):
+            message = f"{message} in the modeled {release.minor}; whether so in Kueue {version} is unknown"
+            yield Violation(path, message, f"read the feature gates of {version}", "unknown")
+        else:
+            yield Violation(path, f"{message}; the Kueue controller would fail to start", remedy)
 
 
 @Rule(

@@ -1,12 +1,19 @@
 """`trainstack check` of one environment and of all."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from trainstack.cli.app import app
+from trainstack.cli.commands import check as check_command
+from trainstack.onboarding.new_project.files import Installation, build_new_files
+from trainstack.onboarding.new_project.origin import Origin
+from trainstack.onboarding.new_project.release import PinnedRelease, kueue_url
+from trainstack.onboarding.new_project.request import ProjectRequest
 
 ENVIRONMENT = "config:\n  trainstack:environment: {namespaces: [{name: %s}]}\n"
 
@@ -68,3 +75,60 @@ def test_a_project_without_environments(project: Path) -> None:
     result = check("--all")
     assert result.exit_code == 2
     assert f"{project} has no environment, such as Pulumi.dev.yaml" in result.stderr
+
+
+@pytest.fixture
+def declare_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that creates an owner's project whose environment installs a release of Kueue."""
+    monkeypatch.setattr(check_command, "try_downloads", lambda settings: (settings, {}))
+    monkeypatch.chdir(tmp_path)
+
+    def create_project(release: str) -> None:
+        request = ProjectRequest(name="lab", environment="dev", profile="owner", cluster="kind")
+        kueue = PinnedRelease(release, kueue_url(release), "ab" * 32)
+        installation = Installation(Origin(requirement="./wheels/trainstack.whl"), "")
+        for path, text in build_new_files(request, installation, kueue, virtualenv=False).items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+
+    return create_project
+
+
+def test_strict_counts_a_release_that_was_not_compared_as_an_error(declare_release: Callable[[str], None]) -> None:
+    """Without a cluster, too: the declared release is known. Text and JSON have the rules and the mark."""
+    declare_release("v0.20.7")
+    assert check("-s", "dev").exit_code == 0
+    result = check("-s", "dev", "--strict")
+    assert result.exit_code == 4
+    assert "the rules of v0.19; v0.20 is not compared" in result.stdout
+    assert result.stderr == (
+        "dev: 0 errors, 1 other finding, 1 unknown (--strict); verdicts for Kueue v0.20.7, from the files, by the rules"
+        " of v0.19; v0.20 is not compared\n"
+    )
+    result = check("-s", "dev", "--json", "--strict")
+    assert result.exit_code == 4
+    (verdict,) = json.loads(result.stdout)["verdicts"]
+    keys = ("outcome", "source", "release", "rules", "not_compared", "judged_by")
+    assert [verdict[key] for key in keys] == ["fits", "files", "v0.20.7", "v0.19", "v0.20", ""]
+
+
+def test_strict_accepts_a_release_that_was_compared(declare_release: Callable[[str], None]) -> None:
+    declare_release("v0.19.2")
+    result = check("-s", "dev", "--strict")
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "dev: no findings; verdicts for Kueue v0.19.2, from the files, by the rules of v0.19\n",
+    )
+
+
+def test_strict_counts_unknown_verdicts_as_errors(declare_release: Callable[[str], None]) -> None:
+    """A feature gate is set whose effect is not calculated."""
+    declare_release("v0.19.2")
+    file = Path("Pulumi.dev.yaml")
+    environment = yaml.safe_load(file.read_text())
+    environment["config"]["trainstack:operators"]["kueue"]["configuration"] = {"featureGates": {"AllAlpha": True}}
+    file.write_text(yaml.safe_dump(environment))
+    assert check("-s", "dev").exit_code == 0
+    result = check("-s", "dev", "--strict")
+    assert result.exit_code == 4
+    assert "dev: no findings, 1 unknown (--strict); verdicts for Kueue v0.19.2" in result.stderr

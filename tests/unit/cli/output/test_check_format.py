@@ -96,11 +96,14 @@ def test_runs_with_the_same_verdict_share_a_row() -> None:
 
 
 def test_a_verdict_of_kueues_own_code_is_marked() -> None:
-    """So is one without any fact."""
+    """So is one without any fact, and one by rules that were not compared with the release."""
     assert lines([], [make_verdict(judged_by="Kueue v0.15.2")])[1:] == [
         "train fits on a100",
         "by the code of Kueue v0.15.2",
     ]
+    marked = make_verdict(release="v0.20.7", rules="v0.19", not_compared="v0.20")
+    assert lines([], [marked])[1:] == ["train fits on a100", "by the rules of v0.19; v0.20 is not compared"]
+    assert lines([], [make_verdict(release="v0.19.2", rules="v0.19")])[1:] == ["train fits on a100"]
     assert lines([], [make_verdict(outcome="unknown", assigned=(), usage={})]) == ["RUN VERDICT", "train unknown"]
 
 
