@@ -121,11 +121,15 @@ def pod_at_creation(
     )
 
 
-def claim_usage(storage_class: str, size: str) -> Billionths:
-    """Return what a volume claim uses, in billionths; its size is rounded up to bytes."""
+def claim_usage(storage_class: str | None, size: str) -> Billionths:
+    """Return what a volume claim uses, in billionths; its size is rounded up to bytes.
+
+    Without a class, what the cluster's default class adds is unknown, and left out.
+    """
     storage = -(-resources_to_billionths({"storage": size})["storage"] // WHOLE) * WHOLE
     usage = {"persistentvolumeclaims": WHOLE, "requests.storage": storage}
-    of_class = {f"{storage_class}{_CLASS_SUFFIX}{name}": number for name, number in usage.items()}
+    names = usage if storage_class else ()
+    of_class = {f"{storage_class}{_CLASS_SUFFIX}{name}": usage[name] for name in names}
     return {"count/persistentvolumeclaims": WHOLE, **usage, **of_class}
 
 

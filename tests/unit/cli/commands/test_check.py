@@ -12,7 +12,7 @@ from trainstack.cli.app import app
 from trainstack.cli.commands import check as check_command
 from trainstack.onboarding.new_project.files import Installation, build_new_files
 from trainstack.onboarding.new_project.origin import Origin
-from trainstack.onboarding.new_project.release import PinnedRelease, kueue_url
+from trainstack.onboarding.new_project.release import PinnedRelease, release_url
 from trainstack.onboarding.new_project.request import ProjectRequest
 
 ENVIRONMENT = "config:\n  trainstack:environment: {namespaces: [{name: %s}]}\n"
@@ -85,9 +85,9 @@ def declare_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable
 
     def create_project(release: str) -> None:
         request = ProjectRequest(name="lab", environment="dev", profile="owner", cluster="kind")
-        kueue = PinnedRelease(release, kueue_url(release), "ab" * 32)
+        releases = {"kueue": PinnedRelease(release, release_url("kueue", release), "ab" * 32)}
         installation = Installation(Origin(requirement="./wheels/trainstack.whl"), "")
-        for path, text in build_new_files(request, installation, kueue, virtualenv=False).items():
+        for path, text in build_new_files(request, installation, releases, virtualenv=False).items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text)
 
