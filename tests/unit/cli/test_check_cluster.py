@@ -87,6 +87,7 @@ def test_what_cannot_be_built_is_a_finding(
     (tmp_path / "Pulumi.test.yaml").write_text(f"config:\n{config}", encoding="utf-8")
     monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
     monkeypatch.setattr(command, "unread_images", lambda *_: ())
+    monkeypatch.setattr(command, "read_image_users", lambda *_: ())
     if broken:
         monkeypatch.setattr(StackObjects, "from_files", refuse)
     checked = add_cluster_findings(CheckResult([], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
@@ -104,6 +105,7 @@ def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
     (tmp_path / "Pulumi.test.yaml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
     monkeypatch.setattr(command, "unread_images", lambda *_: ())
+    monkeypatch.setattr(command, "read_image_users", lambda *_: ())
     loaded = load_with_places(tmp_path, "test")
     in_files = examine(StackObjects(loaded.settings), tmp_path, loaded.places)
     checked = add_cluster_findings(in_files, Session(tmp_path, "test"), loaded)

@@ -85,7 +85,7 @@ def cluster(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster
         monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{root}")
         monkeypatch.chdir(root)
         monkeypatch.setattr(doctor, "export", lambda _: None)
-        for name in ("unread_images", "unserved_images"):
+        for name in ("read_image_users", "unread_images", "unserved_images"):
             monkeypatch.setattr(check_cluster, name, lambda *_: ())
         kubeconfig.clear_cache()
         yield server
