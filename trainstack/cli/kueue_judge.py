@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainstack.kueue.placement import JudgeError
-from trainstack.toolchain import go_modules, tools
+from trainstack.toolchain import go_modules, judges, tools
 from trainstack.toolchain.errors import MissingTool
 from trainstack.toolchain.groups import GROUP_OF_PROGRAM
 from trainstack.toolchain.places import GO_MODULES
@@ -65,6 +65,8 @@ def kueue_judge(release: str) -> JudgeProgram | str:
     """Return the program for a release of Kueue, or the reason why it is missing."""
     built_release = judged_release()
     if release != built_release:
+        if (path := judges.find_judge(release)) is not None:
+            return JudgeProgram(path, release)
         return f"kueue-judge is of Kueue {built_release}, not of {release or 'an unknown release'}"
     try:
         return JudgeProgram(tools.program(_PROGRAM), release)

@@ -106,6 +106,11 @@ class Builder:
             stdout.seek(0)
             return Path(str(json.load(stdout)["Dir"]))
 
+    def run_go(self, arguments: list[str], folder: Path) -> None:
+        """Run a `go` command in a module's folder. Raises ToolchainError with the end of its output."""
+        for _ in self._run_go(arguments, folder):
+            pass
+
     def _build_programs(self, group: ProgramGroup, staging: Path, console: Console) -> None:
         # The build reads a copy: it compiles exactly the files that were hashed, and writes nothing into the checkout.
         source, out = staging / "source", staging / "out" / "bin"

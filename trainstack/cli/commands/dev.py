@@ -16,7 +16,7 @@ from trainstack.errors import ExitCode
 from trainstack.files.project import edit_project
 from trainstack.local_cluster import drivers
 from trainstack.local_cluster.errors import LocalClusterError
-from trainstack.toolchain import debian, tools
+from trainstack.toolchain import debian, judges, tools
 from trainstack.toolchain import machine as host
 from trainstack.toolchain import pinned_versions as pins
 from trainstack.toolchain import python_locks as locks
@@ -40,6 +40,20 @@ def build_tools(
       trainstack dev tools --client
     """
     tools.ensure(groups or tools.needed_groups(local_cluster=not client), project=find_project())
+
+
+@app.command("judge")
+def build_judge(
+    *, release: Annotated[str, typer.Argument(metavar="RELEASE", help="An exact release of Kueue, such as v0.18.3.")]
+) -> None:
+    """Build the scheduler of a release of Kueue as a program, from the module proxy that go uses.
+
+    `check --cluster` asks it where pods are placed in a topology, if this release runs in the cluster.
+
+    Example:
+      trainstack dev judge v0.18.3
+    """
+    _print_names([judges.build_judge(release, err)])
 
 
 @app.command()

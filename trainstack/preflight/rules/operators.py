@@ -118,7 +118,7 @@ def framework_unknown(context: RuleContext) -> Iterator[Violation]:
         "does not have makes them `unknown`."
     ),
     example="`operators.kueue.manifest.version: v0.20.7`, or a cluster that runs this release.",
-    remedy="Build the release's own code for `check --cluster`: `trainstack dev judge v0.20.7`.",
+    remedy="Submit the run, and read `trainstack status`.",
 )
 def kueue_unmodelled(context: RuleContext) -> Iterator[Violation]:
     yield from find_unmodelled_release("operators.kueue.manifest.version", context.verdicts)
@@ -129,8 +129,7 @@ def find_unmodelled_release(path: str, verdicts: Iterable[Verdict]) -> Iterator[
     for verdict in verdicts:
         if verdict.not_compared:
             release, rules = verdict.release, describe_rules(verdict.rules, verdict.not_compared)
-            remedy = f"`trainstack dev judge {release}` builds its own code for `check --cluster`"
-            yield Violation(path, f"Kueue {release} admits the runs, and the verdicts are by {rules}", remedy)
+            yield Violation(path, f"Kueue {release} admits the runs, and the verdicts are by {rules}")
             return
 
 
