@@ -185,12 +185,16 @@ def read_queue_state(
 
 
 def merge_limit_ranges(limits: Iterable[Body]) -> tuple[LimitRange, ...]:
-    """Merge the limits of a namespace's LimitRanges, into one for containers and one for pods.
+    """Merge the limits of a namespace's LimitRanges, into one for containers, one for pods and one for volume claims.
 
     Source: Summarize in Kueue's pkg/util/limitrange/limitrange.go, and the API server's own defaults of a LimitRange.
     """
     merged_ranges = []
-    kinds: tuple[Literal["Container", "Pod"], ...] = ("Container", "Pod")
+    kinds: tuple[Literal["Container", "Pod", "PersistentVolumeClaim"], ...] = (
+        "Container",
+        "Pod",
+        "PersistentVolumeClaim",
+    )
     for kind in kinds:
         minimum: dict[str, int] = {}
         maximum: dict[str, int] = {}

@@ -166,7 +166,7 @@ class LimitRange:
     Amounts are in billionths of the unit (`quantities.exact`): containers are added up before anything is rounded.
     """
 
-    kind: Literal["Container", "Pod"]
+    kind: Literal["Container", "Pod", "PersistentVolumeClaim"]
     minimum: Amounts = field(default_factory=dict)
     maximum: Amounts = field(default_factory=dict)
     default_limits: Amounts = field(default_factory=dict)

@@ -312,6 +312,20 @@ MORE: dict[str, list[Case]] = {
             "a pod has no limit of cpu, of which the namespace's LimitRange has a maximum",
             "set requests and limits within the bounds that `kubectl describe limitrange` prints",
         ),
+        Case(
+            make_settings(make_run()),
+            make_live({"LimitRange research": (ranged("PersistentVolumeClaim", max={"storage": "1Gi"}),)}),
+            "storage.volumes[training].size",
+            "the namespace's LimitRange does not allow claims of 2Gi",
+            "set a size that `kubectl describe limitrange` allows",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live({"LimitRange research": (ranged("PersistentVolumeClaim", min={"storage": "3Gi"}),)}),
+            "storage.volumes[training].size",
+            "the namespace's LimitRange does not allow claims of 2Gi",
+            "set a size that `kubectl describe limitrange` allows",
+        ),
     ],
     "resource-quota-refused": [
         Case(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainstack.kueue.limit_ranger import refusals
 from trainstack.kueue.pod_requests import requests_and_faults
+from trainstack.kueue.quantities import to_billionths
 from trainstack.preflight.live_context import LiveContext
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.pod_resources import booking_differs, find_booking_differences, launched_specs
@@ -22,7 +23,7 @@ def booking_differs_on_cluster(context: LiveContext) -> Iterator[Violation]:
 
 @Rule(
     id="limit-range-refused",
-    summary="A LimitRange of the namespace refuses a run's pods, which Kueue does not notice.",
+    summary="A LimitRange of the namespace refuses a run's pods, which Kueue does not notice, or a volume claim.",
     details=(
         "The run would hold its quota, and have no pods. Kueue compares requests with the bounds of a LimitRange, and "
         "`never-fits` reports those; the API server also compares limits of whole pods and ratios, and requires that "
@@ -32,6 +33,7 @@ def booking_differs_on_cluster(context: LiveContext) -> Iterator[Violation]:
     remedy="Set requests and limits within the bounds that `kubectl describe limitrange` prints.",
 )
 def limit_range_refused(context: LiveContext) -> Iterator[Violation]:
+    yield from _claim_violations(context)
     for path, run in context.runs():
         limits = context.snapshot.model.limit_ranges.get(run.namespace, ())
         if not limits or context.settings.queues.is_dispatched(run.namespace, run.queue):
@@ -50,3 +52,17 @@ def limit_range_refused(context: LiveContext) -> Iterator[Violation]:
             messages = (message for message in refusals(spec, limits) if message not in reported_faults)
             violations |= dict.fromkeys(Violation(pods.resources_path, message) for message in messages)
         yield from violations
+
+
+def _claim_violations(context: LiveContext) -> Iterator[Violation]:
+    """Yield the claims that do not exist yet and are smaller or larger than their namespace allows."""
+    for path, volume in context.volumes():
+        if volume.name in (context.live.objects_by_name("PersistentVolumeClaim", volume.namespace) or {}):
+            continue
+        size = to_billionths(volume.size)
+        for bounds in context.snapshot.model.limit_ranges.get(volume.namespace, ()):
+            if bounds.kind == "PersistentVolumeClaim" and not (
+                bounds.minimum.get("storage", size) <= size <= bounds.maximum.get("storage", size)
+            ):
+                message = f"the namespace's LimitRange does not allow claims of {volume.size}"
+                yield Violation(f"{path}.size", message, "set a size that `kubectl describe limitrange` allows")
