@@ -57,7 +57,7 @@ VIEWS = [
     make_view(
         "digits-0f3c9a1b2d",
         "running",
-        "PyTorchJob",
+        "TrainJob",
         seconds=300,
         progress=PROGRESS,
         last_line="epoch 5/12 step 20/45 loss 0.11",

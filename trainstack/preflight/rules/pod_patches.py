@@ -44,9 +44,7 @@ def patch_refused(context: RuleContext) -> Iterator[Violation]:
         "probe no action, or a field an unknown word. The volumes of `scratch` are mounted by the names that the run "
         "gives them. Kueue would reserve the quota, but the pods would never be created."
     ),
-    change=hello(
-        "podPatch: {spec: {containers: [{name: training, volumeMounts: [{name: cache, mountPath: /cache}]}]}}"
-    ),
+    change=hello("podPatch: {spec: {containers: [{name: node, volumeMounts: [{name: cache, mountPath: /cache}]}]}}"),
     remedy="Correct the patch as the message says.",
     silenceable=False,
 )

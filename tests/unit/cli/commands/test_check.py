@@ -90,6 +90,12 @@ def declare_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable
         for path, text in build_new_files(request, installation, releases, virtualenv=False).items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text)
+        # The manifests of the other operators, which `up` builds, are unknown too.
+        file = tmp_path / "Pulumi.dev.yaml"
+        environment = yaml.safe_load(file.read_text())
+        operators = environment["config"]["trainstack:operators"]
+        environment["config"]["trainstack:operators"] = {"kueue": operators["kueue"]}
+        file.write_text(yaml.safe_dump(environment))
 
     return create_project
 
@@ -126,7 +132,7 @@ def test_strict_counts_unknown_verdicts_as_errors(declare_release: Callable[[str
     declare_release("v0.19.2")
     file = Path("Pulumi.dev.yaml")
     environment = yaml.safe_load(file.read_text())
-    environment["config"]["trainstack:operators"]["kueue"]["configuration"] = {"featureGates": {"AllAlpha": True}}
+    environment["config"]["trainstack:operators"]["kueue"]["configuration"]["featureGates"] = {"AllAlpha": True}
     file.write_text(yaml.safe_dump(environment))
     assert check("-s", "dev").exit_code == 0
     result = check("-s", "dev", "--strict")
