@@ -45,7 +45,7 @@ def patch_refused(context: RuleContext) -> Iterator[Violation]:
         "gives them. Kueue would reserve the quota, but the pods would never be created."
     ),
     change=hello("podPatch: {spec: {containers: [{name: node, volumeMounts: [{name: cache, mountPath: /cache}]}]}}"),
-    remedy="Correct the patch as the message says.",
+    remedy="Correct the patch as the message describes.",
     silenceable=False,
 )
 def patch_invalid(context: RuleContext) -> Iterator[Violation]:
