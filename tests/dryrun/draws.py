@@ -332,6 +332,16 @@ OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {
     ("storage", "classes", 1, "name"): names,
     ("storage", "classes", 1, "provisioner"): words,
     ("storage", "classes", 1, "parameters"): labels,
+    ("storage", "classes", 1, "allowedTopologies"): st.fixed_dictionaries(
+        {"key": words, "values": st.lists(words, max_size=2)}
+    ).map(lambda values: [{"matchLabelExpressions": [values]}]),
+    ("storage", "persistentVolumes", 1, "source"): st.fixed_dictionaries({"server": words, "path": paths}).map(
+        lambda nfs: {"nfs": nfs}
+    ),
+    ("storage", "persistentVolumes", 2, "source", "csi"): st.fixed_dictionaries(
+        {"driver": names, "volumeHandle": words, "volumeAttributes": labels}
+    ),
+    ("storage", "persistentVolumes", 4, "source", "local", "path"): paths,
     ("storage", "persistentVolumes", 0, "name"): names,
     ("storage", "persistentVolumes", 0, "storageClass"): names,
     ("storage", "persistentVolumes", 0, "size"): quantities,
@@ -452,12 +462,30 @@ JAX: Config = {
 BASE: Config = {
     "environment": {"namespaces": [{"name": "research"}, {"name": "spare"}]},
     "storage": {
-        "classes": [{"name": "shared", "provisioner": "a.b/c"}, {"name": "spare", "provisioner": "a.b/c"}],
+        "classes": [
+            {"name": "shared", "provisioner": "a.b/c"},
+            {"name": "spare", "provisioner": "a.b/c", "mountOptions": ["nconnect=8"],
+             "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}]},
+        ],
         "persistentVolumes": [
             {"name": "disk", "storageClass": "manual", "size": "1Gi", "accessModes": ["ReadWriteMany"],
              "hostPath": "/mnt/disk"},
+            {"name": "share", "size": "10Ti", "accessModes": ["ReadOnlyMany"], "mountOptions": ["vers=4.1"],
+             "source": {"nfs": {"server": "10.0.0.2", "path": "/export"}}, "claim": "research/bound"},
+            {"name": "lustre", "size": "1Ti", "accessModes": ["ReadWriteMany"], "reclaimPolicy": "Delete",
+             "source": {"csi": {"driver": "fsx.csi.aws.com", "volumeHandle": "fs-1", "fsType": "lustre",
+                                "volumeAttributes": {"dnsname": "a.b", "mountname": "c"}}}},
+            {"name": "files", "storageClass": "files", "size": "5Gi", "accessModes": ["ReadWriteMany"],
+             "source": {"azureFile": {"secretName": "s", "secretNamespace": "research", "shareName": "a"}}},
+            {"name": "local", "storageClass": "manual", "size": "5Gi", "accessModes": ["ReadWriteOnce"],
+             "source": {"local": {"path": "/mnt/ssd"}}, "node": "a"},
         ],
-        "volumes": [_volume("data"), _volume("more"), _volume("code-1"), _volume("spare")],
+        "volumes": [
+            _volume("data"), _volume("more"), _volume("code-1"), _volume("spare"),
+            _volume("bound", storageClass="", volumeName="share", accessModes=["ReadOnlyMany"]),
+            _volume("copy", dataSource={"kind": "PersistentVolumeClaim", "name": "data"}),
+            _volume("restored", dataSourceRef={"apiGroup": "a.b", "kind": "C", "name": "d"}),
+        ],
     },
     "queues": {
         "flavors": [{"name": "cpu"}, {"name": "spare"}],

@@ -1,9 +1,10 @@
 """Section `trainstack:storage`: storage classes, persistent volumes, and the claims that runs mount."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from trainstack.settings.base import ApiFields, Section, Text, raise_faults
 from trainstack.settings.errors import suggest_name
@@ -34,7 +35,21 @@ def _check_source(source: dict[str, Any]) -> dict[str, Any]:
     checked = check_fields(PERSISTENT_VOLUME, source)
     if missing := [field for field in _REQUIRED_FIELDS.get(name, ()) if not fields.get(field)]:
         raise ValueError(f"source {name} lacks {', '.join(missing)}; add it")
+    if message := _fault_of_source(name, fields):
+        raise ValueError(message)
     return checked
+
+
+def _fault_of_source(name: str, fields: Mapping[str, Any]) -> str:
+    """Return the first fault in the values of a source, with its remedy; empty if there is none."""
+    path = fields.get("path", "")
+    if name == "nfs" and not path.startswith("/"):
+        return f"nfs.path is not absolute (value {path}); write an absolute path, beginning with /"
+    if name == "local" and ".." in path.split("/"):
+        return f"local.path contains '..' (value {path}); write the path without '..'"
+    if name == "csi" and not _DRIVER.fullmatch(fields["driver"]):
+        return f"csi.driver is not the name of a driver (value {fields['driver']}); write one such as nfs.csi.k8s.io"
+    return ""
 
 
 def _check_positive(size: str) -> str:
@@ -43,6 +58,7 @@ def _check_positive(size: str) -> str:
     return size
 
 
+_DRIVER = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*")
 VOLUME_SOURCES = (
     *("awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume", "flocker"),
     *("gcePersistentDisk", "glusterfs", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume", "quobyte"),
@@ -77,6 +93,14 @@ class TopologyValues(Section):
 
     key: LabelKey
     values: Annotated[tuple[Text, ...], Field(min_length=1)]
+
+    @field_validator("values")
+    @classmethod
+    def _check_unique(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        duplicates = sorted({value for value in values if values.count(value) > 1})
+        if duplicates:
+            raise ValueError(f"{', '.join(duplicates)} is listed more than once; list it once")
+        return values
 
 
 class TopologyTerm(Section):

@@ -27,6 +27,9 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"source": {"nfs": {"server": "10.0.0.2", "pth": "/data"}}}, "did you mean path?"),
     ({"source": {"nfs": {**NFS["nfs"], "readOnly": "yes"}}}, "must be true or false"),
     ({"source": {"nfs": "10.0.0.2:/data"}}, "must be a map"),
+    ({"source": {"nfs": {"server": "a", "path": "b"}}}, "nfs.path is not absolute (value b)"),
+    ({"source": {"local": {"path": "/a/../b"}}, "node": "a"}, "local.path contains '..' (value /a/../b)"),
+    ({"source": {"csi": {"driver": "a_b", "volumeHandle": "c"}}}, "csi.driver is not the name of a driver (value a_b)"),
     ({"source": NFS, "host_path_type": "Directory"}, "hostPathType is for hostPath: leave it out"),
     ({"source": {"local": {"path": "/disk"}}}, "a local volume is on one node: set node or nodeAffinity"),
     (
