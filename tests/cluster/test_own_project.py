@@ -22,7 +22,7 @@ DELETION = "kubectl delete pvc training -n vision"
 CLASS = """
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
-metadata: {name: standard}
+metadata: {name: standard, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
 provisioner: rancher.io/local-path-node
 volumeBindingMode: WaitForFirstConsumer
 """

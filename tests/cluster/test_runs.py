@@ -145,7 +145,9 @@ def assert_as_declared(project: Project, pods: dict[str, list[dict[str, Any]]]) 
             assert pod["metadata"]["labels"]["trainstack.dev/launch"] == body["metadata"]["name"]
             assert pod["metadata"]["labels"]["trainstack.dev/run"] == run_id(body)
             security = pod["spec"]["securityContext"]
-            assert (security["runAsNonRoot"], security["runAsUser"], security["fsGroup"]) == (True, 1000, 1000)
+            assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 1000)
+            # The program of an unmanaged run gets no group.
+            assert security.get("fsGroup") == (None if name == "plain" else 1000)
             for container in pod["spec"]["containers"]:
                 assert container["securityContext"]["allowPrivilegeEscalation"] is False
                 assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}

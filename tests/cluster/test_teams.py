@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.cluster.lab import await_end, true_conditions
+from tests.cluster.lab import true_conditions
 from tests.cluster.project import Project, eventually
 
 pytestmark = pytest.mark.cluster
@@ -69,7 +70,7 @@ def can(project: Project, verb: str, resource: str, subresource: str = "", names
 
 def test_a_team_has_its_rights_and_no_others(team: Project) -> None:
     """Everything in other namespaces or cluster-wide is forbidden, and the team cannot grant rights."""
-    for verb, resource, subresource in (("create", "jobs.batch", ""), ("patch", "pytorchjobs.kubeflow.org", ""), EXEC):
+    for verb, resource, subresource in (("create", "jobs.batch", ""), ("patch", "jobsets.jobset.x-k8s.io", ""), EXEC):
         assert can(team, verb, resource, subresource, TEAM)
         assert not can(team, verb, resource, subresource, "research")
     path = f"/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/{TEAM}/localqueues/{TEAM}/pendingworkloads"
@@ -87,7 +88,7 @@ def test_a_team_trains_with_its_own_rights_alone(team: Project, tmp_path: Path) 
     """Its example completes, a refresh changes nothing, and the daily commands need rights in one namespace only."""
     done = team.trainstack("up", "--yes")
     assert done.code == 0, done.text
-    await_end(team, "hello", "Complete", namespace=TEAM)
+    eventually("hello is complete", lambda: all(map(_is_complete, _jobs(team))))
     workloads = team.get("workloads.kueue.x-k8s.io", "", TEAM)["items"]
     assert [(workload["spec"]["queueName"], "Finished" in true_conditions(workload)) for workload in workloads] == [
         (TEAM, True)
@@ -119,31 +120,33 @@ def test_a_missing_right_is_reported_before_any_change(platform: Project, team: 
     It has no stack trace, and nothing is written.
     """
     rules = platform.get("role", f"tenant-{TEAM}", TEAM)["rules"]
-    narrow = [rule for rule in rules if rule["apiGroups"] != ["kubeflow.org"]]
-    before = _jobs(team)
+    narrow = [rule for rule in rules if rule["apiGroups"] != ["jobset.x-k8s.io"]]
+    before = _job_names(team)
     assert len(before) == 1
     file = team.root / f"Pulumi.{TEAM}.yaml"
     text = file.read_text()
     try:
         _set_rules(platform, narrow)
-        eventually("the right is gone", lambda: not can(team, "create", "pytorchjobs.kubeflow.org", namespace=TEAM))
+        eventually("the right is gone", lambda: not can(team, "create", "jobsets.jobset.x-k8s.io", namespace=TEAM))
         # A team needs no rights on kinds that it does not use.
         assert team.changes("--refresh") == {}
         team.edit_stack(
-            lambda config: config["trainstack:workloads"]["runs"][0].update(kind="PyTorchJob", roles={"Master": {}})
+            lambda config: config["trainstack:workloads"]["runs"][0].update(
+                kind="JobSet", replicatedJobs=[{"name": "node"}]
+            )
         )
         for done in (team.pulumi("preview"), team.up()):
             assert done.code != 0
             assert (
-                f"system:serviceaccount:{TEAM}:{TEAM} may not create or patch pytorchjobs.kubeflow.org in namespace "
+                f"system:serviceaccount:{TEAM}:{TEAM} may not create or patch jobsets.jobset.x-k8s.io in namespace "
                 f"{TEAM}; the platform's owner gives a team all rights that it needs"
             ) in done.text
             assert "Traceback" not in done.text
-        assert _jobs(team) == before
+        assert _job_names(team) == before
     finally:
         file.write_text(text)
         _set_rules(platform, rules)
-        eventually("the right is back", lambda: can(team, "create", "pytorchjobs.kubeflow.org", namespace=TEAM))
+        eventually("the right is back", lambda: can(team, "create", "jobsets.jobset.x-k8s.io", namespace=TEAM))
 
 
 def test_a_platform_without_a_readable_state_is_refused(team: Project) -> None:
@@ -167,8 +170,16 @@ def test_a_platform_without_a_readable_state_is_refused(team: Project) -> None:
         file.write_text(text)
 
 
-def _jobs(team: Project) -> set[str]:
-    return {job["metadata"]["name"] for job in team.select("jobs", f"trainstack.dev/stack={TEAM}", TEAM)}
+def _jobs(team: Project) -> list[dict[str, Any]]:
+    return team.select("jobs", f"trainstack.dev/stack={TEAM}", TEAM)
+
+
+def _job_names(team: Project) -> set[str]:
+    return {job["metadata"]["name"] for job in _jobs(team)}
+
+
+def _is_complete(job: dict[str, Any]) -> bool:
+    return "Complete" in true_conditions(job)
 
 
 def _set_rules(platform: Project, rules: list[dict[str, object]]) -> None:

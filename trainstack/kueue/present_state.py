@@ -165,10 +165,11 @@ class PresentState:
                 "not calculated"
             )
             return _unknown_verdict(workload, verdict, message)
-        never_fits = self.judge(hold_up.workload, Snapshot(self.model)).outcome == "never fits"
+        alone_verdict = self.judge_verdicts.get(hold_up.workload.key)
+        alone_verdict = alone_verdict or self.judge(hold_up.workload, Snapshot(self.model))
         setting = "queueingStrategy" if hold_up.is_strict else ""
         path = queue_path(self.model, hold_up.cluster_queue, setting)
-        reason = Reason("blocked", hold_up_message(hold_up, never_fits=never_fits), path)
+        reason = Reason("blocked", hold_up_message(hold_up, never_fits=alone_verdict.outcome == "never fits"), path)
         return make_verdict(workload, queue.name, "waits", [reason])
 
     def _behind_starting_pods(self, workload: Workload, verdict: Verdict, admitted_keys: Iterable[str]) -> Verdict:

@@ -1,10 +1,19 @@
 """StorageClasses, PersistentVolumes and PersistentVolumeClaims."""
 
+from collections.abc import Mapping
 from copy import deepcopy
+from typing import Any
 
 from trainstack.objects.labels import RETAIN, SKIP_AWAIT, Manifest, metadata
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass, Volume
 from trainstack.settings.values.kubernetes import HOSTNAME
+
+_DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+
+
+def is_default_class(live: Mapping[str, Any]) -> bool:
+    """Return whether a live StorageClass is that of claims which name none."""
+    return (live["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS_ANNOTATION) == "true"
 
 
 def storage_class(settings: StorageClass, stack: str) -> Manifest:

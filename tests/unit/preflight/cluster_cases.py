@@ -476,6 +476,13 @@ CASES: dict[str, list[Case]] = {
     ],
     "storage-class-unknown": [
         Case(
+            make_settings(storage=make_storage(volumes=(make_volume(storage_class=None),))),
+            make_live(),
+            "storage.volumes[training].storageClass",
+            "the cluster has no default StorageClass, and the claim names none",
+            "set storageClass to one of: shared",
+        ),
+        Case(
             make_settings(storage=make_storage(classes=(), volumes=(make_volume(storage_class="share"),))),
             make_live(),
             "storage.volumes[training].storageClass",

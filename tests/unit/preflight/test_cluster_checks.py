@@ -259,3 +259,16 @@ def test_the_overhead_of_a_runtime_class_is_used() -> None:
     }
     kata = {"containers": [{"name": "one"}], "runtimeClassName": "kata"}
     assert pod_at_creation(kata, (), {"kata": {"cpu": "1"}}, "").usage["requests.cpu"] == 10**9
+
+
+def test_a_claim_without_a_class_gets_the_default_one() -> None:
+    """A claim of the cluster has one already."""
+    settings = make_settings(storage=make_storage(volumes=(make_volume(storage_class=None),)))
+    default = make_class()
+    default["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert check(settings, make_live({"StorageClass": (default,)}), IMAGES) == []
+    claim = {**named("training"), "spec": {"storageClassName": "shared", "accessModes": ["ReadWriteMany"]}}
+    assert check(settings, make_live({"PersistentVolumeClaim research": (claim,)}), IMAGES) == []
+    assert [finding.id for finding in check(settings, make_live({"StorageClass": None}), IMAGES)] == [
+        "storage-class-unknown"
+    ]

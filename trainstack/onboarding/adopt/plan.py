@@ -16,11 +16,11 @@ from trainstack.onboarding.adopt.entries import (
 )
 from trainstack.onboarding.adopt.namespace_objects import Body, NamespaceObjects
 from trainstack.onboarding.yaml_additions import FileAddition
+from trainstack.platform.storage import is_default_class
 from trainstack.preflight.rules.references import ALWAYS_PRESENT
 from trainstack.settings.model import Settings
 from trainstack.settings.values.quantities import amount
 
-_DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 _PROVISIONED_BY_ANNOTATION = "pv.kubernetes.io/provisioned-by"
 
 
@@ -250,7 +250,7 @@ def _cohort_names(queue: Body) -> list[str]:
 def _shared_use(storage_class: Body, namespace_objects: NamespaceObjects) -> str | None:
     """Return why other namespaces may use a class, so that a `destroy` must not delete it."""
     metadata = storage_class["metadata"]
-    if (metadata.get("annotations") or {}).get(_DEFAULT_CLASS_ANNOTATION) == "true":
+    if is_default_class(storage_class):
         return "is the cluster's default"
     if namespace_objects.foreign_claims is None:
         return "may be used by claims of other namespaces, which may not be read"

@@ -7,6 +7,7 @@ from trainstack.objects.immutable_fields import IMMUTABLE_FIELDS, Difference, di
 from trainstack.objects.labels import STACK, Manifest
 from trainstack.objects.ownership import format_identity, identity
 from trainstack.platform.namespaces import ENFORCE_LABEL, enforced_level
+from trainstack.platform.storage import is_default_class
 from trainstack.preflight.live_context import LiveContext, find_missing_object, missing_violation, unknown_violation
 from trainstack.preflight.rule import Rule, Severity, Violation
 from trainstack.preflight.rule_context import AccessModesByVolume
@@ -73,15 +74,27 @@ def storage_class_unknown_on_cluster(context: LiveContext) -> Iterator[Violation
     declared_classes = {storage_class.name for storage_class in storage.classes}
     for path, volume in context.volumes():
         name = volume.storage_class
+        claim = (live.objects_by_name("PersistentVolumeClaim", volume.namespace) or {}).get(volume.name, {})
+        if name is None and not claim:
+            yield from _find_missing_default_class(context, f"{path}.storageClass")
         if not name:
             continue
-        claim = (live.objects_by_name("PersistentVolumeClaim", volume.namespace) or {}).get(volume.name, {})
         if name not in static_classes and (claim.get("status") or {}).get("phase") != "Bound":
             yield from find_missing_object(
                 context, f"{path}.storageClass", "StorageClass", name, is_declared=name in declared_classes
             )
     for path, name in context.scratch_classes():
         yield from find_missing_object(context, path, "StorageClass", name, is_declared=name in declared_classes)
+
+
+def _find_missing_default_class(context: LiveContext, path: str) -> Iterator[Violation]:
+    """Yield a violation unless the cluster has a default StorageClass. Claims without a class would stay Pending."""
+    classes = context.live.objects_by_name("StorageClass")
+    if classes is None:
+        yield unknown_violation(path, "the cluster has a default StorageClass", "StorageClass objects")
+    elif not any(map(is_default_class, classes.values())):
+        remedy = f"set storageClass to one of: {', '.join(sorted(classes)) or 'none'}"
+        yield Violation(path, "the cluster has no default StorageClass, and the claim names none", remedy)
 
 
 @volume_unknown.rule

@@ -67,7 +67,10 @@ def volume_unknown(context: RuleContext) -> Iterator[Violation]:
     id="storage-class-unknown",
     may_be=("warning", "unknown"),
     summary="A volume, or `scratch`, names a StorageClass that is not declared, or does not exist.",
-    details="The class name of a declared PersistentVolume is valid without a class.",
+    details=(
+        "The class name of a declared PersistentVolume is valid without a class. A volume that names no class needs a "
+        "cluster with a default one, which `--cluster` checks."
+    ),
     change=training("storageClass: standrd"),
     remedy=(
         "Name another class, declare it under `storage.classes`, or list an existing one under "
