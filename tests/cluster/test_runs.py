@@ -435,8 +435,17 @@ def test_a_run_with_a_deleted_master_resumes_and_has_one_record(lab: Project) ->
         lines = [json.loads(line) for line in (record / "result" / "metrics.jsonl").read_text().splitlines()]
         assert [line["epoch"] for line in lines if "val_loss" in line] == list(range(1, EPOCHS + 1))
         shutil.rmtree(record)
+        # The pod of the loader that fetched the record outlives its Job for a moment, and mounts the volume until then.
+        eventually(
+            "the loader's pod is gone",
+            lambda: not [body for body in project.get("pods", namespace=NAMESPACE)["items"] if is_of_loader(body)],
+        )
     finally:
         project.take_down()
+
+
+def is_of_loader(pod: dict[str, Any]) -> bool:
+    return str(pod["metadata"]["name"]).startswith("loader-")
 
 
 def master(project: Project) -> dict[str, Any]:
