@@ -22,6 +22,16 @@ def parse_version(text: str) -> Version | None:
         return Version(int(match["major"]), int(match["minor"]), int(match["patch"] or 0))
 
 
+def is_later_minor(release: str, minor: str) -> bool:
+    """Return whether a release is of a later minor release than `minor`, such as `v0.19`; false for no version."""
+    version, minor_version = parse_release(release), parse_release(minor)
+    return (
+        version is not None
+        and minor_version is not None
+        and (version.major, version.minor) > (minor_version.major, minor_version.minor)
+    )
+
+
 def parse_release(text: str) -> Version | None:
     """Return the numbers of a version alone; None for anything else.
 

@@ -62,7 +62,13 @@ class AdmissionSimulator:
         from trainstack.kueue.present_state import PresentState  # noqa: PLC0415 (previews of files need no scheduler)
 
         return PresentState(
-            self.model, self._admitted, self._pending, self.usage_snapshot, self._judge_verdicts, self._judge
+            model=self.model,
+            admitted=self._admitted,
+            pending=self._pending,
+            idle_snapshot=self.idle_snapshot,
+            usage_snapshot=self.usage_snapshot,
+            judge_verdicts=self._judge_verdicts,
+            judge=self._judge,
         )
 
     def _with_assumptions(self, verdict: Verdict) -> Verdict:

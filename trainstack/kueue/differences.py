@@ -11,7 +11,7 @@ from typing import Literal
 
 from trainstack.kueue.feature_gates import GATES, LOCKED_GATES, Gate
 from trainstack.kueue.fields import FIELDS, MODELED, UNKNOWN
-from trainstack.versions import parse_release
+from trainstack.versions import is_later_minor, parse_release
 
 _TOPOLOGY = "verdicts do not place pods in a topology"
 _MULTIKUEUE = "the quota of this cluster is the same with MultiKueue"
@@ -465,12 +465,7 @@ def minor_of(release: str) -> str:
 
 def is_newer(release: str) -> bool:
     """Return whether a release is of a later minor release than all that the simulator models."""
-    version, newest_version = parse_release(release), parse_release(_NEWEST_RELEASE.minor)
-    return (
-        version is not None
-        and newest_version is not None
-        and (version.major, version.minor) > (newest_version.major, newest_version.minor)
-    )
+    return is_later_minor(release, _NEWEST_RELEASE.minor)
 
 
 def release_of(release: str) -> KueueRelease:

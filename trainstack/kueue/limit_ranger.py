@@ -16,15 +16,14 @@ Body = Mapping[str, Any]
 
 def requests_at_creation(spec: Body, limits: Sequence[LimitRange]) -> Billionths:
     """Return the requests of a pod without its overhead. `limits`: of its namespace."""
-    return amounts_at_creation(spec, limits)[0]
+    total = total_amounts(spec, lambda container: container_amounts_at_creation(container, limits)[0])
+    return {**total, **whole_pod_amounts(spec)[0]}
 
 
 def amounts_at_creation(spec: Body, limits: Sequence[LimitRange]) -> tuple[Billionths, Billionths]:
     """Return the requests and limits of a pod without its overhead. `limits`: of its namespace."""
-    requests = total_amounts(spec, lambda container: container_amounts_at_creation(container, limits)[0])
-    bounds = total_amounts(spec, lambda container: container_amounts_at_creation(container, limits)[1])
-    pod_requests, pod_limits = whole_pod_amounts(spec)
-    return {**requests, **pod_requests}, {**bounds, **pod_limits}
+    total_limits = total_amounts(spec, lambda container: container_amounts_at_creation(container, limits)[1])
+    return requests_at_creation(spec, limits), {**total_limits, **whole_pod_amounts(spec)[1]}
 
 
 def refusals(spec: Body, limits: Sequence[LimitRange]) -> Iterator[str]:

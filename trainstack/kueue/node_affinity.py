@@ -71,10 +71,13 @@ def match_labels(
     terms = [[requirement for requirement in term if requirement.key in keys] for term in affinity]
     if not terms or not all(terms):
         return True
-    unreadable = [next(filter(requirement_fault, term), None) for term in terms]
-    if any(fault is None and _all_match(term, labels) for term, fault in zip(terms, unreadable, strict=True)):
-        return True
-    return next(filter(None, unreadable), False)
+    first_unreadable: Requirement | None = None
+    for term in terms:
+        unreadable = next(filter(requirement_fault, term), None)
+        if unreadable is None and _all_match(term, labels):
+            return True
+        first_unreadable = first_unreadable or unreadable
+    return first_unreadable or False
 
 
 @lru_cache(maxsize=4096)

@@ -41,6 +41,8 @@ class PresentState:
     admitted: tuple[AdmittedWorkload, ...]
     pending: tuple[Workload, ...]
     """In the order of submission."""
+    idle_snapshot: Snapshot
+    """No usage."""
     usage_snapshot: Snapshot
     """The usage of the admitted workloads."""
     judge_verdicts: Mapping[str, Verdict]
@@ -166,7 +168,7 @@ class PresentState:
             )
             return _unknown_verdict(workload, verdict, message)
         alone_verdict = self.judge_verdicts.get(hold_up.workload.key)
-        alone_verdict = alone_verdict or self.judge(hold_up.workload, Snapshot(self.model))
+        alone_verdict = alone_verdict or self.judge(hold_up.workload, self.idle_snapshot)
         setting = "queueingStrategy" if hold_up.is_strict else ""
         path = queue_path(self.model, hold_up.cluster_queue, setting)
         reason = Reason("blocked", hold_up_message(hold_up, never_fits=alone_verdict.outcome == "never fits"), path)

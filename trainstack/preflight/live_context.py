@@ -26,6 +26,7 @@ from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind
 from trainstack.runs.status.queued_workloads import queued_workloads
 from trainstack.settings.errors import suggest_name
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.storage import Volume
 from trainstack.versions import parse_version
 
 Body = Mapping[str, Any]
@@ -186,6 +187,12 @@ class LiveContext(EnvironmentContext):
     judge: Callable[[str], Judge | str] = lambda _: "kueue-judge is not used here"
     """Function from a release of Kueue to its kueue-judge, a program with Kueue's own code that places pods in
     topologies, or to the reason why the program is missing."""
+
+    def new_volumes(self) -> Iterator[tuple[str, Volume]]:
+        """Yield the volumes of whose claims the cluster has none yet, as far as it was read."""
+        for path, volume in self.volumes():
+            if volume.name not in (self.live.objects_by_name("PersistentVolumeClaim", volume.namespace) or {}):
+                yield path, volume
 
     @cached_property
     def snapshot(self) -> QueueState:

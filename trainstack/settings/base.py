@@ -48,7 +48,7 @@ FilePath = Annotated[Text, AfterValidator(_check_file_path)]
 """A file, a folder or a module of the repository. A rule checks that it exists."""
 
 
-def _check_unique(names: tuple[str, ...]) -> tuple[str, ...]:
+def check_unique(names: tuple[str, ...]) -> tuple[str, ...]:
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
         raise ValueError(f"{', '.join(duplicates)} is listed more than once; list it once")
@@ -65,7 +65,7 @@ def _tuples_to_lists(value: Any) -> Any:
 ApiFields = Annotated[dict[str, Any], AfterValidator(_tuples_to_lists)]
 """A part of an object as the API has it; the API server validates it."""
 
-UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(_check_unique)]
+UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(check_unique)]
 """Names of a list that the API server keeps as a map or a set, such as imagePullSecrets."""
 
 

@@ -13,7 +13,7 @@ from trainstack.toolchain.errors import ToolchainError
 from trainstack.toolchain.go_toolchain import Go
 from trainstack.toolchain.groups import GoProgram, ProgramGroup
 from trainstack.toolchain.places import GO_MODULES, cache_root
-from trainstack.versions import parse_release
+from trainstack.versions import is_later_minor, parse_release
 
 KUEUE = "sigs.k8s.io/kueue"
 _FIRST_RELEASE = Version(0, 18, 0)
@@ -64,8 +64,7 @@ def _base(release: str) -> ProgramGroup | None:
     version = parse_release(release)
     if version is None or release.count(".") < 2 or version < _FIRST_RELEASE:
         return None
-    newest = parse_release(groups.DEFAULT_KUEUE_MINOR)
-    is_newer = newest is not None and (version.major, version.minor) > (newest.major, newest.minor)
+    is_newer = is_later_minor(release, groups.DEFAULT_KUEUE_MINOR)
     minor = groups.DEFAULT_KUEUE_MINOR if is_newer else f"v{version.major}.{version.minor}"
     return groups.GROUPS_BY_NAME.get(f"judge-{minor}")
 

@@ -1,6 +1,5 @@
 """The dependents of resources that fail."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from pulumi.runtime import mocks, stack
 from pulumi.runtime.proto import resource_pb2
 
 from tests.registrations.recorder import Echo
+from tests.unit.stacks.engine import mocked_engine
 from trainstack.stacks.failed_resources import register_dependents_of_failed_resources
 
 
@@ -32,12 +32,8 @@ class Monitor(mocks.MockMonitor):
 @pytest.fixture
 def monitor(restored_sdk: None) -> Iterator[Monitor]:
     """Provide an engine."""
-    monitor, loop = Monitor(), asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    mocks.set_mocks(monitor.mocks, monitor=monitor)
-    yield monitor
-    asyncio.set_event_loop(None)
-    loop.close()
+    with mocked_engine(Monitor()) as monitor:
+        yield monitor
 
 
 def declare() -> None:

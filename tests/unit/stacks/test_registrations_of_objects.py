@@ -1,6 +1,5 @@
 """Work of the SDK for the registration of an object that the program does not use."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from pulumi.runtime import mocks
 
 from tests.registrations.recorder import Echo
+from tests.unit.stacks.engine import mocked_engine
 from trainstack.components.objects import Object
 from trainstack.stacks.lean_registrations import omit_unused_registration_data
 
@@ -31,12 +31,8 @@ class Monitor(mocks.MockMonitor):
 @pytest.fixture
 def monitor(restored_sdk: None) -> Iterator[Monitor]:
     """Provide an engine."""
-    monitor, loop = Monitor(), asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    mocks.set_mocks(monitor.mocks, monitor=monitor)
-    yield monitor
-    asyncio.set_event_loop(None)
-    loop.close()
+    with mocked_engine(Monitor()) as monitor:
+        yield monitor
 
 
 @pytest.mark.parametrize("omitted", [False, True])

@@ -56,9 +56,7 @@ def limit_range_refused(context: LiveContext) -> Iterator[Violation]:
 
 def _claim_violations(context: LiveContext) -> Iterator[Violation]:
     """Yield the claims that do not exist yet and are smaller or larger than their namespace allows."""
-    for path, volume in context.volumes():
-        if volume.name in (context.live.objects_by_name("PersistentVolumeClaim", volume.namespace) or {}):
-            continue
+    for path, volume in context.new_volumes():
         size = to_billionths(volume.size)
         for bounds in context.snapshot.model.limit_ranges.get(volume.namespace, ()):
             if bounds.kind == "PersistentVolumeClaim" and not (

@@ -135,9 +135,7 @@ def _is_submitted(context: LiveContext, run: Workload) -> bool:
 
 def _claim_violations(context: LiveContext) -> Iterator[Violation]:
     """Yield what the claims that do not exist yet exceed, alone or in addition to what is in use."""
-    for path, volume in context.volumes():
-        if volume.name in (context.live.objects_by_name("PersistentVolumeClaim", volume.namespace) or {}):
-            continue
+    for path, volume in context.new_volumes():
         usage = claim_usage(volume.storage_class, volume.size)
         for quota in filter(claim_matches, _quotas(context, volume.namespace)):
             exceeded_alone = quota.exceeded_resources(usage)

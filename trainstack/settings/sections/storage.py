@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from trainstack.settings.base import ApiFields, Section, Text, raise_faults
+from trainstack.settings.base import ApiFields, Section, Text, check_unique, raise_faults
 from trainstack.settings.errors import suggest_name
 from trainstack.settings.sections.affinity import NodeSelector
 from trainstack.settings.values.kubernetes import DnsLabel, DnsName, HostPath, LabelKey, Labels, Provisioner
@@ -92,15 +92,7 @@ class TopologyValues(Section):
     """Values of a label of nodes."""
 
     key: LabelKey
-    values: Annotated[tuple[Text, ...], Field(min_length=1)]
-
-    @field_validator("values")
-    @classmethod
-    def _check_unique(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        duplicates = sorted({value for value in values if values.count(value) > 1})
-        if duplicates:
-            raise ValueError(f"{', '.join(duplicates)} is listed more than once; list it once")
-        return values
+    values: Annotated[tuple[Text, ...], Field(min_length=1), AfterValidator(check_unique)]
 
 
 class TopologyTerm(Section):
