@@ -160,15 +160,24 @@ def test_pods_that_contradict_the_defaults_of_a_limit_range_are_never_admitted(s
     site.api.create(jobs)
     try:
         wait_until("the Workloads are there", lambda: {key(body) for body in jobs} <= site.workloads().keys())
+        heads = [f"{RANGE}/refused-{strategy}" for strategy in ("strict", "best")]
+        wait_until(
+            "Kueue names the contradiction", lambda: all(map(has_failed_validation, map(site.workloads().get, heads)))
+        )
         site.pass_fences()
         workloads = [site.workloads()[key(body)] for body in jobs]
         assert not any(map(has_reservation, workloads))
-        heads = [site.workloads()[f"{RANGE}/refused-{strategy}"] for strategy in ("strict", "best")]
-        for body in heads:
-            (condition,) = (item for item in body["status"]["conditions"] if item["type"] == "QuotaReserved")
-            assert condition["message"].startswith("resources validation failed: ")
     finally:
         site.api.delete(jobs)
+
+
+def has_failed_validation(workload: Body | None) -> bool:
+    """Tell whether Kueue has refused the resources of a Workload's pods."""
+    conditions = (workload or {}).get("status", {}).get("conditions", [])
+    return any(
+        item["type"] == "QuotaReserved" and item["message"].startswith("resources validation failed: ")
+        for item in conditions
+    )
 
 
 def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
