@@ -10,7 +10,8 @@ must not begin with white space: its YAML library (yaml.v3) drops a first line b
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -33,7 +34,7 @@ _AMBIGUOUS = re.compile(
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?"
 )
 _NUMERIC = "0123456789eE+-._"
-_UNTAGGED = ""
+UNTAGGED = ""
 """The tag of a plain scalar without an explicit tag."""
 _COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _RESOLVER = yaml.resolver.Resolver()
@@ -49,7 +50,7 @@ _MAX_DIGITS = 1_000
 _PLAIN_TEXT = "use plain UTF-8 text"
 
 
-class _Loader(_BASE):  # type: ignore[misc]  # the base depends on PyYAML's build
+class Loader(_BASE):  # type: ignore[misc]  # the base depends on PyYAML's build
     """PyYAML's loader with limits on nesting, which it parses by recursion, and on the number of values.
 
     The replaced methods would resolve tags by the path of a value, a feature that is not used here.
@@ -74,9 +75,9 @@ class _Loader(_BASE):  # type: ignore[misc]  # the base depends on PyYAML's buil
         self.levels -= 1
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:
-        """Return the implicit tag of a value; none for plain scalars, which `_Reader` resolves faster."""
+        """Return the implicit tag of a value; none for plain scalars, which `Reader` resolves faster."""
         if kind is yaml.ScalarNode and implicit[0]:
-            return _UNTAGGED
+            return UNTAGGED
         tag: str = super().resolve(kind, value, implicit)
         return tag
 
@@ -113,7 +114,7 @@ def read_map(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
     if document.data is None:
         return Node({}, document.where)
     if not isinstance(document.data, Mapping):
-        findings.append(_file_finding(Place(file, 1, 1), "the file is not a map", "write `key: value` lines"))
+        findings.append(file_finding(Place(file, 1, 1), "the file is not a map", "write `key: value` lines"))
         return Node({}, Place(file, 1, 1))
     return document
 
@@ -122,47 +123,63 @@ def read_list(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
     """Read a file that is a list, as `read_map` reads a map; an empty file is an empty list."""
     document = _read(root, file, findings)
     if document.data is not None and not isinstance(document.data, tuple):
-        findings.append(_file_finding(Place(file, 1, 1), "the file is not a list", "write elements, each after a dash"))
+        findings.append(file_finding(Place(file, 1, 1), "the file is not a list", "write elements, each after a dash"))
     return document if isinstance(document.data, tuple) else Node((), Place(file, 1, 1))
 
 
 def _read(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
+    text = read_text(root, file, findings)
+    return Node(None, Place(file, 1, 1)) if text is None else parse_text(text, file, findings)
+
+
+def read_text(root: Path, file: str, findings: list[SettingsFinding]) -> str | None:
+    """Return the text of a file of the project; None if it cannot be read, which is then among the findings.
+
+    Raises FileNotFoundError.
+    """
     start = Place(file, 1, 1)
     try:
-        return parse_text(read_bytes(project_file(root, file)).decode("utf-8"), file, findings)
+        return read_bytes(project_file(root, file)).decode("utf-8")
     except FileNotFoundError:
         raise
     except NotADirectoryError as error:
         raise FileNotFoundError(*error.args) from error
     except OSError as error:
         remedy = "replace it with a readable, regular file that contains only settings"
-        findings.append(_file_finding(start, f"the file cannot be read: {error.strerror or error}", remedy))
+        findings.append(file_finding(start, f"the file cannot be read: {error.strerror or error}", remedy))
     except UnicodeDecodeError as error:
-        findings.append(_file_finding(start, f"invalid YAML: {error}", _PLAIN_TEXT))
-    return Node(None, start)
+        findings.append(file_finding(start, f"invalid YAML: {error}", _PLAIN_TEXT))
+    return None
 
 
 def parse_text(text: str, name: str, findings: list[SettingsFinding]) -> Node:
     """Parse a YAML text; return a null node if it is invalid. Faults are added to `findings`, in the file `name`."""
-    start = Place(name, 1, 1)
+    with located_errors(name, findings):
+        node = yaml.compose(text, Loader=Loader)
+        if node is not None:
+            return Reader(name, findings).convert(node)
+    return Node(None, Place(name, 1, 1))
+
+
+@contextmanager
+def located_errors(file: str, findings: list[SettingsFinding]) -> Iterator[None]:
+    """Add a syntax error of PyYAML to the findings, with its place in the file."""
+    start = Place(file, 1, 1)
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        where = Place(name, mark.line + 1, mark.column + 1) if mark else start
-        findings.append(_file_finding(where, f"invalid YAML: {error.problem}", "correct the syntax"))
-        return Node(None, start)
+        where = Place(file, mark.line + 1, mark.column + 1) if mark else start
+        findings.append(file_finding(where, f"invalid YAML: {error.problem}", "correct the syntax"))
     except yaml.YAMLError as error:
-        findings.append(_file_finding(start, f"invalid YAML: {error}", _PLAIN_TEXT))
-        return Node(None, start)
-    return Node(None, start) if node is None else _Reader(name, findings).convert(node)
+        findings.append(file_finding(start, f"invalid YAML: {error}", _PLAIN_TEXT))
 
 
-def _file_finding(where: Place, message: str, remedy: str) -> SettingsFinding:
+def file_finding(where: Place, message: str, remedy: str) -> SettingsFinding:
     return SettingsFinding(where, "", message, remedy, is_of_whole_file=True)
 
 
-class _Reader:
+class Reader:
     """The conversion of one file's PyYAML nodes to `Node`s."""
 
     def __init__(self, file: str, findings: list[SettingsFinding]) -> None:
@@ -203,9 +220,10 @@ class _Reader:
     def _convert_map(self, node: yaml.MappingNode) -> dict[str, Node]:
         entries: dict[str, Node] = {}
         for key, value in node.value:
-            key_text = key.value if isinstance(key, yaml.ScalarNode) else None
-            if not isinstance(key_text, str) or not isinstance(self._convert_scalar(key), str):
-                self._add_finding(key, f"the key {key_text or 'here'} is not a string", "put it in quotes")
+            key_text = self._key_text(key)
+            if key_text is None:
+                shown = key.value if isinstance(key, yaml.ScalarNode) else "here"
+                self._add_finding(key, f"the key {shown} is not a string", "put it in quotes")
             elif key_text == "<<":
                 remedy = "put shared values into defaults.yaml or workload.yaml"
                 self._add_finding(key, "merge keys (`<<`) are not supported", remedy)
@@ -218,9 +236,13 @@ class _Reader:
                 entries[key_text] = self.convert(value, self._place_of(key))
         return entries
 
+    def _key_text(self, key: yaml.Node) -> str | None:
+        """Return a key that is a string; None for another value."""
+        return key.value if isinstance(key, yaml.ScalarNode) and isinstance(self._convert_scalar(key), str) else None
+
     def _convert_scalar(self, node: yaml.ScalarNode) -> Scalar:
         text, is_plain = str(node.value), not node.style
-        if node.tag != _UNTAGGED:
+        if node.tag != UNTAGGED:
             implied = _RESOLVER.resolve(yaml.ScalarNode, text, (is_plain, not is_plain))  # type: ignore[no-untyped-call]
             if node.tag != implied:
                 remedy = "write the plain value, in quotes if it is a string"
