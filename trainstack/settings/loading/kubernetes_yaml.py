@@ -110,9 +110,9 @@ def _parse_number(digits: str, text: str) -> int | float | str:
     for base, pattern in _INTEGERS:
         if pattern.fullmatch(digits):
             sign, number = ("-", digits[1:]) if digits[0] == "-" else ("", digits.removeprefix("+"))
-            value = int(sign + (number.lstrip("0oO") or "0" if base == 8 else number), base)
-            if -(1 << 63) <= value < 1 << 64:
-                return value
+            integer = int(sign + (number.lstrip("0oO") or "0" if base == 8 else number), base)
+            if -(1 << 63) <= integer < 1 << 64:
+                return integer
     if not _FLOAT.fullmatch(digits):
         return text
     value = float(digits)

@@ -1,5 +1,7 @@
 """Values of YAML as kubectl reads them. The expected values are from sigs.k8s.io/yaml v1.6."""
 
+from typing import Any
+
 import pytest
 
 from trainstack.settings.errors import SettingsFinding
@@ -7,7 +9,7 @@ from trainstack.settings.loading.kubernetes_yaml import parse_documents
 from trainstack.settings.loading.merge import to_plain
 
 
-def read(text: str) -> list[object]:
+def read(text: str) -> list[Any]:
     findings = list[SettingsFinding]()
     documents = parse_documents(text, "job.yaml", findings)
     assert not findings
