@@ -43,11 +43,11 @@ def read_documents(root: Path, file: str, findings: list[SettingsFinding]) -> tu
 
 def parse_documents(text: str, file: str, findings: list[SettingsFinding]) -> tuple[Node, ...]:
     """Parse the documents of a YAML or JSON text, as `read_documents` does. `file`: its name in places and findings."""
+    nodes = list[Node]()
     with located_errors(file, findings):
-        documents = [node for node in yaml.compose_all(text, Loader=Loader) if node is not None]
-        nodes = [_KubernetesReader(file, findings).convert(document) for document in documents]
-        return tuple(node for node in nodes if node.data is not None)
-    return ()
+        for document in yaml.compose_all(text, Loader=Loader):
+            nodes.append(_KubernetesReader(file, findings).convert(document))
+    return tuple(node for node in nodes if node.data is not None)
 
 
 class _KubernetesReader(Reader):
