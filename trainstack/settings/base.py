@@ -55,14 +55,14 @@ def check_unique(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _tuples_to_lists(value: Any) -> Any:
+def tuples_to_lists(value: Any) -> Any:
     """Return the value with lists for the tuples of loaded files: paths lead into lists, as in live objects."""
     if isinstance(value, Mapping):
-        return {key: _tuples_to_lists(item) for key, item in value.items()}
-    return [_tuples_to_lists(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: tuples_to_lists(item) for key, item in value.items()}
+    return [tuples_to_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-ApiFields = Annotated[dict[str, Any], AfterValidator(_tuples_to_lists)]
+ApiFields = Annotated[dict[str, Any], AfterValidator(tuples_to_lists)]
 """A part of an object as the API has it; the API server validates it."""
 
 UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(check_unique)]

@@ -1,6 +1,7 @@
 """The bases of runs: `workloads/<base>/workload.yaml`, where the base is a run's `from`, or else its name.
 
-A sweep's `run` has the sweep's name.
+A sweep's `run` has the sweep's name. A run or its base may name the file of its manifest, or the base may be the
+manifest itself; the object is then a value of the run, so that it is merged like any other.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,8 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from trainstack.settings.errors import SettingsFinding, suggest_name
+from trainstack.settings.loading.manifest_files import ManifestFiles, names_manifest, without_manifest
 from trainstack.settings.loading.merge import element_paths, merge
-from trainstack.settings.loading.yaml_reader import Node, read_map
+from trainstack.settings.loading.yaml_reader import Node
 
 Steps = tuple[str | int, ...]
 """The keys and list indices that lead to a value, as in pydantic's `loc`."""
@@ -41,7 +43,8 @@ class _Bases:
         self.missing_bases: dict[Steps, SettingsFinding] = {}
         self._findings = findings
         self._files = workload_files(root)
-        self._read_base = cache(lambda name: read_map(root, self._files[name], findings))
+        self._manifests = ManifestFiles(root, findings)
+        self._read_base = cache(lambda name: self._manifests.read_base(self._files[name]))
 
     def merge_base(self, run: Node, name: str | None, path: str, steps: Steps) -> Node:
         """Return the run without its `from`, merged over its base if it has one.
@@ -54,8 +57,13 @@ class _Bases:
         if from_node is not None:
             base_name = from_node.data if isinstance(from_node.data, str) else None
             run_without_from = replace(run, data={key: value for key, value in run.entries.items() if key != "from"})
+        run_without_from = self._manifests.insert_manifest(run_without_from)
         if base_name in self._files and isinstance(run.data, Mapping):
-            return merge(self._read_base(base_name), run_without_from)
+            base = self._read_base(base_name)
+            if names_manifest(run):
+                # Another file replaces the manifest of the base, while an object is merged into it.
+                base = without_manifest(base)
+            return merge(base, run_without_from)
         if from_node is not None:
             message = f"is not a folder with a workload.yaml (value {from_node.text or 'none'})"
             remedy = suggest_name(base_name or "", self._files)

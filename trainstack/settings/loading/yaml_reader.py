@@ -110,7 +110,13 @@ def read_map(root: Path, file: str, findings: list[SettingsFinding]) -> Node:
 
     Invalid values are left out, and their faults are added to `findings`. Raises FileNotFoundError.
     """
-    document = _read(root, file, findings)
+    text = read_text(root, file, findings)
+    return Node({}, Place(file, 1, 1)) if text is None else parse_map(text, file, findings)
+
+
+def parse_map(text: str, file: str, findings: list[SettingsFinding]) -> Node:
+    """Parse the text of a file, as `read_map` does."""
+    document = parse_text(text, file, findings)
     if document.data is None:
         return Node({}, document.where)
     if not isinstance(document.data, Mapping):

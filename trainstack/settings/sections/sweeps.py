@@ -71,6 +71,8 @@ def _faults_of_run(run: Workload) -> Iterator[str]:
 
 def _faults_of_indexed_form(sweep: Sweep) -> Iterator[str]:
     run = sweep.run
+    if run.manifest is not None:
+        yield "form indexed builds the Job: leave out run.manifest, or set form to jobs"
     if run.kind != "Job":
         yield f"form indexed requires kind Job (got {run.kind}): set run.kind to Job, or form to jobs"
     if not run.managed:

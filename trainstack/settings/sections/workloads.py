@@ -1,13 +1,13 @@
 """Section `trainstack:workloads`, and `workloads/<name>/workload.yaml`: the workloads to train."""
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, Literal, get_args
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
 
-from trainstack.settings.base import FilePath, Section, Toleration, UniqueNames, raise_faults
+from trainstack.settings.base import ApiFields, FilePath, Section, Toleration, UniqueNames, raise_faults
 from trainstack.settings.errors import suggest_name
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
@@ -17,6 +17,7 @@ from trainstack.settings.sections.kueue_object import KueueObject
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.topology import FIELDS_BY_ANNOTATION, TopologyRequest, faults_of_pod_sets
+from trainstack.settings.sections.workload_manifest import faults_of_manifest, with_settings_of_manifest
 from trainstack.settings.values.kubernetes import (
     AbsolutePath,
     Annotations,
@@ -37,6 +38,12 @@ from trainstack.settings.values.quantities import Quantity
 
 RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$", max_length=63)]
 
+ManifestFields = Annotated[
+    ApiFields,
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object", "required": ["apiVersion", "kind"]}]}),
+]
+"""An object. In files it may be the name of another file, which the loader reads."""
+
 
 class Image(Section):
     """The image of a workload: built from a folder of this repository, or referred to by name."""
@@ -46,11 +53,18 @@ class Image(Section):
     name: ImageReference | None = None
     """A reference such as `pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel` or `repository@sha256:…`."""
 
-    @model_validator(mode="after")
-    def _check_source(self) -> "Image":
-        if (self.build is None) == (self.name is None):
+    @classmethod
+    def of_manifest(cls) -> "Image":
+        """Return the image of a workload with a manifest, which has the images of its containers."""
+        return cls.model_construct()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_source(cls, data: Any) -> Any:
+        # An image that is not read from settings, such as that of a manifest, has been checked.
+        if isinstance(data, Mapping) and (data.get("build") is None) == (data.get("name") is None):
             raise ValueError("an image needs exactly one source: set either build or name")
-        return self
+        return data
 
 
 class Mount(Section):
@@ -258,6 +272,11 @@ class Workload(Section):
     each launch has a TrainingRuntime of its own."""
     object: KueueObject | None = None
     """Object: its kind, its `spec`, and where it has its pods."""
+    manifest: ManifestFields | None = None
+    """The object itself as kubectl takes it, or the file with it, relative to the file of this setting. All of its
+    fields reach the cluster. Its kind, namespace, queue and priority need no setting of their own, and `managed` is
+    false by default; images, programs, resources and everything else about pods are in the manifest only. A file
+    `workload.yaml` with `apiVersion` and `kind` is itself the manifest."""
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     """JobSet."""
     success_policy: SuccessPolicy | None = None
@@ -267,8 +286,20 @@ class Workload(Section):
     network: Network | None = None
     """JobSet; None: each pod has the DNS name `<launch>-<job>-<replica>-<index>.<launch>`."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_manifest(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or not isinstance(data.get("manifest"), Mapping):
+            return data
+        if "image" in data:
+            raise ValueError("image is part of the manifest: set it there, and leave out image")
+        return {**with_settings_of_manifest(data), "image": Image.of_manifest()}
+
     @model_validator(mode="after")
     def _check_consistency(self) -> "Workload":
+        if self.manifest is not None:
+            raise_faults(self._faults_of_manifest(self.manifest))
+            return self
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
         if duplicates := sorted(self.secret_env.keys() & self.env.keys()):
             faults.append(f"env and secretEnv both set {', '.join(duplicates)}: leave them out of one")
@@ -280,6 +311,15 @@ class Workload(Section):
         faults += [f"scratch has several entries named {name}: use unique names" for name in duplicates]
         raise_faults(faults)
         return self
+
+    def _faults_of_manifest(self, manifest: Mapping[str, Any]) -> Iterator[str]:
+        pods = self.object.pods if self.object else None
+        yield from faults_of_manifest(manifest, self.kind, self.model_fields_set, pods, managed=self.managed)
+        if self.managed and self.record is None:
+            yield "a managed workload needs a record: set the volume that its runs are recorded on"
+        for field in ("record", "data", "seed") if not self.managed else ():
+            if getattr(self, field) is not None:
+                yield f"{field} is for managed workloads: set managed to true, or leave out {field}"
 
     def runs_program(self, role: str) -> bool:
         """Return whether the arguments of a role are the program's; workers of an MPIJob start an SSH server."""
@@ -305,8 +345,11 @@ class Workload(Section):
     @property
     def restarts_always(self) -> bool:
         """Whether the workload is a Pod that is always restarted, and so never succeeds."""
-        policy = self.restart_policy if self.has_field("restart_policy") else "Always"
-        return self.kind == "Pod" and policy == "Always"
+        if self.kind != "Pod":
+            return False
+        if self.manifest is not None:
+            return bool(self.manifest["spec"].get("restartPolicy", "Always") == "Always")
+        return not self.has_field("restart_policy") or self.restart_policy == "Always"
 
 
 _GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -43,6 +43,19 @@ def put_at(body: dict[str, Any], path: str, value: Any) -> None:
     parent[last_step] = value
 
 
+def remove_at(body: dict[str, Any], path: str) -> None:
+    """Remove the field at a path of an object, if it exists."""
+    *steps, last_step = _parse_steps(path)
+    parent: Any = body
+    for step in steps:
+        if isinstance(step, str):
+            parent = parent.get(step) if isinstance(parent, dict) else None
+        else:
+            parent = parent[step] if isinstance(parent, list) and step < len(parent) else None
+    if isinstance(parent, dict):
+        parent.pop(last_step, None)
+
+
 def _child_value(parent: Any, step: str | int, parent_path: str, path: str) -> Any:
     with suppress(KeyError, IndexError):
         if isinstance(parent, dict) and isinstance(step, str):
