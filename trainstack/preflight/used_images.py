@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainstack.preflight.operator_facts import OPERATORS
+from trainstack.runs.manifests.user_manifest import images_of_manifest
 from trainstack.stack_objects.stack_objects import StackObjects
 
 
@@ -47,6 +48,9 @@ def _operator_images(stack_objects: StackObjects) -> Iterator[UsedImage]:
 def _training_images(stack_objects: StackObjects) -> Iterator[UsedImage]:
     settings = stack_objects.settings
     for path, run in settings.runs_and_trials():
+        if run.manifest is not None:
+            yield from (UsedImage(image.reference, image.path) for image in images_of_manifest(path, run))
+            continue
         field = "name" if run.image.build is None else "build"
         yield UsedImage(stack_objects.image_reference(run), f"{path}.image.{field}", run.image.build)
     # `upload`, `ls` and `fetch` start pods of this image.

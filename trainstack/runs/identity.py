@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from trainstack.objects.labels import Manifest
 from trainstack.runs import names
@@ -25,6 +27,8 @@ class Facts:
     parameter_set: ParameterSet | None = None
     """The parameter set of a trial; None for a run. It is part of the identity because the program may read it from a
     file instead of its arguments."""
+    pinned_images: Mapping[str, str] = field(default_factory=dict)
+    """Of a workload with a manifest: the references with digests of the images that are pinned."""
     git_image: str | None = None
     """The image that checks out `code`; None if it is not known."""
     commit: str
@@ -56,7 +60,14 @@ def run_id(workload: Workload, facts: Facts) -> str:
 
 
 def identity(workload: Workload, facts: Facts) -> Manifest:
-    """Return the inputs that affect a run's result.
+    """Return the inputs that affect a run's result."""
+    if workload.manifest is not None:
+        return _identity_of_manifest(workload, workload.manifest, facts)
+    return _identity_of_settings(workload, facts)
+
+
+def _identity_of_settings(workload: Workload, facts: Facts) -> Manifest:
+    """Return the inputs that affect the result of a run whose object is built from settings.
 
     kind          whether, and by which protocol, its processes work together
     image         libraries; for an image of this repository also the code, by its tag; for a pinned image the
@@ -139,6 +150,64 @@ def _programs_of_patch(workload: Workload) -> Manifest:
         if reference := volume.get("image", {}).get("reference"):
             programs[f"volumes/{volume.get('name', '')}"] = {"image": reference}
     return {name: program for name, program in programs.items() if program}
+
+
+_NEUTRAL_FIELDS = frozenset(
+    {
+        *("metadata", "labels", "annotations", "resources", "resourcesPerNode", "restartPolicy"),
+        *("suspend", "managedBy", "runPolicy", "backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes"),
+        *("podFailurePolicy", "podReplacementPolicy", "failurePolicy", "activeDeadlineSeconds", "retryPolicy"),
+        *("ttlSecondsAfterFinished", "shutdownAfterJobFinishes", "podTemplateOverrides", "manualSelector", "selector"),
+    }
+)
+"""The fields of a manifest, outside its containers, that do not change a result."""
+
+
+def _identity_of_manifest(workload: Workload, manifest: Mapping[str, Any], facts: Facts) -> Manifest:
+    """Return the inputs of a run whose workload is a manifest, as `identity` does."""
+    result: Manifest = {
+        "apiVersion": manifest["apiVersion"],
+        "kind": manifest["kind"],
+        "spec": _without_neutral_fields(manifest["spec"], facts.pinned_images),
+        "data": facts.data_digest,
+        "seed": workload.seed,
+        "attempt": workload.attempt,
+    }
+    if facts.parameter_set is not None:
+        result["parameters"] = dict(facts.parameter_set.parameters)
+    if patch_programs := _programs_of_patch(workload):
+        result["podPatch"] = patch_programs
+    return result
+
+
+def _without_neutral_fields(value: Any, pinned_images: Mapping[str, str]) -> Any:
+    """Return a value of a manifest without what does not change a result.
+
+    Of a pod, wherever it is, only programs and images remain.
+    """
+    if isinstance(value, list):
+        return [_without_neutral_fields(item, pinned_images) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if isinstance(value.get("containers"), list):
+        return {"pod": _programs_of_pod(value, pinned_images)}
+    return {
+        key: _without_neutral_fields(item, pinned_images) for key, item in value.items() if key not in _NEUTRAL_FIELDS
+    }
+
+
+def _programs_of_pod(spec: Mapping[str, Any], pinned_images: Mapping[str, str]) -> Manifest:
+    programs: Manifest = {}
+    for field_name in ("initContainers", "containers"):
+        for container in spec.get(field_name) or ():
+            program = {key: container[key] for key in _PROGRAM_FIELDS if key in container}
+            if "image" in program:
+                program["image"] = pinned_images.get(program["image"], program["image"])
+            programs[f"{field_name}/{container.get('name', '')}"] = program
+    for volume in spec.get("volumes") or ():
+        if reference := (volume.get("image") or {}).get("reference"):
+            programs[f"volumes/{volume.get('name', '')}"] = {"image": reference}
+    return programs
 
 
 def _name_and_tag(reference: str) -> str:

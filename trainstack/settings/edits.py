@@ -41,7 +41,7 @@ def _set_value(node: Any, steps: Sequence[PathStep], value: Any) -> Any:
 
 
 def _set_element(node: Any, name_or_index: str, remaining_steps: Sequence[PathStep], value: Any) -> tuple[Any, ...]:
-    if not isinstance(node, tuple):
+    if not isinstance(node, tuple | list):
         raise ValueError(f"{name_or_index} is an element of no list")  # noqa: TRY004 (as pydantic's errors)
     names = list(map(_name_of, node))
     if names.count(name_or_index) != 1 and not (name_or_index.isdecimal() and int(name_or_index) < len(node)):

@@ -21,6 +21,7 @@ from trainstack.runs.manifests.build import companions, dispatched_launch, manif
 from trainstack.runs.manifests.kind import Body
 from trainstack.runs.manifests.trials import Trial
 from trainstack.runs.manifests.trials import trials as trials_of
+from trainstack.runs.manifests.user_manifest import first_image, images_of_manifest
 from trainstack.runs.status.launch_kinds import optional_kinds
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
@@ -302,12 +303,21 @@ class StackObjects:
             data_digest=None if workload.data is None else inputs.data_digests[workload.data.manifest],
             wrapper=wrapper_reference(inputs.wrapper),
             commit=inputs.commit,
+            pinned_images=self._pinned_images(workload),
             git_image=None if workload.code is None else settings.pinned_reference(settings.cluster.git_image),
         )
 
     def image_reference(self, workload: Workload) -> str:
         """Return the reference of a workload's image: its name, or the tag for the content of the folder to build."""
+        if workload.manifest is not None:
+            return first_image(workload)
         return workload.image.name or self.inputs.images[workload.image.build or ""]
+
+    def _pinned_images(self, workload: Workload) -> dict[str, str]:
+        """Return the pinned references of the images of a workload's manifest."""
+        images = {image.reference for image in images_of_manifest("", workload)}
+        references = {image: self.settings.pinned_reference(image) for image in images}
+        return {image: reference for image, reference in references.items() if reference != image}
 
     def _plan_run(self, workload: Workload) -> PlannedRun:
         key, stack = (workload.namespace, workload.name), self.settings.stack

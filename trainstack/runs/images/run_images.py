@@ -8,6 +8,7 @@ from pathlib import Path
 from trainstack.files.project import project_file
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.content_tags import REGISTRY, workload_reference
+from trainstack.runs.manifests.user_manifest import images_of_manifest
 from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
@@ -64,15 +65,15 @@ def run_images(settings: Settings, root: Path, places: Mapping[str, Place]) -> l
     """
     images_by_reference: dict[str, RunImage] = {}
     for path, run in settings.runs_and_trials():
-        image = _image_of_run(path, run, settings.cluster.registry, root, places)
-        earlier_image = images_by_reference.get(image.reference, image)
-        images_by_reference[image.reference] = RunImage(
-            image.reference,
-            tuple(dict.fromkeys([*earlier_image.workloads, *image.workloads])),
-            tuple(dict.fromkeys([*earlier_image.paths, *image.paths])),
-            tuple(dict.fromkeys([*earlier_image.folders, *image.folders])),
-            earlier_image.has_content_tag,
-        )
+        for image in _images_of_run(path, run, settings.cluster.registry, root, places):
+            earlier_image = images_by_reference.get(image.reference, image)
+            images_by_reference[image.reference] = RunImage(
+                image.reference,
+                tuple(dict.fromkeys([*earlier_image.workloads, *image.workloads])),
+                tuple(dict.fromkeys([*earlier_image.paths, *image.paths])),
+                tuple(dict.fromkeys([*earlier_image.folders, *image.folders])),
+                earlier_image.has_content_tag,
+            )
     return list(images_by_reference.values())
 
 
@@ -85,6 +86,15 @@ def base_argument(dockerfile: str) -> str | None:
     if match is None:
         return None
     return "optional" if match["default"] else "required"
+
+
+def _images_of_run(
+    path: str, run: Workload, registry: str, root: Path, places: Mapping[str, Place]
+) -> Iterator[RunImage]:
+    if run.manifest is None:
+        yield _image_of_run(path, run, registry, root, places)
+    for image in images_of_manifest(path, run):
+        yield RunImage(image.reference, (run.name,), (path,))
 
 
 def _image_of_run(path: str, run: Workload, registry: str, root: Path, places: Mapping[str, Place]) -> RunImage:

@@ -14,6 +14,7 @@ from trainstack.runs.launch import Launch, SweepInputs
 from trainstack.runs.manifests.kind import Body
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.manifests.sweep_pod import mount_files_from_annotations
+from trainstack.runs.manifests.user_manifest import manifest_launch, names_of_manifest
 from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER
 from trainstack.settings.sections.workloads import Workload
 
@@ -22,6 +23,8 @@ _STARTS_WITH_LETTER = re.compile(r"^[a-z]")
 
 def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """Return the object that executes a run. Raises WorkloadError."""
+    if workload.manifest is not None:
+        return manifest_launch(workload, stack, launch)
     return WORKLOAD_KINDS[workload.kind].build(workload, stack, launch)
 
 
@@ -57,6 +60,8 @@ def is_dispatched(launch: Body) -> bool:
 
 def companions(workload: Workload, stack: str, launch: Launch) -> tuple[Manifest, ...]:
     """Return the objects that only this launch refers to; () for most kinds. Raises WorkloadError."""
+    if workload.manifest is not None:
+        return ()
     companion = WORKLOAD_KINDS[workload.kind].build_companion(workload, stack, launch)
     return () if companion is None else (companion,)
 
@@ -86,7 +91,8 @@ def longest_derived_name(workload: Workload, launch: str, trial_number: int | No
     """Return the longest name that is derived from a launch's name, or the launch's name if it is longer."""
     name = names.object_name(workload, launch, trial_number)
     # A label contains the launch's name, even if the object has another name.
-    return max([*WORKLOAD_KINDS[workload.kind].derived_names(workload, name), launch], key=len)
+    derived_names = WORKLOAD_KINDS[workload.kind].derived_names if workload.manifest is None else names_of_manifest
+    return max([*derived_names(workload, name), launch], key=len)
 
 
 def check_names(workload: Workload, launch: str, trial_number: int | None = None) -> None:

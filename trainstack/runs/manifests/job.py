@@ -49,7 +49,7 @@ def job_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
     """Yield the pods of a Job or of a Job in a JobSet."""
     spec = launch["spec"]
     at_once, to_succeed = _pod_counts(spec)
-    yield LaunchedPods(DEFAULT_POD_SET, min(at_once, to_succeed), spec["template"])
+    yield LaunchedPods(DEFAULT_POD_SET, min(at_once, to_succeed), spec["template"], "spec.template", "spec.parallelism")
 
 
 def _pod_counts(spec: Body) -> tuple[int, int]:

@@ -85,11 +85,11 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
 
 def jobset_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
     """Yield the pods of a JobSet or of a TrainingRuntime."""
-    for replicated_job in launch["spec"]["replicatedJobs"]:
-        for pods_of_job in job_pods(replicated_job["template"]):
-            yield LaunchedPods(
-                replicated_job["name"], pods_of_job.count * replicated_job.get("replicas", 1), pods_of_job.template
-            )
+    jobs = launch["spec"]["replicatedJobs"]
+    for path, job in zip(named_element_paths("spec.replicatedJobs", [job["name"] for job in jobs]), jobs, strict=True):
+        for pods in job_pods(job["template"]):
+            count = pods.count * job.get("replicas", 1)
+            yield LaunchedPods(job["name"], count, pods.template, f"{path}.template.{pods.path}", f"{path}.replicas")
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:

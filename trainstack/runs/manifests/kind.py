@@ -46,6 +46,11 @@ class LaunchedPods:
     """The number of pods that run at once."""
     template: Body
     """The pod template. Without its runtime, a TrainJob has only the fields that it sets for the one container."""
+    path: str | None = None
+    """The path of the template in the object, in the notation of `settings.values.paths`; empty for a Pod, which is its
+    own template. None if the object does not contain it: that of a TrainJob is in its runtime."""
+    count_path: str = ""
+    """The path of the number of pods that run at once; empty if the object has no such field."""
 
     @property
     def spec(self) -> Body:
@@ -172,10 +177,14 @@ def role_pod_sets(path: str, run: Workload, names: Iterable[str] | None = None) 
         yield role_pod_set(f"{path}.roles.{name}", path, run, role, name, role.replicas)
 
 
-def replica_spec_pods(specs: Mapping[str, Body]) -> Iterator[LaunchedPods]:
-    """Yield the pods of a Kubeflow job by its replica specs, in Kueue's order: the master or launcher first."""
-    for name, role in sorted(specs.items()):
-        yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
+def replica_spec_pods(launch: Body, field: str) -> Iterator[LaunchedPods]:
+    """Yield the pods of a Kubeflow job by the field with its replica specs, in Kueue's order: the master first."""
+    for name, role in sorted(launch["spec"][field].items()):
+        path = f"spec.{field}.{name}"
+        count = role.get("replicas")
+        yield LaunchedPods(
+            name.lower(), 1 if count is None else count, role["template"], f"{path}.template", f"{path}.replicas"
+        )
 
 
 def count_replica_specs(specs: Mapping[str, Body], status: Body | None) -> tuple[Replicas, ...]:

@@ -38,8 +38,7 @@ def kueue_object(workload: Workload, stack: str, launch: Launch) -> Manifest:
     Its annotation contains the settings that are needed to read it back. Raises WorkloadError.
     """
     object_settings = _object_settings(workload)
-    fields = object_settings.model_dump(mode="json", exclude_none=True, include={"pods", "succeeded", "failed"})
-    annotations = {labels.OBJECT: json.dumps(fields, separators=(",", ":"))}
+    annotations = annotations_of_object(object_settings)
     spec = copy.deepcopy(object_settings.spec)
     body = launch_object(object_settings.kind, object_settings.api_version, workload, stack, launch, spec, annotations)
     pods_by_role = {pod.role: pod for pod in role_pods(workload)}
@@ -49,6 +48,12 @@ def kueue_object(workload: Workload, stack: str, launch: Launch) -> Manifest:
         if entry.replicas is not None:
             put_at(body, entry.replicas, pod.replicas)
     return body
+
+
+def annotations_of_object(object_settings: KueueObject) -> dict[str, str]:
+    """Return the annotation with the settings that are needed to read an object back."""
+    fields = object_settings.model_dump(mode="json", exclude_none=True, include={"pods", "succeeded", "failed"})
+    return {labels.OBJECT: json.dumps(fields, separators=(",", ":"))}
 
 
 def _object_settings(workload: Workload) -> KueueObject:
@@ -73,7 +78,9 @@ def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedP
         count = None if entry.replicas is None else value_at(launch, entry.replicas)
         # The API server drops unknown fields, so a wrong path leaves no template in the live object.
         if isinstance(template, Mapping) and isinstance(template.get("spec"), Mapping):
-            yield LaunchedPods(entry.name, count if isinstance(count, int) else 1, template)
+            yield LaunchedPods(
+                entry.name, count if isinstance(count, int) else 1, template, entry.template, entry.replicas or ""
+            )
 
 
 class _AnnotationFields(Section):

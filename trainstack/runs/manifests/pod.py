@@ -35,7 +35,7 @@ def bare_pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    yield LaunchedPods(DEFAULT_POD_SET, 1, launch)
+    yield LaunchedPods(DEFAULT_POD_SET, 1, launch, path="")
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:

@@ -89,7 +89,8 @@ def pod_template(
     reserved: dict[str, str] = {}
     if workload.managed:
         reserved[WRAPPER_FOLDER] = "mount it elsewhere: the wrapper is there"
-        reserved[_record_path(workload, pod)] = "mount it elsewhere: the records of runs are there"
+        record = _record_path(workload, pod, role_pods(workload)[0])
+        reserved[record] = "mount it elsewhere: the records of runs are there"
     return apply_pod_patch(
         workload,
         {"metadata": metadata, "spec": spec},
@@ -140,7 +141,7 @@ def _container(
     env = _settings_env(workload, pod)
     # A managed pod gets the seed from the wrapper's variables, an unmanaged one unless it sets the variable itself.
     if workload.managed:
-        env += _wrapper_env(workload, pod, launch)
+        env += wrapper_env(workload, pod, role_pods(workload)[0], launch)
     elif workload.seed is not None and SEED_VARIABLE not in {*pod.env, *workload.secret_env}:
         env.append({"name": SEED_VARIABLE, "value": str(workload.seed)})
     # These variables are last, and the workload may not set them, so they are never overridden.
@@ -181,19 +182,35 @@ def _check_reserved(workload: Workload, pod: RolePods, reserved: set[str], reser
         )
 
 
+def wrapper_command(program: Sequence[str]) -> list[str]:
+    """Return the command of a container whose program the wrapper starts."""
+    return ["python3", f"{WRAPPER_FOLDER}/{WRAPPER_FILE}", "--", *program]
+
+
+def wrapper_mount() -> Manifest:
+    return {"name": WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True}
+
+
+def wrapper_volume(launch: Launch) -> Manifest:
+    return {"name": WRAPPER_VOLUME, "configMap": {"name": launch.facts.wrapper}}
+
+
 def _program(workload: Workload, pod: RolePods) -> Manifest:
     if workload.managed:
-        return {"command": ["python3", f"{WRAPPER_FOLDER}/{WRAPPER_FILE}", "--", *pod.command, *pod.args]}
+        return {"command": wrapper_command((*pod.command, *pod.args))}
     program = {"command": list(pod.command), "args": list(pod.args)}
     return {key: arguments for key, arguments in program.items() if arguments}
 
 
-def _wrapper_env(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]:
-    """Return the environment of the wrapper, as described in trainstack/runs/wrapper/run.py."""
+def wrapper_env(workload: Workload, pod: RolePods, recorder: RolePods, launch: Launch) -> list[Manifest]:
+    """Return the environment of the wrapper, as described in trainstack/runs/wrapper/run.py.
+
+    `recorder`: the pods that write the record. Raises WorkloadError.
+    """
     values = {
         "TRAINSTACK_RUN_ID": launch.run_id,
         "TRAINSTACK_LAUNCH": launch.name,
-        "TRAINSTACK_RECORD": _record_path(workload, pod),
+        "TRAINSTACK_RECORD": _record_path(workload, pod, recorder),
         **_definition_variables(_run_record(workload, pod, launch)),
     }
     if workload.data is not None:
@@ -255,7 +272,7 @@ def _run_record(workload: Workload, pod: RolePods, launch: Launch) -> Manifest:
     }
 
 
-def _record_path(workload: Workload, pod: RolePods) -> str:
+def _record_path(workload: Workload, pod: RolePods, recorder: RolePods) -> str:
     """Return the path of the folder of all records in a role's pods. Raises WorkloadError.
 
     The pods that write the record, those of a distributed run's master or of a Job, must mount its volume writable.
@@ -265,7 +282,6 @@ def _record_path(workload: Workload, pod: RolePods) -> str:
         raise WorkloadError(
             f"workload {workload.name}: a managed workload requires `record`; set it to the volume for its records"
         )
-    recorder = role_pods(workload)[0]
     mount = _find_writable_mount(recorder, workload.record.volume)
     if mount is None or mount.read_only:
         state = "does not mount" if mount is None else "mounts read-only"
@@ -285,7 +301,7 @@ def _mounts(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]
     if workload.code is not None:
         mounts.append(checkout_mount(workload.code))
     if workload.managed:
-        mounts.append({"name": WRAPPER_VOLUME, "mountPath": WRAPPER_FOLDER, "readOnly": True})
+        mounts.append(wrapper_mount())
     # The sweep's file follows the checkout, because it may be mounted inside the checkout.
     mounts += sweep_mounts(launch)
     if workload.shared_memory is not None:
@@ -302,7 +318,7 @@ def _volumes(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest
     if workload.code is not None:
         volumes += checkout_volumes(workload.code)
     if workload.managed:
-        volumes.append({"name": WRAPPER_VOLUME, "configMap": {"name": launch.facts.wrapper}})
+        volumes.append(wrapper_volume(launch))
     volumes += sweep_volumes(launch)
     if workload.shared_memory is not None:
         memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}

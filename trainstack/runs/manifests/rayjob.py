@@ -28,6 +28,8 @@ from trainstack.settings.sections.workloads import Workload
 API_VERSION = "ray.io/v1"
 _HEAD, _SUBMITTER = "head", "submitter"
 """The roles, which are also Kueue's names of their pod sets."""
+_K8S_JOB_MODE = "K8sJobMode"
+"""The submission mode with a pod that submits the program; the default of the API."""
 
 
 def rayjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
@@ -36,7 +38,7 @@ def rayjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     spec: Manifest = {
         # Ray passes the entrypoint to a shell.
         "entrypoint": shlex.join([*workload.command, *workload.args]),
-        "submissionMode": "K8sJobMode" if _SUBMITTER in templates else "HTTPMode",
+        "submissionMode": _K8S_JOB_MODE if _SUBMITTER in templates else "HTTPMode",
         # Kueue requires this: otherwise the cluster would keep its nodes after the quota is released.
         "shutdownAfterJobFinishes": True,
         "rayClusterSpec": {
@@ -75,12 +77,27 @@ def _template(workload: Workload, pod: RolePods, launch: Launch) -> Manifest:
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
     spec = launch["spec"]
     cluster = spec["rayClusterSpec"]
-    yield LaunchedPods(_HEAD, 1, cluster["headGroupSpec"]["template"])
-    for group in cluster.get("workerGroupSpecs") or ():
+    head_template = cluster["headGroupSpec"]["template"]
+    yield LaunchedPods(_HEAD, 1, head_template, "spec.rayClusterSpec.headGroupSpec.template")
+    for index, group in enumerate(cluster.get("workerGroupSpecs") or ()):
+        path = f"spec.rayClusterSpec.workerGroupSpecs[{index}]"
         count = group.get("replicas", 1) * max(group.get("numOfHosts", 1), 1)
-        yield LaunchedPods(group["groupName"], count, group["template"])
-    if spec.get("submissionMode") == "K8sJobMode":
-        yield LaunchedPods(_SUBMITTER, 1, spec["submitterPodTemplate"])
+        yield LaunchedPods(group["groupName"], count, group["template"], f"{path}.template", f"{path}.replicas")
+    if spec.get("submissionMode", _K8S_JOB_MODE) == _K8S_JOB_MODE:
+        own_template = spec.get("submitterPodTemplate")
+        yield (
+            LaunchedPods(_SUBMITTER, 1, own_template, "spec.submitterPodTemplate")
+            if own_template
+            else LaunchedPods(_SUBMITTER, 1, _default_submitter(head_template))
+        )
+
+
+def _default_submitter(head_template: Body) -> Body:
+    """Return the pod that KubeRay creates to submit the program. Source: getSubmitterTemplate of Kueue."""
+    image = head_template["spec"]["containers"][0].get("image", "")
+    resources = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    container = {"name": "ray-job-submitter", "image": image, "resources": resources}
+    return {"spec": {"containers": [container], "restartPolicy": "Never"}}
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:

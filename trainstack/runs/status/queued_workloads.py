@@ -1,10 +1,13 @@
 """The workloads of an environment that Kueue queues, and their pod sets, with the paths of their settings."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
+from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.kind import Body, LaunchedPods, RunPodSet
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
+from trainstack.runs.manifests.user_manifest import manifest_pod_sets
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import named_element_paths
@@ -21,7 +24,12 @@ def queued_workloads(settings: Settings) -> Iterator[tuple[str, Workload]]:
 
 def pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
     """Yield the pod sets of a run, the leading one (of rank 0) first."""
-    yield from WORKLOAD_KINDS[run.kind].pod_sets(path, run)
+    if run.manifest is None:
+        yield from WORKLOAD_KINDS[run.kind].pod_sets(path, run)
+        return
+    # Other rules report a manifest without what its kind needs.
+    with suppress(WorkloadError):
+        yield from manifest_pod_sets(path, run)
 
 
 def launched_pod_sets(

@@ -24,7 +24,7 @@ _INTEGERS = tuple(
     (base, re.compile(rf"[-+]?{digits}"))
     for base, digits in ((10, "0|[1-9][0-9]*"), (16, "0[xX][0-9A-Fa-f]+"), (2, "0[bB][01]+"), (8, "0[oO]?[0-7]+"))
 )
-_FLOAT = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+][0-9]+)?")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_JSON = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _MAX_DIGITS = 400
 """The greatest float has 309 digits; the expressions take quadratic time."""
@@ -52,16 +52,26 @@ def parse_documents(text: str, file: str, findings: list[SettingsFinding]) -> tu
 
 class _KubernetesReader(Reader):
     def _convert_map(self, node: yaml.MappingNode) -> dict[str, Node]:
-        merges = [(key, value) for key, value in node.value if _is_merge_key(key)]
         own_entries = [(key, value) for key, value in node.value if not _is_merge_key(key)]
-        entries = super()._convert_map(yaml.MappingNode(node.tag, own_entries, node.start_mark))
-        for key, value in merges:
-            # The map's own entries take precedence, then those of the first merged map.
-            for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                if not isinstance(source, yaml.MappingNode):
-                    self._add_finding(key, "the merge key `<<` has a value that is not a map", "merge maps only")
-                    continue
-                entries = {**self.convert(source).entries, **entries}
+        converted = super()._convert_map(yaml.MappingNode(node.tag, own_entries, node.start_mark))
+        if len(own_entries) == len(node.value):
+            return converted
+        entries = dict[str, Node]()
+        for key, value in node.value:
+            if _is_merge_key(key):
+                entries |= self._convert_merged_maps(key, value)
+            elif (name := self._key_text(key)) is not None:
+                entries[name] = converted[name]
+        return entries
+
+    def _convert_merged_maps(self, key: yaml.Node, value: yaml.Node) -> dict[str, Node]:
+        """Return the entries of a merge key, which replace those before it; a list's first map takes precedence."""
+        entries = dict[str, Node]()
+        for source in reversed(value.value) if isinstance(value, yaml.SequenceNode) else [value]:
+            if isinstance(source, yaml.MappingNode):
+                entries |= self.convert(source).entries
+            else:
+                self._add_finding(key, "the merge key `<<` has a value that is not a map", "merge maps only")
         return entries
 
     def _key_text(self, key: yaml.Node) -> str | None:

@@ -291,8 +291,8 @@ class Workload(Section):
     def _read_manifest(cls, data: Any) -> Any:
         if not isinstance(data, Mapping) or not isinstance(data.get("manifest"), Mapping):
             return data
-        if "image" in data:
-            raise ValueError("image is part of the manifest: set it there, and leave out image")
+        if isinstance(data.get("image"), Mapping):
+            raise ValueError("image is part of the manifest: set it there, and leave out image")  # noqa: TRY004 (a fault of settings)
         return {**with_settings_of_manifest(data), "image": Image.of_manifest()}
 
     @model_validator(mode="after")

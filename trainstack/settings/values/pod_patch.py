@@ -4,6 +4,7 @@ Source: https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-ob
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ValidationError
@@ -48,6 +49,31 @@ def check_fields(type_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     if faults:
         raise ValidationError.from_exception_data(type_name, faults)
     return dict(checked)
+
+
+def canonical_fields(type_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of a type of `pod_fields` with amounts and defaults as the API server stores them.
+
+    Unknown fields and values of another type are unchanged: the API server decides on them.
+    """
+    return dict(_canonical_value(FieldForm(type_name), fields))
+
+
+def _canonical_value(form: FieldForm, value: Any) -> Any:
+    if form.is_list:
+        return [_canonical_value(form.element_form, item) for item in value] if isinstance(value, list) else value
+    if form.name == "quantity" and not form.is_map:
+        with suppress(ValueError):
+            return canonical_quantity(value)
+        return value
+    if not isinstance(value, Mapping):
+        return value
+    fields = form.fields
+    forms = dict.fromkeys(value, form.element_form) if fields is None else fields
+    result = {key: _canonical_value(forms[key], item) if key in forms else item for key, item in value.items()}
+    if fields is not None and form.name in _DEFAULTS:
+        result.setdefault(*_DEFAULTS[form.name])
+    return result
 
 
 def _check_patch(patch: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,17 @@ def read(text: str) -> list[Any]:
         *((text, False) for text in ("false", "No", "off", "n")),
         *((text, None) for text in ("", "~", "null", "Null")),
         *(("0755", 493), ("0o17", 15), ("0x1F", 31), ("0b11", 3), ("-0x1f", -31), ("+12", 12), ("1_000", 1000)),
-        *(("08", 8), ("0.5", 0.5), (".5", 0.5), ("1.0", 1), ("1e+3", 1000), ("1e3", "1e3"), ("1.", "1.")),
+        *(
+            ("08", 8),
+            ("0.5", 0.5),
+            (".5", 0.5),
+            ("1.0", 1),
+            ("1e+3", 1000),
+            ("1e3", 1000),
+            ("1.", 1),
+            ("1e400", "1e400"),
+            ("1_0.5", 10.5),
+        ),
         *(("18446744073709551615", (1 << 64) - 1), ("-9223372036854775808", -(1 << 63))),
         *(("2024-01-01", "2024-01-01"), ("1:30", "1:30"), ("1Gi", "1Gi"), ("'yes'", "yes"), ('"0755"', "0755")),
         *(("!!str 755", "755"), ("!!int '7'", 7), ("!!binary aGk=", "hi"), ("1.2.3", "1.2.3")),
@@ -49,10 +59,11 @@ def test_keys_are_strings() -> None:
 
 
 def test_merge_keys_are_applied() -> None:
-    """The map's own entries take precedence, wherever the merge key is, then those of the first map of a list."""
-    text = "base: &base {a: 1, b: 1}\nother: &other {b: 2, c: 2}\nmap: {c: 3, <<: [*base, *other], d: 4}\n"
-    (document,) = read(text)
+    """A later entry takes precedence, also over a merge key before it; of a list, the first map does."""
+    maps = "base: &base {a: 1, b: 1}\nother: &other {b: 2, c: 2}\n"
+    (document,) = read(f"{maps}map: {{<<: [*base, *other], c: 3, d: 4}}\nlate: {{c: 3, <<: *other}}\n")
     assert document["map"] == {"a": 1, "b": 1, "c": 3, "d": 4}
+    assert document["late"] == {"b": 2, "c": 2}
 
 
 @pytest.mark.parametrize(

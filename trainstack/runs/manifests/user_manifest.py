@@ -1,0 +1,368 @@
+"""The launch of a workload that is a manifest: the object as its author wrote it, with Trainstack's additions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, cast
+
+from trainstack.objects import labels
+from trainstack.objects.labels import Manifest
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.launch import Launch
+from trainstack.runs.launch_object import launch_object
+from trainstack.runs.manifests.kind import Body, LaunchedPods, RunPodSet, WorkloadKind
+from trainstack.runs.manifests.object import annotations_of_object
+from trainstack.runs.manifests.pod_template import (
+    WRAPPER_VOLUME,
+    launch_labels,
+    wrapper_command,
+    wrapper_env,
+    wrapper_mount,
+    wrapper_volume,
+)
+from trainstack.runs.manifests.registry import WORKLOAD_KINDS
+from trainstack.runs.manifests.strategic_merge import merge_patch
+from trainstack.runs.manifests.sweep_pod import sweep_env, sweep_mounts, sweep_volumes
+from trainstack.runs.names import GENERATED_SUFFIX
+from trainstack.runs.role_pods import RolePods
+from trainstack.settings.sections.workloads import Mount, Resources, Workload
+from trainstack.settings.values.paths import named_element_paths
+from trainstack.settings.values.pod_patch import canonical_fields
+from trainstack.settings.values.quantities import canonical_quantity
+
+_REQUIRED_CONTAINERS = ("pytorch", "node")
+"""The names by which operators find the container with the program."""
+_WAITED_KINDS = ("Job", "Pod")
+"""The kinds for whose end the engine would wait."""
+
+
+def manifest_launch(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """Return the object of a launch: the workload's manifest with additions. Raises WorkloadError.
+
+    The additions are listed in docs/decisions/0032-workloads-as-manifests.md.
+    """
+    body = _copy_of_manifest(workload)
+    spec = body["spec"]
+    if workload.queue is not None:
+        for section in (spec, spec.get("runPolicy")):
+            if isinstance(section, dict):
+                section.pop("suspend", None)
+    recorder: RolePods | None = None
+    for pods in pods_of_manifest(workload, body):
+        if pods.path is not None:
+            recorder = _complete_pods(workload, pods, launch, recorder)
+    own_metadata = body.get("metadata") or {}
+    annotations = {**(own_metadata.get("annotations") or {})}
+    if body["kind"] in _WAITED_KINDS:
+        annotations[labels.SKIP_AWAIT] = "true"
+    added = launch_object(body["kind"], body["apiVersion"], workload, stack, launch, spec, annotations)
+    metadata = {
+        **{key: value for key, value in own_metadata.items() if key not in ("name", "generateName")},
+        **added["metadata"],
+        "labels": {**(own_metadata.get("labels") or {}), **added["metadata"]["labels"]},
+    }
+    return {**body, **added, "metadata": metadata}
+
+
+def pods_of_manifest(workload: Workload, body: Body | None = None) -> tuple[LaunchedPods, ...]:
+    """Return the pods of a workload's manifest, or of a copy of it, whose templates are then parts of the copy.
+
+    Raises WorkloadError if the manifest lacks what its kind needs.
+    """
+    body = _copy_of_manifest(workload) if body is None else body
+    kind = _kind(workload)
+    try:
+        return tuple(kind.launched_pods(body, ()))
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        problem = f"lacks {error.args[0]}" if isinstance(error, KeyError) else f"has another form ({error})"
+        raise WorkloadError(
+            f"workload {workload.name}: its manifest of kind {body['kind']} {problem}",
+            "write it as `kubectl create --dry-run=server` accepts it",
+        ) from error
+
+
+def main_container(workload: Workload, template: Body) -> Manifest:
+    """Return the container of a template that runs the program. Raises WorkloadError if `container` names none."""
+    containers: Sequence[Manifest] = template["spec"].get("containers") or ()
+    names = [container.get("name") for container in containers]
+    if not containers:
+        raise WorkloadError(f"workload {workload.name}: a pod of its manifest has no container", "add one")
+    if workload.container is not None:
+        if workload.container not in names:
+            raise WorkloadError(
+                f"workload {workload.name}: its manifest has no container {workload.container}",
+                f"set container to one of {', '.join(map(str, names))}",
+            )
+        return containers[names.index(workload.container)]
+    index = next((index for index, name in enumerate(names) if name in _REQUIRED_CONTAINERS), 0)
+    return containers[index]
+
+
+def first_image(workload: Workload) -> str:
+    """Return the image that runs the program of a manifest; empty if the manifest does not name it.
+
+    Raises WorkloadError.
+    """
+    pods = next(iter(pods_of_manifest(workload)), None)
+    return "" if pods is None else str(main_container(workload, pods.template).get("image", ""))
+
+
+@dataclass(frozen=True)
+class ManifestImage:
+    """An image that a workload's manifest names."""
+
+    path: str
+    """The path of the setting."""
+    reference: str
+
+
+def images_of_manifest(path: str, workload: Workload) -> Iterator[ManifestImage]:
+    """Yield the images of the containers and of the image volumes of the workload at a path of the settings.
+
+    None if the workload has no manifest. Raises WorkloadError.
+    """
+    for pods in pods_of_manifest(workload) if workload.manifest is not None else ():
+        spec_path = _spec_path(path, pods)
+        for field in ("initContainers", "containers"):
+            for container_path, container in _named_elements(f"{spec_path}.{field}", pods.spec.get(field)):
+                if image := container.get("image"):
+                    yield ManifestImage(f"{container_path}.image", str(image))
+        for volume_path, volume in _named_elements(f"{spec_path}.volumes", pods.spec.get("volumes")):
+            if reference := (volume.get("image") or {}).get("reference"):
+                yield ManifestImage(f"{volume_path}.image.reference", str(reference))
+
+
+def manifest_pod_sets(path: str, workload: Workload) -> Iterator[RunPodSet]:
+    """Yield the pod sets of a workload with a manifest, with the paths of their values in the manifest.
+
+    Raises WorkloadError.
+    """
+    for pods in pods_of_manifest(workload):
+        spec_path = _spec_path(path, pods)
+        container = main_container(workload, pods.template)
+        names = [item.get("name") for item in pods.spec["containers"]]
+        containers_path = list(named_element_paths(f"{spec_path}.containers", names))
+        container_path = containers_path[names.index(container.get("name"))]
+        yield RunPodSet(
+            path=spec_path,
+            name=pods.name,
+            count=pods.count,
+            resources=_resources(container),
+            resources_path=f"{container_path}.resources",
+            mounts=tuple(_claim_mounts(pods.spec)),
+            mounts_path=f"{spec_path}.volumes",
+        )
+
+
+def _spec_path(path: str, pods: LaunchedPods) -> str:
+    return f"{path}.manifest.{pods.path}.spec" if pods.path else f"{path}.manifest.spec"
+
+
+def _named_elements(path: str, elements: Sequence[Body] | None) -> Iterator[tuple[str, Body]]:
+    items = elements or ()
+    return zip(named_element_paths(path, [item.get("name") for item in items]), items, strict=True)
+
+
+def _resources(container: Body) -> Resources:
+    """Return the requests and limits of a container, as far as they are amounts."""
+    amounts = container.get("resources") or {}
+    requests, limits = (
+        {name: _canonical_text(amount) for name, amount in (amounts.get(key) or {}).items()}
+        for key in ("requests", "limits")
+    )
+    return Resources.model_construct(requests=requests, limits=limits)
+
+
+def _canonical_text(amount: Any) -> str:
+    """Return an amount as the API server stores it; its text if it is none."""
+    try:
+        return canonical_quantity(amount)
+    except ValueError:
+        return str(amount)
+
+
+def _claim_mounts(spec: Body) -> Iterator[Mount]:
+    """Yield the claims of a pod, each with its first mount in a container."""
+    for volume in spec.get("volumes") or ():
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if claim is None:
+            continue
+        mounts = [
+            mount
+            for field in ("containers", "initContainers")
+            for container in spec.get(field) or ()
+            for mount in container.get("volumeMounts") or ()
+            if mount.get("name") == volume.get("name")
+        ]
+        read_only = bool(volume["persistentVolumeClaim"].get("readOnly")) or all(
+            mount.get("readOnly", False) for mount in mounts
+        )
+        mount_path = str(mounts[0].get("mountPath", "")) if mounts else ""
+        yield Mount.model_construct(volume=str(claim), mount_path=mount_path, read_only=read_only)
+
+
+def _copy_of_manifest(workload: Workload) -> Manifest:
+    if workload.manifest is None:
+        raise WorkloadError(f"workload {workload.name} has no manifest")
+    body: Manifest = deepcopy(workload.manifest)
+    if workload.object is not None:
+        metadata = body.setdefault("metadata", {})
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations_of_object(workload.object)}
+    return body
+
+
+def _kind(workload: Workload) -> WorkloadKind:
+    return WORKLOAD_KINDS[workload.kind]
+
+
+def _complete_pods(
+    workload: Workload, pods: LaunchedPods, launch: Launch, recorder: RolePods | None
+) -> RolePods | None:
+    """Add to a template, which is part of the launch's object, what Trainstack adds to pods.
+
+    `recorder`: the pods that write the record, if they are among those before. Return them.
+    """
+    template = cast("Manifest", pods.template)
+    if workload.pod_patch is not None:
+        patched = merge_patch(template, workload.pod_patch)
+        template.clear()
+        template.update(patched)
+    spec = template["spec"] = canonical_fields("PodSpec", template["spec"])
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if "image" in container:
+            container["image"] = launch.facts.pinned_images.get(container["image"], container["image"])
+    _add_parameters(workload, template, launch)
+    if workload.managed:
+        recorder = _wrap_program(workload, pods, launch, recorder)
+    if workload.kind != "Pod":  # The labels of a Pod are those of the object.
+        role = {labels.ROLE: pods.name} if _kind(workload).role_label == labels.ROLE else {}
+        metadata = template.get("metadata") or {}
+        own_labels = metadata.get("labels") or {}
+        template["metadata"] = {**metadata, "labels": {**own_labels, **launch_labels(workload, launch), **role}}
+    return recorder
+
+
+def _wrap_program(workload: Workload, pods: LaunchedPods, launch: Launch, recorder: RolePods | None) -> RolePods:
+    """Replace the program of the main container by the wrapper with this program. Return the recording pods."""
+    template = cast("Manifest", pods.template)
+    spec = template["spec"]
+    container = main_container(workload, template)
+    command = container.get("command")
+    if not command:
+        raise WorkloadError(
+            f"workload {workload.name}: container {container.get('name')} of its manifest has no command, and the "
+            "wrapper cannot read the image's entrypoint",
+            "add the command to the manifest",
+        )
+    _mount_record(workload, spec, container)
+    role = _role_pods(pods, container)
+    recorder = recorder or role
+    container["command"] = wrapper_command((*command, *(container.pop("args", None) or ())))
+    container["env"] = [*(container.get("env") or ()), *wrapper_env(workload, role, recorder, launch)]
+    container.setdefault("volumeMounts", []).append(wrapper_mount())
+    if all(volume.get("name") != WRAPPER_VOLUME for volume in spec.get("volumes") or ()):
+        spec.setdefault("volumes", []).append(wrapper_volume(launch))
+    return recorder
+
+
+def _mount_record(workload: Workload, spec: Manifest, container: Manifest) -> None:
+    """Mount the volume of the records in the main container, unless the container mounts it writable."""
+    if workload.record is None:
+        raise WorkloadError(f"workload {workload.name}: a managed workload needs a record; set its volume")
+    claim = workload.record.volume
+    names = _volume_names(spec, claim)
+    if any(mount.get("name") in names and not mount.get("readOnly") for mount in container.get("volumeMounts") or ()):
+        return
+    if not names:
+        names = [claim]
+        spec.setdefault("volumes", []).append({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
+    container.setdefault("volumeMounts", []).append({"name": names[0], "mountPath": f"/mnt/{claim}"})
+
+
+def _volume_names(spec: Body, claim: str) -> list[str]:
+    """Return the names of a pod's volumes that are this claim."""
+    return [
+        str(volume["name"])
+        for volume in spec.get("volumes") or ()
+        if (volume.get("persistentVolumeClaim") or {}).get("claimName") == claim
+    ]
+
+
+def _role_pods(pods: LaunchedPods, container: Body) -> RolePods:
+    """Return the main container's program and mounts in the form of a role of a workload."""
+    volumes_by_name = {
+        volume["name"]: volume["persistentVolumeClaim"]["claimName"]
+        for volume in pods.spec.get("volumes") or ()
+        if "persistentVolumeClaim" in volume
+    }
+    mounts = [
+        Mount.model_construct(
+            volume=volumes_by_name[mount["name"]],
+            mount_path=str(mount["mountPath"]),
+            read_only=bool(mount.get("readOnly", False)),
+        )
+        for mount in container.get("volumeMounts") or ()
+        if mount.get("name") in volumes_by_name
+    ]
+    return RolePods(
+        role=pods.name,
+        replicas=pods.count,
+        command=tuple(container.get("command") or ()),
+        args=tuple(container.get("args") or ()),
+        env={
+            variable["name"]: str(variable["value"])
+            for variable in container.get("env") or ()
+            if variable.get("value") is not None
+        },
+        volumes=tuple(mounts),
+        resources=_resources(container),
+        annotations={},
+        topology_request=None,
+        restart_policy=None,
+    )
+
+
+def _add_parameters(workload: Workload, template: Manifest, launch: Launch) -> None:
+    """Add the arguments, variables and files of a trial to the main container."""
+    if launch.sweep is None:
+        return
+    spec, container = template["spec"], main_container(workload, template)
+    if workload.args:
+        container["args"] = [*(container.get("args") or ()), *workload.args]
+    new_env = [{"name": name, "value": value} for name, value in workload.env.items()] + [*sweep_env(launch)]
+    new_names = {variable["name"] for variable in new_env}
+    kept_env = [variable for variable in container.get("env") or () if variable.get("name") not in new_names]
+    additions: Mapping[str, tuple[Manifest, str, list[Any]]] = {
+        "env": (container, "env", [*kept_env, *new_env]),
+        "mounts": (container, "volumeMounts", [*(container.get("volumeMounts") or ()), *sweep_mounts(launch)]),
+        "volumes": (spec, "volumes", [*(spec.get("volumes") or ()), *sweep_volumes(launch)]),
+    }
+    for section, field, values in additions.values():
+        if values:
+            section[field] = values
+
+
+def names_of_manifest(workload: Workload, name: str) -> list[str]:
+    """Return the longest names that the controller derives from the name of the launch of a manifest.
+
+    Raises WorkloadError.
+    """
+    body, pods = workload.manifest or {}, pods_of_manifest(workload)
+    if workload.kind == "Pod":
+        return [name]
+    if workload.kind == "Job":
+        return [_name_of_job_pod(name, body["spec"])]
+    if workload.kind == "JobSet":
+        jobs = body["spec"]["replicatedJobs"]
+        names = [f"{name}-{job['name']}-{job.get('replicas', 1) - 1}" for job in jobs]
+        return [_name_of_job_pod(names[index], job["template"]["spec"], indexed=True) for index, job in enumerate(jobs)]
+    if workload.kind == "TrainJob":
+        return [f"{name}-{pods[0].name}-0-{pods[0].count - 1}{GENERATED_SUFFIX}"]
+    if workload.kind == "RayJob":
+        return _kind(workload).derived_names(workload, name)
+    return [f"{name}-{role.name}-{role.count - 1}" for role in pods]
+
+
+def _name_of_job_pod(job: str, spec: Body, *, indexed: bool = False) -> str:
+    indexed = indexed or spec.get("completionMode") == "Indexed"
+    return f"{job}-{(spec.get('completions') or 1) - 1}{GENERATED_SUFFIX}" if indexed else f"{job}{GENERATED_SUFFIX}"
