@@ -23,7 +23,17 @@ from trainstack.settings.sections.queues import (
 from trainstack.settings.sections.secrets import Encrypted, Secret
 from trainstack.settings.sections.storage import Storage, StorageClass, Volume
 from trainstack.settings.sections.sweeps import Sweep, Sweeps
-from trainstack.settings.sections.workloads import Image, Mount, Record, Resources, Role, Workload, Workloads
+from trainstack.settings.sections.workload_manifest import with_settings_of_manifest
+from trainstack.settings.sections.workloads import (
+    API_VERSIONS,
+    Image,
+    Mount,
+    Record,
+    Resources,
+    Role,
+    Workload,
+    Workloads,
+)
 
 CIPHERTEXT = "v1:mEllewlEmDQ=:zRBUashAhE/c2+zN2piMTWYrywE="
 """A value in the form that the engine writes."""
@@ -85,6 +95,36 @@ def make_secret(**changes: Any) -> Secret:
     values = {"username": Encrypted(secure=CIPHERTEXT), "password": Encrypted(secure=CIPHERTEXT)}
     base = {"name": "git", "namespace": "research", "type": "kubernetes.io/basic-auth", "values": values}
     return Secret(**{**base, **changes})
+
+
+def make_manifest_job(spec: Mapping[str, Any] | None = None, **container: Any) -> dict[str, Any]:
+    """Return the manifest of a Job whose pods comply with `restricted`. `spec`: fields of its pods."""
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    pod_context = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    resources = {"requests": {"cpu": "500m", "memory": "1Gi"}}
+    main = {
+        "name": "main",
+        "image": "busybox:1.37",
+        "command": ["sh", "-c"],
+        "args": ["echo $HOME"],
+        "resources": resources,
+        "securityContext": context,
+        **container,
+    }
+    pod = {"restartPolicy": "Never", "securityContext": pod_context, "containers": [main], **(spec or {})}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "pasted", "labels": {"app": "mine"}, "annotations": {"note": "kept"}},
+        "spec": {"backoffLimit": 1, "template": {"spec": pod}},
+    }
+
+
+def make_manifest_run(manifest: Mapping[str, Any] | None = None, **changes: Any) -> Workload:
+    """Return a run of a manifest, by default a Job, as it is loaded from files."""
+    fields = {"name": "train", "namespace": "research", "queue": "research", **changes}
+    fields["manifest"] = make_manifest_job() if manifest is None else manifest
+    return Workload.model_validate(with_settings_of_manifest(fields, API_VERSIONS), by_alias=True, by_name=True)
 
 
 def make_run(**changes: Any) -> Workload:

@@ -11,6 +11,7 @@ from trainstack.kueue.from_live_objects import queue_state_after_up
 from trainstack.kueue.model import QueueState
 from trainstack.live.cluster_workloads import read_cluster_workloads
 from trainstack.reports.durations import MeasuredRun, read_measured_runs
+from trainstack.runs.manifests.user_manifest import roles_of_manifest
 from trainstack.runs.role_pods import role_pods
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
@@ -32,7 +33,8 @@ def measured_durations(session: Session) -> dict[str, float]:
 
 def _matches(record: MeasuredRun, run: Workload, *, any_set: bool) -> bool:
     """Return whether a record has the run's command, replicas and, unless `any_set`, arguments and variables."""
-    first, world_size = role_pods(run)[0], sum(role.replicas for role in role_pods(run))
+    roles = role_pods(run) if run.manifest is None else roles_of_manifest(run)
+    first, world_size = roles[0], sum(role.replicas for role in roles)
     is_same = (record.workload, record.command) == (run.name, first.command) and record.world_size in (None, world_size)
     return is_same and (any_set or (record.args, record.env) == (first.args, first.env))
 

@@ -61,7 +61,7 @@ def run_duration(run: Run, measured_seconds: float | None = None) -> Duration:
 
     `measured_seconds`: the seconds that earlier runs took. A run that always restarts ends at its deadline, if any.
     """
-    deadline, expected = run.active_deadline_seconds, run.expected_duration_seconds
+    deadline, expected = run.deadline_seconds, run.expected_duration_seconds
     seconds = measured_seconds if expected is None else float(expected)
     if run.restarts_always:
         seconds = None

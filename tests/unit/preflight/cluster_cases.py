@@ -7,6 +7,8 @@ from typing import Any
 from tests.unit.live_objects import Body, make_queue
 from tests.unit.make import (
     make_distributed,
+    make_manifest_job,
+    make_manifest_run,
     make_mount,
     make_queues,
     make_run,
@@ -443,6 +445,13 @@ CASES: dict[str, list[Case]] = {
             make_live(secrets={("research", "git"): False}),
             f"{RUN}.code.secret",
             "namespace research does not have Secret 'git'",
+            "create it in namespace research, or declare it under secrets",
+        ),
+        Case(
+            make_settings(make_manifest_run(make_manifest_job({"imagePullSecrets": [{"name": "registry"}]}))),
+            make_live(secrets={("research", "registry"): False}),
+            f"{RUN}.manifest.spec.template.spec.imagePullSecrets[0]",
+            "namespace research does not have Secret 'registry'",
             "create it in namespace research, or declare it under secrets",
         ),
         Case(

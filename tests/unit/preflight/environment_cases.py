@@ -6,6 +6,8 @@ from tests.unit.make import (
     make_expansion,
     make_kueue,
     make_manifest,
+    make_manifest_job,
+    make_manifest_run,
     make_mount,
     make_queues,
     make_quota,
@@ -57,6 +59,9 @@ from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Data, ReplicatedJob, Resources, Workloads
+
+SECURE = {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
+"""The settings of a container that complies with Pod Security `restricted`."""
 
 
 def static(**changes: object) -> Settings:
@@ -432,6 +437,29 @@ MORE: dict[str, list[Case]] = {
             make_settings(make_run(command=("sh", "-c", "pip install transformers && python3 train.py"))),
             "workloads.runs[train].command",
             "pip install downloads, but namespace research allows no egress",
+            "put it into the image or on a volume, or list the addresses under "
+            "environment.namespaces[research].network.egress",
+            "warning",
+        ),
+        Case(
+            make_settings(
+                make_manifest_run(
+                    make_manifest_job(
+                        {
+                            "initContainers": [
+                                {
+                                    **SECURE,
+                                    "name": "fetch",
+                                    "image": "git:1",
+                                    "command": ["git", "clone", "https://git.example.org/a"],
+                                }
+                            ]
+                        }
+                    )
+                )
+            ),
+            "workloads.runs[train].manifest.spec.template.spec.initContainers[fetch]",
+            "git clone downloads, but namespace research allows no egress",
             "put it into the image or on a volume, or list the addresses under "
             "environment.namespaces[research].network.egress",
             "warning",

@@ -5,7 +5,16 @@ from typing import Any
 
 from tests.unit.live_objects import Body
 from tests.unit.make import make_cluster_queue as make_pool
-from tests.unit.make import make_distributed, make_group, make_queues, make_run, make_runtime_run, make_settings
+from tests.unit.make import (
+    make_distributed,
+    make_group,
+    make_manifest_job,
+    make_manifest_run,
+    make_queues,
+    make_run,
+    make_runtime_run,
+    make_settings,
+)
 from tests.unit.preflight.cluster_cases import (
     CASES,
     ELSEWHERE,
@@ -443,6 +452,13 @@ MORE: dict[str, list[Case]] = {
         ),
     ],
     "runtime-class-refused": [
+        Case(
+            make_settings(make_manifest_run(make_manifest_job({"runtimeClassName": "kata"}))),
+            with_class("kata-qemu", cpu="250m"),
+            f"{RUN}.manifest.spec.template.spec.runtimeClassName",
+            "the cluster does not have RuntimeClass 'kata'",
+            "did you mean kata-qemu? (or ask the cluster's owner to create it)",
+        ),
         Case(
             make_settings(make_run(pod_patch={"spec": {"runtimeClassName": "kata"}})),
             with_class("kata-qemu", cpu="250m"),

@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
+from tests.unit.make import (
+    make_cluster_queue,
+    make_group,
+    make_manifest_job,
+    make_manifest_run,
+    make_queues,
+    make_run,
+    make_settings,
+)
 from tests.unit.preflight.cases import Case
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.affinity import Affinity
@@ -146,6 +154,23 @@ POD_CASES = {
             "spec.serviceAccountName",
             "may not be changed by a patch",
             "set serviceAccount of the run",
+        )
+    ],
+    "manifest-invalid": [
+        Case(
+            make_settings(make_manifest_run(make_manifest_job(image=""))),
+            f"{RUN}.manifest.spec.template.spec.containers[main].image",
+            "is missing",
+            "add `image:`",
+        ),
+    ],
+    "manifest-field-unknown": [
+        Case(
+            make_settings(make_manifest_run(make_manifest_job({"runtimeClass": "kata"}))),
+            f"{RUN}.manifest.spec.template.spec.runtimeClass",
+            "is not a field of PodSpec",
+            "did you mean runtimeClassName?",
+            "warning",
         )
     ],
     "patch-invalid": [

@@ -1,6 +1,7 @@
 """The rules that compare an environment with a cluster snapshot: each finds its fault, and nothing else."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,8 @@ from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
     make_group,
+    make_manifest_job,
+    make_manifest_run,
     make_queues,
     make_run,
     make_settings,
@@ -217,6 +220,15 @@ def test_dispatched_runs_may_select_unread_nodes() -> None:
     """The nodes belong to another cluster."""
     settings = dispatching(check_of("west"), queue={}, node_selector={"pool": "a"})
     assert node_findings(settings, make_live({"Node": None})) == []
+
+
+def test_manifests_may_select_unread_nodes() -> None:
+    def findings(fields: dict[str, Any]) -> list[tuple[str, str]]:
+        return node_findings(make_settings(make_manifest_run(make_manifest_job(fields))), make_live({"Node": None}))
+
+    assert findings({"nodeSelector": {"pool": "a"}}) == [("node-resources", RUN)]
+    assert findings({"affinity": {"podAffinity": {}}}) == [("node-resources", RUN)]
+    assert findings({}) == []
 
 
 def test_own_runs_need_nodes_although_others_are_dispatched() -> None:

@@ -140,7 +140,7 @@ REFUSED = {
     "group-overlap",
     *("lending-over-nominal", "limit-without-cohort", "multikueue-checks", "multikueue-parameters"),
     *("kind-missing", "label-invalid", "launch-refused", "mount-duplicate", "name-derived", "name-duplicate"),
-    *("object-too-large", "patch-invalid", "patch-refused", "pod-resources-refused"),
+    *("manifest-invalid", "object-too-large", "patch-invalid", "patch-refused", "pod-resources-refused"),
     *("program-refused", "resources-refused", "tenant-cluster-scoped", "webhook-silent"),
     *("data-missing", "dockerfile-missing", "env-reserved", "manifest-mismatch", "manifest-missing"),
     *("trainjob-limit", "trainjob-misfit"),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainstack.preflight.live_context import LiveContext, missing_violation, unknown_violation
 from trainstack.preflight.rule import Rule, Violation
+from trainstack.runs.manifests.user_manifest import secrets_of_manifest
 from trainstack.settings.model import Settings
 
 
@@ -34,6 +35,8 @@ def secret_references(settings: Settings) -> Iterator[tuple[str, str, str]]:
             yield f"{path}.imagePullSecrets[{index}]", run.namespace, name
         for variable, value in run.secret_env.items():
             yield f"{path}.secretEnv[{variable}].secret", run.namespace, value.secret
+        for secret_path, name in secrets_of_manifest(path, run):
+            yield secret_path, run.namespace, name
         if run.code is not None and run.code.secret is not None:
             yield f"{path}.code.secret", run.namespace, run.code.secret
     for namespace in sorted(settings.volume_namespaces):

@@ -38,7 +38,11 @@ def name_derived(context: RuleContext) -> Iterator[Violation]:
         prefix = run.name if path.startswith("sweeps.") else names.run_prefix(run)
         launch = names.launch_name(names.run_id(prefix, _ANY_DIGEST), _ANY_DIGEST)
         try:
-            check_names(run, launch)
+            launch_manifest, _ = context.stack_objects.queued_objects(run)
+        except WorkloadError:
+            continue  # Other rules report it.
+        try:
+            check_names(run, launch, launch_manifest=launch_manifest)
         except WorkloadError as error:
             yield Violation(f"{path}.name", error.message, error.remedy)
 

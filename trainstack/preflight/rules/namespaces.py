@@ -1,6 +1,7 @@
 """Rules about pods that a namespace would refuse, or whose connections it blocks."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced_level
@@ -9,8 +10,10 @@ from trainstack.preflight.examples import hello
 from trainstack.preflight.pod_security import PodSecurityViolation, find_pod_security_violations
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
+from trainstack.preflight.rules.manifests import manifest_pods
 from trainstack.preflight.rules.programs import pod_overrides
 from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.kind import LaunchedPods
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind
 from trainstack.settings.sections.workloads import Workload
@@ -56,30 +59,35 @@ def find_forbidden_pods(context: EnvironmentContext, levels: Mapping[str, str]) 
         level = levels.get(run.namespace, "")
         if run.security == "baseline" and level == "restricted":
             level = "baseline"  # pods-refused reports the rest.
-        for violation in _pod_security_violations(context, run, level):
+        for setting_path, violation in _pod_security_violations(context, run, level):
             message = f"{violation.problem}: namespace {run.namespace} enforces Pod Security {levels[run.namespace]}"
             required_level = "privileged" if violation.level == "baseline" else "baseline"
             remedy = f"{violation.remedy}, or set the namespace's label {POD_SECURITY}enforce: {required_level}"
-            yield Violation(f"{path}.{_setting_path(run, violation.path)}", message, remedy)
+            yield Violation(f"{path}.{setting_path}", message, remedy)
 
 
-def _pod_security_violations(context: EnvironmentContext, run: Workload, level: str) -> list[PodSecurityViolation]:
-    if not run.host_network and run.capabilities is None and run.pod_patch is None:
+def _pod_security_violations(
+    context: EnvironmentContext, run: Workload, level: str
+) -> list[tuple[str, PodSecurityViolation]]:
+    """Return what the namespace refuses in the pods of a run, with the settings from which it is."""
+    if not run.host_network and run.capabilities is None and run.pod_patch is None and run.manifest is None:
         return []
     try:
         launch, companions = context.stack_objects.queued_objects(run)
     except WorkloadError:
         return []  # Other rules report it.
     violations = (
-        violation
+        (_setting_path(run, pods, violation.path), violation)
         for pods in launched_pods(launch, companions)
         for violation in find_pod_security_violations(pods.template, level)
     )
     return list(dict.fromkeys(violations))
 
 
-def _setting_path(run: Workload, path: str) -> str:
+def _setting_path(run: Workload, pods: LaunchedPods, path: str) -> str:
     """Return the setting of a run from which a path in its pod template gets its value."""
+    if run.manifest is not None:
+        return ".".join(filter(None, ("manifest", pods.path, path)))
     if path == "spec.hostNetwork":
         return "hostNetwork"
     depends_on_capabilities = run.capabilities is not None and path.endswith(".securityContext.capabilities")
@@ -96,10 +104,19 @@ def _setting_path(run: Workload, path: str) -> str:
 def isolation_lost(context: RuleContext) -> Iterator[Violation]:
     isolated = {namespace.name for namespace in context.settings.environment.namespaces if namespace.is_isolated}
     for path, run in context.runs():
-        if run.host_network and run.namespace in isolated:
+        for setting_path in _host_network_settings(context, run) if run.namespace in isolated else ():
             message = f"namespace {run.namespace} is isolated, but pods in the node's network are not"
             remedy = f"remove it, or set environment.namespaces[{run.namespace}].network.isolated to false"
-            yield Violation(f"{path}.hostNetwork", message, remedy)
+            yield Violation(f"{path}.{setting_path}", message, remedy)
+
+
+def _host_network_settings(context: RuleContext, run: Workload) -> Iterator[str]:
+    """Yield the settings by which the pods of a run use the node's network."""
+    if run.host_network:
+        yield "hostNetwork"
+    for pods in manifest_pods(context, run):
+        if pods.spec.get("hostNetwork"):
+            yield _setting_path(run, pods, "spec.hostNetwork")
 
 
 @Rule(
@@ -125,7 +142,7 @@ def egress_missing(context: RuleContext) -> Iterator[Violation]:
             message = f"its pods fetch code from {run.code.git}, but namespace {run.namespace} allows no egress"
             remedy = f"list the server's addresses under environment.namespaces[{run.namespace}].network.egress"
             yield Violation(f"{path}.code", message, remedy)
-        for texts_path, text in _programs(path, run) if run.namespace in isolated else ():
+        for texts_path, text in _programs(context, path, run) if run.namespace in isolated else ():
             for command in find_downloads(text):
                 message = f"{command} downloads, but namespace {run.namespace} allows no egress"
                 remedy = (
@@ -135,18 +152,28 @@ def egress_missing(context: RuleContext) -> Iterator[Violation]:
                 yield Violation(texts_path, message, remedy)
 
 
-def _programs(path: str, run: Workload) -> Iterator[tuple[str, str]]:
+def _programs(context: RuleContext, path: str, run: Workload) -> Iterator[tuple[str, str]]:
     """Yield the command lines of a run and of the containers of its patch, with the path of the part that varies."""
+    for pods in manifest_pods(context, run):
+        for field, container in _containers(pods.spec):
+            words = (*(container.get("command") or ()), *(container.get("args") or ()))
+            container_path = _setting_path(run, pods, f"spec.{field}[{container.get('name')}]")
+            yield f"{path}.{container_path}", " ".join(map(str, words))
     if run.command or run.args:
         yield f"{path}.{'args' if run.args else 'command'}", " ".join((*run.command, *run.args))
     for role_path, overrides in pod_overrides(path, run):
         if overrides.args is not None:
             yield f"{role_path}.args", " ".join((*run.command, *overrides.args))
     spec = (run.pod_patch or {}).get("spec", {})
+    for field, container in _containers(spec):
+        words = (*(container.get("command") or ()), *(container.get("args") or ()))
+        yield f"{path}.podPatch.spec.{field}[{container.get('name')}]", " ".join(words)
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the init containers and the containers of a pod, with the field that lists them."""
     for field in ("initContainers", "containers"):
-        for container in spec.get(field, ()):
-            words = (*(container.get("command") or ()), *(container.get("args") or ()))
-            yield f"{path}.podPatch.spec.{field}[{container.get('name')}]", " ".join(words)
+        yield from ((field, container) for container in spec.get(field) or ())
 
 
 @Rule(

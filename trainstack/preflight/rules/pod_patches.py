@@ -50,8 +50,8 @@ def patch_refused(context: RuleContext) -> Iterator[Violation]:
 )
 def patch_invalid(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        if run.pod_patch is None:
-            continue
+        if run.pod_patch is None or run.manifest is not None:
+            continue  # manifest-invalid reports the pods of a manifest.
         try:
             pods = launched_pods(*context.stack_objects.queued_objects(run))
         except WorkloadError:

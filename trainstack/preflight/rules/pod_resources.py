@@ -15,6 +15,7 @@ from trainstack.kueue.quantities import WHOLE
 from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
+from trainstack.preflight.rules.manifests import manifest_path, manifest_pods
 from trainstack.preflight.rules.resources import resource_faults
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.kind import RunPodSet
@@ -42,7 +43,9 @@ Body = Mapping[str, Any]
 )
 def pod_resources_refused(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        if run.pod_patch is None:
+        for pods in manifest_pods(context, run):
+            yield from _pod_violations(f"{manifest_path(path, pods)}.spec", pods.spec, pods.spec)
+        if run.pod_patch is None or run.manifest is not None:
             continue
         patch = f"{path}.podPatch.spec"
         violations: dict[str, Violation] = {}
@@ -72,8 +75,10 @@ def booking_differs(context: RuleContext) -> Iterator[Violation]:
 def find_booking_differences(context: EnvironmentContext, model: Model) -> Iterator[Violation]:
     """Yield the differences between what Kueue books for queued runs and what their pods request, once per path."""
     for path, run in context.runs():
-        # Without a patch or a LimitRange, Kueue books what the pods request.
-        if run.queue is not None and (run.pod_patch is not None or run.namespace in model.limit_ranges):
+        # Without a patch, a manifest or a LimitRange, Kueue books what the pods request.
+        if run.queue is not None and (
+            run.pod_patch is not None or run.manifest is not None or run.namespace in model.limit_ranges
+        ):
             violations = [
                 Violation(pods.resources_path, message)
                 for pods, spec in launched_specs(context, path, run)

@@ -34,7 +34,7 @@ _MAX_CORES = 1024
     silenceable=False,
 )
 def resources_refused(context: RuleContext) -> Iterator[Violation]:
-    for path, resources in _container_resources(context):
+    for path, resources in _container_resources(context, of_manifests=False):
         yield from resource_faults(path, resources.requests, resources.limits)
 
 
@@ -119,10 +119,14 @@ def _limit_fault(name: str, request: str, limit: str | None) -> tuple[str, str] 
     return None
 
 
-def _container_resources(context: RuleContext) -> Iterator[tuple[str, Resources]]:
-    """Yield the path and the resources of each pod set, and those of the data loader."""
-    for _, _, pods in context.pod_sets():
-        yield pods.resources_path, pods.resources
+def _container_resources(context: RuleContext, *, of_manifests: bool = True) -> Iterator[tuple[str, Resources]]:
+    """Yield the path and the resources of each pod set, and those of the data loader.
+
+    `of_manifests`: also those of manifests, all of whose containers `pod-resources-refused` checks.
+    """
+    for _, run, pods in context.pod_sets():
+        if of_manifests or run.manifest is None:
+            yield pods.resources_path, pods.resources
     yield "cluster.loader.resources", context.settings.cluster.loader.resources
 
 

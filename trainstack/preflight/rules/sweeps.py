@@ -91,7 +91,7 @@ def sweep_cost(context: RuleContext) -> Iterator[Violation]:
             sets = len(sweep.expansion.sets) if sweep.expansion else 0
             attempts_text = f" and {attempts(sweep)} attempts" if attempts(sweep) > 1 else ""
             message = (
-                f"{sets} sets of {float(gpus_per_trial(sweep)):g} GPUs with up to {sweep.run.active_deadline_seconds} "
+                f"{sets} sets of {float(gpus_per_trial(sweep)):g} GPUs with up to {sweep.run.deadline_seconds} "
                 f"s{attempts_text} each cost up to {float(hours):.1f} GPU hours; the limit is {max_hours:g}"
             )
             yield Violation(f"{path}.maxGpuHours", message)
@@ -100,12 +100,7 @@ def sweep_cost(context: RuleContext) -> Iterator[Violation]:
 def gpu_hours(sweep: Sweep) -> Fraction:
     """Return the maximum cost of all sets in GPU hours, including finished ones; 0 without a deadline."""
     sets = len(sweep.expansion.sets) if sweep.expansion else 0
-    return (
-        sets
-        * gpus_per_trial(sweep)
-        * attempts(sweep)
-        * Fraction(sweep.run.active_deadline_seconds or 0, _SECONDS_PER_HOUR)
-    )
+    return sets * gpus_per_trial(sweep) * attempts(sweep) * Fraction(sweep.run.deadline_seconds or 0, _SECONDS_PER_HOUR)
 
 
 def gpus_per_trial(sweep: Sweep) -> Fraction:

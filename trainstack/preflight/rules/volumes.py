@@ -113,6 +113,8 @@ def volume_unbindable(context: RuleContext) -> Iterator[Violation]:
 )
 def mount_duplicate(context: RuleContext) -> Iterator[Violation]:
     for _, run, pods in context.pod_sets():
+        if run.manifest is not None:
+            continue  # manifest-invalid reports it, with the containers that mount the volumes.
         mount_paths = [mount.mount_path for mount in pods.mounts] + ([run.code.mount_path] if run.code else [])
         mount_paths += [WRAPPER_FOLDER] if run.managed else []
         mount_paths += [volume.mount_path for volume in run.scratch]
@@ -130,7 +132,8 @@ def mount_duplicate(context: RuleContext) -> Iterator[Violation]:
 )
 def record_unmounted(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        if run.managed and run.record is not None:
+        # The record of a manifest's run is mounted by Trainstack.
+        if run.managed and run.record is not None and run.manifest is None:
             mounts = [mount for mount in next(pod_sets(path, run)).mounts if mount.volume == run.record.volume]
             if not mounts:
                 message = f"volume {run.record.volume} is not mounted, so the run cannot be recorded"

@@ -9,12 +9,12 @@ from typing import Any, cast
 from trainstack.objects.labels import MAX_LABEL_CHARACTERS, Manifest
 from trainstack.runs import names
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.identity import Facts, digest, run_id
+from trainstack.runs.identity import PLACEHOLDER_FACTS, Facts, digest, run_id
 from trainstack.runs.launch import Launch, SweepInputs
 from trainstack.runs.manifests.kind import Body
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.manifests.sweep_pod import mount_files_from_annotations
-from trainstack.runs.manifests.user_manifest import manifest_launch, names_of_manifest
+from trainstack.runs.manifests.user_manifest import manifest_launch
 from trainstack.settings.sections.queues import MULTI_KUEUE_CONTROLLER
 from trainstack.settings.sections.workloads import Workload
 
@@ -83,21 +83,32 @@ def plan_launch(workload: Workload, stack: str, facts: Facts, sweep: SweepInputs
         run, digest([launch_manifest, *companion_manifests] if companion_manifests else launch_manifest)
     )
     launch = Launch(run_id=run, name=name, facts=facts, sweep=sweep)
-    check_names(workload, launch.name, launch.trial_number)
+    check_names(workload, launch.name, launch.trial_number, launch_manifest)
     return launch
 
 
-def longest_derived_name(workload: Workload, launch: str, trial_number: int | None = None) -> str:
-    """Return the longest name that is derived from a launch's name, or the launch's name if it is longer."""
+def longest_derived_name(
+    workload: Workload, launch: str, trial_number: int | None = None, launch_manifest: Manifest | None = None
+) -> str:
+    """Return the longest name that is derived from a launch's name, or the launch's name if it is longer.
+
+    `launch_manifest`: the launch's object, also with another name, if it is built already. Raises WorkloadError.
+    """
+    if launch_manifest is None:
+        launch_manifest = manifest(workload, "", Launch(run_id=launch, name=launch, facts=PLACEHOLDER_FACTS))
     name = names.object_name(workload, launch, trial_number)
     # A label contains the launch's name, even if the object has another name.
-    derived_names = WORKLOAD_KINDS[workload.kind].derived_names if workload.manifest is None else names_of_manifest
-    return max([*derived_names(workload, name), launch], key=len)
+    return max([*WORKLOAD_KINDS[workload.kind].derived_names(launch_manifest, name), launch], key=len)
 
 
-def check_names(workload: Workload, launch: str, trial_number: int | None = None) -> None:
-    """Raise WorkloadError if the cluster would refuse a launch's name or a name derived from it."""
-    derived_name = longest_derived_name(workload, launch, trial_number)
+def check_names(
+    workload: Workload, launch: str, trial_number: int | None = None, launch_manifest: Manifest | None = None
+) -> None:
+    """Raise WorkloadError if the cluster would refuse a launch's name or a name derived from it.
+
+    `launch_manifest`: as in `longest_derived_name`.
+    """
+    derived_name = longest_derived_name(workload, launch, trial_number, launch_manifest)
     if len(derived_name) > MAX_LABEL_CHARACTERS:
         raise WorkloadError(
             f"workload {workload.name}: its longest derived name would be {derived_name} with {len(derived_name)} "

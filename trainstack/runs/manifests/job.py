@@ -37,19 +37,19 @@ def job(workload: Workload, stack: str, launch: Launch, *, container: str = TRAI
     return launch_object("Job", "batch/v1", workload, stack, launch, spec, annotations)
 
 
-def _derived_names(workload: Workload, name: str) -> list[str]:
-    return [
-        f"{name}-{workload.pods_to_succeed - 1}{GENERATED_SUFFIX}"
-        if is_indexed(workload)
-        else f"{name}{GENERATED_SUFFIX}"
-    ]
+def name_of_pod(name: str, spec: Body) -> str:
+    """Return the longest name of the pods of a Job with this name and `spec`."""
+    is_indexed_job = spec.get("completionMode") == "Indexed"
+    return f"{name}-{_pod_counts(spec)[1] - 1}{GENERATED_SUFFIX}" if is_indexed_job else f"{name}{GENERATED_SUFFIX}"
 
 
 def job_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
     """Yield the pods of a Job or of a Job in a JobSet."""
     spec = launch["spec"]
     at_once, to_succeed = _pod_counts(spec)
-    yield LaunchedPods(DEFAULT_POD_SET, min(at_once, to_succeed), spec["template"], "spec.template", "spec.parallelism")
+    fields = ("parallelism", "completions") if at_once == to_succeed else ("parallelism",)
+    counts = {f"spec.{name}": spec[name] for name in fields if spec.get(name) is not None}
+    yield LaunchedPods(DEFAULT_POD_SET, min(at_once, to_succeed), spec["template"], "spec.template", counts)
 
 
 def _pod_counts(spec: Body) -> tuple[int, int]:
@@ -67,7 +67,7 @@ def _replicas(body: Body) -> tuple[Replicas, ...]:
 
 JOB = WorkloadKind(
     build=job,
-    derived_names=_derived_names,
+    derived_names=lambda launch, name: [name_of_pod(name, launch["spec"])],
     launched_pods=job_pods,
     pod_sets=single_pod_set,
     api_version="batch/v1",

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.launch_object import launch_object
-from trainstack.runs.manifests.job import job_pods
+from trainstack.runs.manifests.job import job_pods, name_of_pod
 from trainstack.runs.manifests.kind import (
     COMPLETION_INDEX_LABEL,
     REPLICATED_JOB_LABEL,
@@ -21,7 +21,7 @@ from trainstack.runs.manifests.kind import (
     role_pod_set,
 )
 from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
-from trainstack.runs.names import GENERATED_SUFFIX, object_name
+from trainstack.runs.names import object_name
 from trainstack.runs.rank_variables import rank_variables
 from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.sections.workloads import ReplicatedJob, Workload
@@ -76,11 +76,12 @@ def _dump_section(section: BaseModel) -> Manifest:
     return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
-def _derived_names(workload: Workload, name: str) -> list[str]:
-    return [
-        f"{name}-{job.name}-{job.replicas - 1}-{job.pods_to_succeed - 1}{GENERATED_SUFFIX}"
-        for job in workload.replicated_jobs
-    ]
+def _derived_names(launch: Body, name: str) -> list[str]:
+    jobs = launch["spec"]["replicatedJobs"]
+    names = [f"{name}-{job['name']}-{job.get('replicas', 1) - 1}" for job in jobs]
+    # JobSet makes each Job an Indexed one.
+    specs = [{"completionMode": "Indexed", **job["template"]["spec"]} for job in jobs]
+    return list(map(name_of_pod, names, specs))
 
 
 def jobset_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
@@ -88,8 +89,9 @@ def jobset_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods
     jobs = launch["spec"]["replicatedJobs"]
     for path, job in zip(named_element_paths("spec.replicatedJobs", [job["name"] for job in jobs]), jobs, strict=True):
         for pods in job_pods(job["template"]):
-            count = pods.count * job.get("replicas", 1)
-            yield LaunchedPods(job["name"], count, pods.template, f"{path}.template.{pods.path}", f"{path}.replicas")
+            count, template_path = pods.count * job.get("replicas", 1), f"{path}.template.{pods.path}"
+            counts = {f"{path}.replicas": job["replicas"]} if "replicas" in job else {}
+            yield LaunchedPods(job["name"], count, pods.template, template_path, counts)
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:

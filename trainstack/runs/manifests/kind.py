@@ -1,7 +1,7 @@
 """The differences between kinds of workloads. Each kind's module has one `WorkloadKind`; `registry` lists them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic.alias_generators import to_camel
@@ -49,8 +49,8 @@ class LaunchedPods:
     path: str | None = None
     """The path of the template in the object, in the notation of `settings.values.paths`; empty for a Pod, which is its
     own template. None if the object does not contain it: that of a TrainJob is in its runtime."""
-    count_path: str = ""
-    """The path of the number of pods that run at once; empty if the object has no such field."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """The fields of the object with the number of pods, by path, which are changed together; empty if it has none."""
 
     @property
     def spec(self) -> Body:
@@ -109,8 +109,9 @@ class WorkloadKind:
     WorkloadError."""
     companion_reference: Callable[[Body], Body | None] = lambda _: None
     """A function that returns the apiVersion, kind and metadata of the companion of a launch's object."""
-    derived_names: Callable[[Workload, str], list[str]]
-    """A function that returns the longest names that the controller derives from the name of the launch's object."""
+    derived_names: Callable[[Body, str], list[str]]
+    """A function that returns the longest names that the controller derives from the name of a launch's object, given
+    the object and the name."""
     service_note: str = ""
     """Why the object's name must start with a letter, such as `JobSet gives it a Service`; empty if it need not."""
     launched_pods: Callable[[Body, tuple[Body, ...]], Iterator[LaunchedPods]]
@@ -177,14 +178,13 @@ def role_pod_sets(path: str, run: Workload, names: Iterable[str] | None = None) 
         yield role_pod_set(f"{path}.roles.{name}", path, run, role, name, role.replicas)
 
 
-def replica_spec_pods(launch: Body, field: str) -> Iterator[LaunchedPods]:
+def replica_spec_pods(launch: Body, specs_field: str) -> Iterator[LaunchedPods]:
     """Yield the pods of a Kubeflow job by the field with its replica specs, in Kueue's order: the master first."""
-    for name, role in sorted(launch["spec"][field].items()):
-        path = f"spec.{field}.{name}"
+    for name, role in sorted(launch["spec"][specs_field].items()):
+        path = f"spec.{specs_field}.{name}"
         count = role.get("replicas")
-        yield LaunchedPods(
-            name.lower(), 1 if count is None else count, role["template"], f"{path}.template", f"{path}.replicas"
-        )
+        counts = {} if count is None else {f"{path}.replicas": count}
+        yield LaunchedPods(name.lower(), 1 if count is None else count, role["template"], f"{path}.template", counts)
 
 
 def count_replica_specs(specs: Mapping[str, Body], status: Body | None) -> tuple[Replicas, ...]:

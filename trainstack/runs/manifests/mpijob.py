@@ -5,6 +5,7 @@ The launcher runs the program, such as `mpirun`, which starts its processes in t
 Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from trainstack.objects.labels import Manifest
@@ -12,6 +13,8 @@ from trainstack.runs.launch import Launch
 from trainstack.runs.launch_object import launch_object
 from trainstack.runs.manifests.kind import (
     TIME_LIMITS,
+    Body,
+    LaunchedPods,
     OperatorController,
     WorkloadKind,
     count_replica_specs,
@@ -59,8 +62,13 @@ def _with_own_program(workload: Workload, pod: RolePods) -> RolePods:
     return replace(pod, command=worker.command or (), args=worker.args or ())
 
 
-def _derived_names(workload: Workload, name: str) -> list[str]:
-    workers = [f"{name}-worker-{workload.roles[_WORKER].replicas - 1}"] if _WORKER in workload.roles else []
+def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    return replica_spec_pods(launch, "mpiReplicaSpecs")
+
+
+def _derived_names(launch: Body, name: str) -> list[str]:
+    counts = {pods.name: pods.count for pods in _launched_pods(launch)}
+    workers = [f"{name}-worker-{counts['worker'] - 1}"] if "worker" in counts else []
     return [f"{name}-launcher{GENERATED_SUFFIX}", *workers]
 
 
@@ -68,7 +76,7 @@ MPIJOB = WorkloadKind(
     build=mpijob,
     derived_names=_derived_names,
     service_note="the MPI operator gives it a Service",
-    launched_pods=lambda launch, _: replica_spec_pods(launch, "mpiReplicaSpecs"),
+    launched_pods=_launched_pods,
     pod_sets=role_pod_sets,
     api_version=API_VERSION,
     definition="mpijobs.kubeflow.org",

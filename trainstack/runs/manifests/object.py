@@ -68,8 +68,8 @@ def _template(workload: Workload, pod: RolePods, launch: Launch) -> Manifest:
     return template
 
 
-def _derived_names(workload: Workload, name: str) -> list[str]:
-    return [f"{name}-{role}-{pods.replicas - 1}" for role, pods in workload.roles.items()]
+def _derived_names(launch: Body, name: str) -> list[str]:
+    return [f"{name}-{pods.name}-{pods.count - 1}" for pods in _launched_pods(launch)]
 
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
@@ -78,9 +78,8 @@ def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedP
         count = None if entry.replicas is None else value_at(launch, entry.replicas)
         # The API server drops unknown fields, so a wrong path leaves no template in the live object.
         if isinstance(template, Mapping) and isinstance(template.get("spec"), Mapping):
-            yield LaunchedPods(
-                entry.name, count if isinstance(count, int) else 1, template, entry.template, entry.replicas or ""
-            )
+            counts = {entry.replicas: count} if entry.replicas is not None and isinstance(count, int) else {}
+            yield LaunchedPods(entry.name, count if isinstance(count, int) else 1, template, entry.template, counts)
 
 
 class _AnnotationFields(Section):

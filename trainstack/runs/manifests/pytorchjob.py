@@ -3,11 +3,15 @@
 Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/
 """
 
+from collections.abc import Iterator
+
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.launch_object import launch_object
 from trainstack.runs.manifests.kind import (
     TIME_LIMITS,
+    Body,
+    LaunchedPods,
     WorkloadKind,
     count_replica_specs,
     explicit_fields,
@@ -45,15 +49,15 @@ def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     return launch_object("PyTorchJob", API_VERSION, workload, stack, launch, spec)
 
 
-def _derived_names(workload: Workload, name: str) -> list[str]:
-    return [f"{name}-{role.lower()}-{pods.replicas - 1}" for role, pods in workload.roles.items()]
+def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    return replica_spec_pods(launch, "pytorchReplicaSpecs")
 
 
 PYTORCHJOB = WorkloadKind(
     build=pytorchjob,
-    derived_names=_derived_names,
+    derived_names=lambda launch, name: [f"{name}-{pods.name}-{pods.count - 1}" for pods in _launched_pods(launch)],
     service_note="the training operator creates a Service for each pod",
-    launched_pods=lambda launch, _: replica_spec_pods(launch, "pytorchReplicaSpecs"),
+    launched_pods=_launched_pods,
     pod_sets=role_pod_sets,
     api_version=API_VERSION,
     definition="pytorchjobs.kubeflow.org",

@@ -82,7 +82,8 @@ def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedP
     for index, group in enumerate(cluster.get("workerGroupSpecs") or ()):
         path = f"spec.rayClusterSpec.workerGroupSpecs[{index}]"
         count = group.get("replicas", 1) * max(group.get("numOfHosts", 1), 1)
-        yield LaunchedPods(group["groupName"], count, group["template"], f"{path}.template", f"{path}.replicas")
+        counts = {f"{path}.replicas": group["replicas"]} if "replicas" in group else {}
+        yield LaunchedPods(group["groupName"], count, group["template"], f"{path}.template", counts)
     if spec.get("submissionMode", _K8S_JOB_MODE) == _K8S_JOB_MODE:
         own_template = spec.get("submitterPodTemplate")
         yield (

@@ -148,13 +148,14 @@ def _node_count(workload: Workload) -> int:
     return sum(pod.replicas for pod in role_pods(workload))
 
 
-def _derived_names(workload: Workload, name: str) -> list[str]:
-    return [f"{name}-{NODE}-0-{_node_count(workload) - 1}{GENERATED_SUFFIX}"]
+def _derived_names(launch: Body, name: str) -> list[str]:
+    nodes = (launch["spec"].get("trainer") or {}).get("numNodes") or 1
+    return [f"{name}-{NODE}-0-{nodes - 1}{GENERATED_SUFFIX}"]
 
 
 def _launched_pods(launch: Body, companions: tuple[Body, ...]) -> Iterator[LaunchedPods]:
-    trainer = dict(launch["spec"]["trainer"])
-    nodes = trainer.pop("numNodes")
+    trainer = dict(launch["spec"].get("trainer") or {})
+    nodes = trainer.pop("numNodes", 1)
     trainer.pop("numProcPerNode", None)  # not a field of the container
     if "resourcesPerNode" in trainer:
         trainer["resources"] = trainer.pop("resourcesPerNode")
@@ -214,7 +215,7 @@ def _replicas(body: Body) -> tuple[Replicas, ...]:
 
 
 def _runtime_reference(body: Body) -> Body | None:
-    """Return the apiVersion, kind and metadata of the launch's own TrainingRuntime; None if it uses the cluster's."""
+    """Return the apiVersion, kind and metadata of the launch's TrainingRuntime; None if it uses one of the cluster."""
     if uses_cluster_runtime(body):
         return None
     metadata = {"name": body["spec"]["runtimeRef"]["name"], "namespace": body["metadata"]["namespace"]}

@@ -23,15 +23,15 @@ from trainstack.runs.manifests.pod_template import (
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.manifests.strategic_merge import merge_patch
 from trainstack.runs.manifests.sweep_pod import sweep_env, sweep_mounts, sweep_volumes
-from trainstack.runs.names import GENERATED_SUFFIX
 from trainstack.runs.role_pods import RolePods
 from trainstack.settings.sections.workloads import Mount, Resources, Workload
 from trainstack.settings.values.paths import named_element_paths
-from trainstack.settings.values.pod_patch import canonical_fields
-from trainstack.settings.values.quantities import canonical_quantity
+from trainstack.settings.values.pod_patch import canonical_amount, canonical_fields
 
 _REQUIRED_CONTAINERS = ("pytorch", "node")
 """The names by which operators find the container with the program."""
+_SECRET_REFERENCES = ("secretKeyRef", "secretRef", "secret")
+"""The fields of a variable, of a source of variables and of a volume that refer to a Secret."""
 _WAITED_KINDS = ("Job", "Pod")
 """The kinds for whose end the engine would wait."""
 
@@ -132,6 +132,34 @@ def images_of_manifest(path: str, workload: Workload) -> Iterator[ManifestImage]
                 yield ManifestImage(f"{volume_path}.image.reference", str(reference))
 
 
+def secrets_of_manifest(path: str, workload: Workload) -> Iterator[tuple[str, str]]:
+    """Yield the path and the name of each Secret that the pods of a manifest need; none without a manifest.
+
+    `path`: that of the workload in the settings. Raises WorkloadError.
+    """
+    for pods in pods_of_manifest(workload) if workload.manifest is not None else ():
+        spec_path = _spec_path(path, pods)
+        for index, secret in enumerate(pods.spec.get("imagePullSecrets") or ()):
+            yield f"{spec_path}.imagePullSecrets[{index}]", secret["name"]
+        for part_path, part in _parts_with_references(spec_path, pods.spec):
+            for key in _SECRET_REFERENCES:
+                reference = part.get(key)
+                if reference is not None and not reference.get("optional"):
+                    yield f"{part_path}.{key}", reference.get("name") or reference.get("secretName") or ""
+
+
+def _parts_with_references(path: str, spec: Body) -> Iterator[tuple[str, Body]]:
+    """Yield the sources of variables and volumes of a pod, with their paths."""
+    for field in ("initContainers", "containers"):
+        for container_path, container in _named_elements(f"{path}.{field}", spec.get(field)):
+            for variable_path, variable in _named_elements(f"{container_path}.env", container.get("env")):
+                yield f"{variable_path}.valueFrom", variable.get("valueFrom") or {}
+            yield from _named_elements(f"{container_path}.envFrom", container.get("envFrom"))
+    for volume_path, volume in _named_elements(f"{path}.volumes", spec.get("volumes")):
+        yield volume_path, volume
+        yield from _named_elements(f"{volume_path}.projected.sources", (volume.get("projected") or {}).get("sources"))
+
+
 def manifest_pod_sets(path: str, workload: Workload) -> Iterator[RunPodSet]:
     """Yield the pod sets of a workload with a manifest, with the paths of their values in the manifest.
 
@@ -167,18 +195,10 @@ def _resources(container: Body) -> Resources:
     """Return the requests and limits of a container, as far as they are amounts."""
     amounts = container.get("resources") or {}
     requests, limits = (
-        {name: _canonical_text(amount) for name, amount in (amounts.get(key) or {}).items()}
+        {name: str(canonical_amount(amount)) for name, amount in (amounts.get(key) or {}).items()}
         for key in ("requests", "limits")
     )
     return Resources.model_construct(requests=requests, limits=limits)
-
-
-def _canonical_text(amount: Any) -> str:
-    """Return an amount as the API server stores it; its text if it is none."""
-    try:
-        return canonical_quantity(amount)
-    except ValueError:
-        return str(amount)
 
 
 def _claim_mounts(spec: Body) -> Iterator[Mount]:
@@ -288,6 +308,11 @@ def _volume_names(spec: Body, claim: str) -> list[str]:
     ]
 
 
+def roles_of_manifest(workload: Workload) -> tuple[RolePods, ...]:
+    """Return the programs of the pods of a manifest in the form of roles. Raises WorkloadError."""
+    return tuple(_role_pods(pods, main_container(workload, pods.template)) for pods in pods_of_manifest(workload))
+
+
 def _role_pods(pods: LaunchedPods, container: Body) -> RolePods:
     """Return the main container's program and mounts in the form of a role of a workload."""
     volumes_by_name = {
@@ -340,29 +365,3 @@ def _add_parameters(workload: Workload, template: Manifest, launch: Launch) -> N
     for section, field, values in additions.values():
         if values:
             section[field] = values
-
-
-def names_of_manifest(workload: Workload, name: str) -> list[str]:
-    """Return the longest names that the controller derives from the name of the launch of a manifest.
-
-    Raises WorkloadError.
-    """
-    body, pods = workload.manifest or {}, pods_of_manifest(workload)
-    if workload.kind == "Pod":
-        return [name]
-    if workload.kind == "Job":
-        return [_name_of_job_pod(name, body["spec"])]
-    if workload.kind == "JobSet":
-        jobs = body["spec"]["replicatedJobs"]
-        names = [f"{name}-{job['name']}-{job.get('replicas', 1) - 1}" for job in jobs]
-        return [_name_of_job_pod(names[index], job["template"]["spec"], indexed=True) for index, job in enumerate(jobs)]
-    if workload.kind == "TrainJob":
-        return [f"{name}-{pods[0].name}-0-{pods[0].count - 1}{GENERATED_SUFFIX}"]
-    if workload.kind == "RayJob":
-        return _kind(workload).derived_names(workload, name)
-    return [f"{name}-{role.name}-{role.count - 1}" for role in pods]
-
-
-def _name_of_job_pod(job: str, spec: Body, *, indexed: bool = False) -> str:
-    indexed = indexed or spec.get("completionMode") == "Indexed"
-    return f"{job}-{(spec.get('completions') or 1) - 1}{GENERATED_SUFFIX}" if indexed else f"{job}{GENERATED_SUFFIX}"

@@ -10,7 +10,12 @@ from functools import cache
 from pathlib import Path
 
 from trainstack.settings.errors import SettingsFinding, suggest_name
-from trainstack.settings.loading.manifest_files import ManifestFiles, names_manifest, without_manifest
+from trainstack.settings.loading.manifest_files import (
+    ManifestFiles,
+    names_manifest,
+    with_settings_of_manifest,
+    without_manifest,
+)
 from trainstack.settings.loading.merge import element_paths, merge
 from trainstack.settings.loading.yaml_reader import Node
 
@@ -26,7 +31,7 @@ def merge_bases(
     Also return, by the steps of runs without a base, the finding to report if the run lacks a value.
     """
     bases = _Bases(root, findings)
-    tree = _map_elements(tree, ("workloads", "runs"), lambda run, *location: bases.merge_base(run, run.name, *location))
+    tree = _map_elements(tree, ("workloads", "runs"), bases.merge_run_base)
     return _map_elements(tree, ("sweeps", "sweeps"), bases.merge_sweep_base), bases.missing_bases
 
 
@@ -76,6 +81,9 @@ class _Bases:
             self.missing_bases[steps] = SettingsFinding(run.where, path, message, remedy)
         return run_without_from
 
+    def merge_run_base(self, run: Node, path: str, steps: Steps) -> Node:
+        return with_settings_of_manifest(self.merge_base(run, run.name, path, steps))
+
     def merge_sweep_base(self, sweep: Node, path: str, steps: Steps) -> Node:
         if not sweep.entries:
             return sweep
@@ -83,7 +91,7 @@ class _Bases:
         if "name" in run.entries:
             remedy = "leave it out: the run has the sweep's name"
             self._findings.append(SettingsFinding(run.entries["name"].where, f"{path}.run", "unknown key name", remedy))
-        merged = self.merge_base(run, sweep.name, f"{path}.run", (*steps, "run"))
+        merged = with_settings_of_manifest(self.merge_base(run, sweep.name, f"{path}.run", (*steps, "run")))
         if isinstance(merged.data, Mapping) and "name" in sweep.entries:
             merged = replace(merged, data={**merged.entries, "name": sweep.entries["name"]})
         return replace(sweep, data={**sweep.entries, "run": merged})

@@ -2,13 +2,17 @@
 
 import posixpath
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from trainstack.settings.errors import Place, SettingsFinding
 from trainstack.settings.loading.kubernetes_yaml import parse_documents, read_documents
+from trainstack.settings.loading.merge import to_node, to_plain
 from trainstack.settings.loading.yaml_reader import Node, parse_map, read_text
+from trainstack.settings.sections.workload_manifest import with_settings_of_manifest as settings_with_manifest
+from trainstack.settings.sections.workloads import API_VERSIONS
 
 _KEY = "manifest"
 _API_VERSION = re.compile(r"^[\"']?apiVersion[\"']?\s*:", re.MULTILINE)
@@ -60,6 +64,22 @@ class ManifestFiles:
 
     def _add_finding(self, where: Place, message: str, remedy: str) -> None:
         self._findings.append(SettingsFinding(where, "", message, remedy, is_of_whole_file=True))
+
+
+def with_settings_of_manifest(run: Node) -> Node:
+    """Return a run with the settings that its manifest has, such as its kind, as far as the run does not set them."""
+    manifest = run.entries.get(_KEY)
+    if manifest is None or not isinstance(manifest.data, Mapping):
+        return run
+    settings = settings_with_manifest({key: to_plain(node) for key, node in run.entries.items()}, API_VERSIONS)
+    new_entries = {key: to_node(value, manifest.where) for key, value in settings.items() if key not in run.entries}
+    if "object" in run.entries and run.entries["object"].entries:
+        section, new_section = run.entries["object"], settings["object"]
+        new_values = {
+            key: to_node(value, manifest.where) for key, value in new_section.items() if key not in section.entries
+        }
+        new_entries["object"] = replace(section, data={**section.entries, **new_values})
+    return replace(run, data={**run.entries, **new_entries})
 
 
 def names_manifest(run: Node) -> bool:

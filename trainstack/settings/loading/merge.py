@@ -82,19 +82,19 @@ def overlay(node: Node, value: object, where: Place) -> Node:
     """Return the node with the content of `value` (parsed JSON); a value that differs gets the place `where`."""
     if isinstance(value, dict) and isinstance(node.data, Mapping):
         overlaid = {key: overlay(node.data[key], new, where) for key, new in value.items() if key in node.data}
-        return Node({key: overlaid.get(key) or _to_node(new, where) for key, new in value.items()}, node.where)
+        return Node({key: overlaid.get(key) or to_node(new, where) for key, new in value.items()}, node.where)
     if isinstance(value, list) and isinstance(node.data, tuple) and len(value) == len(node.data):
         pairs = zip(node.data, value, strict=True)
         return Node(tuple(overlay(old, new, where) for old, new in pairs), node.where)
     is_same = type(node.data) is type(value) and node.data == value
-    return node if is_same else _to_node(value, where)
+    return node if is_same else to_node(value, where)
 
 
-def _to_node(value: object, where: Place) -> Node:
+def to_node(value: object, where: Place) -> Node:
     if isinstance(value, dict):
-        return Node({str(key): _to_node(entry, where) for key, entry in value.items()}, where)
+        return Node({str(key): to_node(entry, where) for key, entry in value.items()}, where)
     if isinstance(value, list):
-        return Node(tuple(_to_node(element, where) for element in value), where)
+        return Node(tuple(to_node(element, where) for element in value), where)
     if value is None or isinstance(value, bool | int | float | str):
         return Node(value, where, str(value))
     raise TypeError(f"JSON has no {type(value).__name__}")

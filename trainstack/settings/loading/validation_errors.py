@@ -16,7 +16,7 @@ from trainstack.settings.loading.yaml_reader import Node
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.secrets import PLAIN_TEXT_ERROR
 from trainstack.settings.sections.sweeps import FROM_FILES, Sweep
-from trainstack.settings.values.pod_patch import DETAILED_ERROR
+from trainstack.settings.values.pod_patch import DETAILED_ERROR, UNKNOWN_FIELD_ERROR
 
 _EXPECTED_TYPES = {
     "string_type": "a string",
@@ -143,7 +143,7 @@ def _describe(error_type: str, context: Mapping[str, Any], node: Node, fallback:
         return "is not supported", _choices_remedy(context)
     if error_type == "string_pattern_mismatch":
         return "has an invalid format", _pattern_remedy(context)
-    if error_type == DETAILED_ERROR:
+    if error_type in (DETAILED_ERROR, UNKNOWN_FIELD_ERROR):
         return context["problem"], context["remedy"]
     if error_type in _BOUNDS:
         key, template, remedy = _BOUNDS[error_type]

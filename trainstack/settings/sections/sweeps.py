@@ -50,7 +50,7 @@ class Sweep(Section):
             *_faults_of_run(self.run),
             *(_faults_of_indexed_form(self) if self.form == "indexed" else _faults_of_jobs_form(self)),
         ]
-        if self.max_gpu_hours is not None and self.run.active_deadline_seconds is None:
+        if self.max_gpu_hours is not None and self.run.deadline_seconds is None:
             faults.append("maxGpuHours requires a deadline for trials: set run.activeDeadlineSeconds")
         raise_faults(faults)
         return self

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Field, ValidationError, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import InitErrorDetails
 
 from trainstack.settings.base import ApiFields, FilePath, Section, Toleration, UniqueNames, raise_faults
 from trainstack.settings.errors import suggest_name
@@ -17,7 +18,7 @@ from trainstack.settings.sections.kueue_object import KueueObject
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.topology import FIELDS_BY_ANNOTATION, TopologyRequest, faults_of_pod_sets
-from trainstack.settings.sections.workload_manifest import faults_of_manifest, with_settings_of_manifest
+from trainstack.settings.sections.workload_manifest import check_pods, faults_of_manifest
 from trainstack.settings.values.kubernetes import (
     AbsolutePath,
     Annotations,
@@ -58,13 +59,11 @@ class Image(Section):
         """Return the image of a workload with a manifest, which has the images of its containers."""
         return cls.model_construct()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _check_source(cls, data: Any) -> Any:
-        # An image that is not read from settings, such as that of a manifest, has been checked.
-        if isinstance(data, Mapping) and (data.get("build") is None) == (data.get("name") is None):
+    @model_validator(mode="after")
+    def _check_source(self) -> "Image":
+        if (self.build is None) == (self.name is None):
             raise ValueError("an image needs exactly one source: set either build or name")
-        return data
+        return self
 
 
 class Mount(Section):
@@ -172,7 +171,8 @@ class Workload(Section):
     container: DnsLabel | None = None
     """The name of the main container; None: `training`, of a DataLoader `data-loader`, of a PyTorchJob `pytorch`, which
     its operator requires."""
-    image: Image
+    image: Image = Field(default_factory=Image.of_manifest)
+    """Required, unless the workload is a manifest."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     image_pull_secrets: UniqueNames = ()
     """Secrets of the run's namespace with the credentials of registries."""
@@ -286,20 +286,15 @@ class Workload(Section):
     network: Network | None = None
     """JobSet; None: each pod has the DNS name `<launch>-<job>-<replica>-<index>.<launch>`."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _read_manifest(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or not isinstance(data.get("manifest"), Mapping):
-            return data
-        if isinstance(data.get("image"), Mapping):
-            raise ValueError("image is part of the manifest: set it there, and leave out image")  # noqa: TRY004 (a fault of settings)
-        return {**with_settings_of_manifest(data), "image": Image.of_manifest()}
-
     @model_validator(mode="after")
     def _check_consistency(self) -> "Workload":
         if self.manifest is not None:
             raise_faults(self._faults_of_manifest(self.manifest))
+            check_pods(self.manifest)
             return self
+        if "image" not in self.model_fields_set:
+            missing_image = InitErrorDetails(type="missing", loc=("image",), input=None)
+            raise ValidationError.from_exception_data("Workload", [missing_image])
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
         if duplicates := sorted(self.secret_env.keys() & self.env.keys()):
             faults.append(f"env and secretEnv both set {', '.join(duplicates)}: leave them out of one")
@@ -314,7 +309,10 @@ class Workload(Section):
 
     def _faults_of_manifest(self, manifest: Mapping[str, Any]) -> Iterator[str]:
         pods = self.object.pods if self.object else None
-        yield from faults_of_manifest(manifest, self.kind, self.model_fields_set, pods, managed=self.managed)
+        yield from faults_of_manifest(manifest, self.kind, self.model_fields_set, pods, API_VERSIONS)
+        if self.managed and self.kind not in _MANAGED_MANIFESTS:
+            kinds = ", ".join(_MANAGED_MANIFESTS)
+            yield f"the wrapper starts the programs of manifests of {kinds} only: set managed to false"
         if self.managed and self.record is None:
             yield "a managed workload needs a record: set the volume that its runs are recorded on"
         for field in ("record", "data", "seed") if not self.managed else ():
@@ -343,6 +341,15 @@ class Workload(Section):
         return min(self.parallelism, self.pods_to_succeed)
 
     @property
+    def deadline_seconds(self) -> int | None:
+        """The seconds after which the cluster ends the run; None if it does not."""
+        if self.manifest is None:
+            return self.active_deadline_seconds
+        spec = self.manifest["spec"]
+        deadline = spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
+        return deadline if isinstance(deadline, int) else None
+
+    @property
     def restarts_always(self) -> bool:
         """Whether the workload is a Pod that is always restarted, and so never succeeds."""
         if self.kind != "Pod":
@@ -352,6 +359,18 @@ class Workload(Section):
         return not self.has_field("restart_policy") or self.restart_policy == "Always"
 
 
+API_VERSIONS: dict[str, str] = {
+    "Job": "batch/v1",
+    "JobSet": "jobset.x-k8s.io/v1alpha2",
+    "MPIJob": "kubeflow.org/v2beta1",
+    "Pod": "v1",
+    "PyTorchJob": "kubeflow.org/v1",
+    "RayJob": "ray.io/v1",
+    "TrainJob": "trainer.kubeflow.org/v1alpha1",
+}
+"""The API versions of the kinds whose manifests need no `object`, because Trainstack reads their pods."""
+_MANAGED_MANIFESTS = ("Job", "Pod", "PyTorchJob")
+"""The kinds of the manifests whose program the wrapper can start."""
 _GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 

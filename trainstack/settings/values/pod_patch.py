@@ -5,7 +5,7 @@ Source: https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-ob
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, LiteralString
 
 from pydantic import AfterValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -17,8 +17,8 @@ from trainstack.settings.values.quantities import canonical_quantity
 
 DIRECTIVE = "$patch"
 DIRECTIVES = ("delete", "replace")
-DETAILED_ERROR = "detailed"
-"""The type of pydantic errors with a problem and a remedy, which may be at any depth of a value."""
+DETAILED_ERROR, UNKNOWN_FIELD_ERROR = "detailed", "unknown_field"
+"""The types of pydantic errors with a problem and a remedy, which may be at any depth of a value."""
 _MESSAGE = "{problem}; {remedy}"
 _SCALARS: Mapping[str, tuple[type, ...]] = {
     "boolean": (bool,),
@@ -37,8 +37,8 @@ Steps = tuple[str | int, ...]
 class _Faults(list[InitErrorDetails]):
     """The faults of a patch, with their steps, all of which pydantic then reports."""
 
-    def add(self, steps: Steps, problem: str, remedy: str) -> None:
-        error = PydanticCustomError(DETAILED_ERROR, _MESSAGE, {"problem": problem, "remedy": remedy})
+    def add(self, steps: Steps, problem: str, remedy: str, *, error_type: LiteralString = DETAILED_ERROR) -> None:
+        error = PydanticCustomError(error_type, _MESSAGE, {"problem": problem, "remedy": remedy})
         self.append(InitErrorDetails(type=error, loc=steps, input=None))
 
 
@@ -59,13 +59,18 @@ def canonical_fields(type_name: str, fields: Mapping[str, Any]) -> dict[str, Any
     return dict(_canonical_value(FieldForm(type_name), fields))
 
 
+def canonical_amount(value: Any) -> Any:
+    """Return an amount, which may be a number, as the API server stores it; the value if it is none."""
+    with suppress(ValueError):
+        return canonical_quantity(str(value) if isinstance(value, float) else value)
+    return value
+
+
 def _canonical_value(form: FieldForm, value: Any) -> Any:
     if form.is_list:
         return [_canonical_value(form.element_form, item) for item in value] if isinstance(value, list) else value
     if form.name == "quantity" and not form.is_map:
-        with suppress(ValueError):
-            return canonical_quantity(value)
-        return value
+        return canonical_amount(value)
     if not isinstance(value, Mapping):
         return value
     fields = form.fields
@@ -136,7 +141,8 @@ def _check_map(form: FieldForm, entries: Any, steps: Steps, faults: _Faults) -> 
         elif key.startswith("$"):
             faults.add(path, "is not a supported directive", f"use {DIRECTIVE}, or leave it out")
         elif item_form is None:
-            faults.add(path, f"is not a field of {form.name}", suggest_name(key, fields or ()))
+            remedy = suggest_name(key, fields or ())
+            faults.add(path, f"is not a field of {form.name}", remedy, error_type=UNKNOWN_FIELD_ERROR)
         else:
             checked[key] = _check_value(item_form, item, path, faults)
     if form.name in _DEFAULTS and DIRECTIVE not in entries:
