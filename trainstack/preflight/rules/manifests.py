@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.pod_validation import find_pod_faults
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
@@ -14,21 +13,6 @@ from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child_path
 from trainstack.settings.values.pod_patch import check_fields
-
-_JOB = (
-    "- name: pasted",
-    "  namespace: training",
-    "  manifest:",
-    "    apiVersion: batch/v1",
-    "    kind: Job",
-    "    spec:",
-    "      backoffLimit: 0",
-    "      template:",
-    "        spec:",
-    "          restartPolicy: Never",
-    "          runtimeClass: kata",
-    "          containers: [{name: main, image: 'busybox:1.37', command: [echo, hello]}]",
-)
 
 
 @Rule(
@@ -64,7 +48,7 @@ def manifest_invalid(context: RuleContext) -> Iterator[Violation]:
         "The table of fields is that of the Kubernetes release that the local cluster runs. A cluster drops a field "
         "that it does not know, or refuses the object."
     ),
-    change=yaml_at("workloads.runs", *_JOB),
+    example="`runtimeClass: kata` in the pods of a manifest, for `runtimeClassName`.",
     remedy="Correct the name; silence the finding if the cluster is newer and has the field.",
 )
 def manifest_field_unknown(context: RuleContext) -> Iterator[Violation]:
