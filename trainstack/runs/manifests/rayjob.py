@@ -76,6 +76,11 @@ def _template(workload: Workload, pod: RolePods, launch: Launch) -> Manifest:
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
     spec = launch["spec"]
+    if "clusterSelector" in spec:
+        # The program runs on another RayCluster. Its image, which the default submitter has, is not known here.
+        if own_template := spec.get("submitterPodTemplate"):
+            yield LaunchedPods(_SUBMITTER, 1, own_template, "spec.submitterPodTemplate")
+        return
     cluster = spec["rayClusterSpec"]
     head_template = cluster["headGroupSpec"]["template"]
     yield LaunchedPods(_HEAD, 1, head_template, "spec.rayClusterSpec.headGroupSpec.template")
@@ -107,6 +112,8 @@ def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
     """Return the replicas of the head and of the workers. KubeRay counts the workers of all groups together."""
+    if "clusterSelector" in body["spec"]:
+        return ()
     cluster = (body.get("status") or {}).get("rayClusterStatus") or {}
     groups = [pods for pods in _launched_pods(body) if pods.name not in (_HEAD, _SUBMITTER)]
     workers = Replicas(

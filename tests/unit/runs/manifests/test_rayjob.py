@@ -147,6 +147,16 @@ def test_the_replicas_of_a_rayjob() -> None:
     assert KINDS["RayJob"].replicas(make_live(make_rayjob(roles={"head": Role()}))) == (Replicas("head", 1),)
 
 
+def test_a_rayjob_on_an_existing_cluster_has_only_its_own_submitter() -> None:
+    """KubeRay starts no head and no workers for it."""
+    spec: dict[str, Any] = {"entrypoint": "python a.py", "clusterSelector": {"ray.io/cluster": "shared"}}
+    body = {"kind": "RayJob", "metadata": {}, "spec": spec}
+    assert launched_pods(body) == ()
+    assert KINDS["RayJob"].replicas(body) == ()
+    spec["submitterPodTemplate"] = {"spec": {"containers": [{"name": "submitter"}]}}
+    assert [(pods.name, pods.path) for pods in launched_pods(body)] == [("submitter", "spec.submitterPodTemplate")]
+
+
 def test_the_pods_of_a_rayjob_by_role() -> None:
     """The run's log is that of the submitter, or of the head without one. KubeRay sets no index on workers."""
     roles = ("large", "head", "small", "small", "submitter")
