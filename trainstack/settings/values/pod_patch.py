@@ -34,20 +34,24 @@ _FURTHER_KEYS = {"ContainerPort": ("protocol", "TCP"), "TopologySpreadConstraint
 Steps = tuple[str | int, ...]
 
 
-class _Faults(list[InitErrorDetails]):
-    """The faults of a patch, with their steps, all of which pydantic then reports."""
+class Faults(list[InitErrorDetails]):
+    """The faults of a value, with their steps, all of which pydantic then reports."""
 
     def add(self, steps: Steps, problem: str, remedy: str, *, error_type: LiteralString = DETAILED_ERROR) -> None:
         error = PydanticCustomError(error_type, _MESSAGE, {"problem": problem, "remedy": remedy})
         self.append(InitErrorDetails(type=error, loc=steps, input=None))
 
+    def raise_all(self, title: str) -> None:
+        """Raise ValidationError with the faults, if there are any."""
+        if self:
+            raise ValidationError.from_exception_data(title, self)
+
 
 def check_fields(type_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a type of `pod_fields` as the API server stores them. Raises ValidationError."""
-    faults = _Faults()
+    faults = Faults()
     checked = _check_value(FieldForm(type_name), fields, (), faults)
-    if faults:
-        raise ValidationError.from_exception_data(type_name, faults)
+    faults.raise_all(type_name)
     return dict(checked)
 
 
@@ -85,7 +89,7 @@ def _check_patch(patch: dict[str, Any]) -> dict[str, Any]:
     return check_fields(TEMPLATE, patch)
 
 
-def _check_value(form: FieldForm, value: Any, steps: Steps, faults: _Faults) -> Any:
+def _check_value(form: FieldForm, value: Any, steps: Steps, faults: Faults) -> Any:
     """Return the value as the API server stores it, and add to `faults` what the API server would refuse."""
     if form.is_list:
         return _check_list(form, value, steps, faults)
@@ -105,7 +109,7 @@ def _check_value(form: FieldForm, value: Any, steps: Steps, faults: _Faults) -> 
     return value
 
 
-def _check_list(form: FieldForm, elements: Any, steps: Steps, faults: _Faults) -> list[Any]:
+def _check_list(form: FieldForm, elements: Any, steps: Steps, faults: Faults) -> list[Any]:
     if not isinstance(elements, list | tuple):
         faults.add(steps, "must be a list", "write a list")
         return []
@@ -126,7 +130,7 @@ def _check_list(form: FieldForm, elements: Any, steps: Steps, faults: _Faults) -
     return [_check_value(form.element_form, item, (*steps, index), faults) for index, item in enumerate(elements)]
 
 
-def _check_map(form: FieldForm, entries: Any, steps: Steps, faults: _Faults) -> dict[str, Any]:
+def _check_map(form: FieldForm, entries: Any, steps: Steps, faults: Faults) -> dict[str, Any]:
     if not isinstance(entries, Mapping):
         faults.add(steps, "must be a map", "write a map")
         return {}
