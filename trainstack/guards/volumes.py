@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 from trainstack.objects.immutable_fields import differences
-from trainstack.objects.labels import STACK
-from trainstack.platform import storage
+from trainstack.objects.labels import RETAIN, STACK
+from trainstack.objects.ownership import adopted_identities, identity
+from trainstack.platform import other_objects, storage
 from trainstack.platform.retained import is_retained
 from trainstack.preflight.rule_context import with_paths
 from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.storage import PersistentVolume, Volume
 from trainstack.settings.values.quantities import amount
 
 Body = Mapping[str, Any]
@@ -54,43 +54,77 @@ def find_dangers(
         retention_by_claim: whether the engine retains a claim in its state, by namespace and name.
 
     """
-    layers = settings.environment.layers
-    declared_claims = {
-        (claim.namespace, claim.name): (path, claim)
-        for path, claim in with_paths("storage.volumes", settings.storage.volumes)
-        if "training" in layers
-    }
+    declared_claims = {(claim.namespace, claim.name): claim for claim in _declared_claims(settings)}
     dangers: list[VolumeDanger] = []
     for body in claims:
         meta = body["metadata"]
         name = (meta["namespace"], meta["name"])
-        path, volume = declared_claims.get(name, ("storage.volumes", None))
+        claim = declared_claims.get(name)
         is_own = (meta.get("labels") or {}).get(STACK) == settings.stack
         # The annotation is from the last `up`, as is the option in the engine's state, so it can replace that option.
         is_claim_retained = retention_by_claim.get(name, is_retained("PersistentVolumeClaim", meta))
         # The guard of owners (objects/ownership.py) refuses claims of other owners.
-        if "deletionTimestamp" in meta or not (is_own or (volume and volume.adopt)):
+        if "deletionTimestamp" in meta or not (is_own or (claim and claim.adopt)):
             continue
-        if volume is None:
-            dangers += () if is_claim_retained else _removal_dangers(body, _place_prefix(find_place, path))
+        if claim is None:
+            dangers += () if is_claim_retained else _removal_dangers(body, _place_prefix(find_place, "storage.volumes"))
         else:
             dangers += (
-                _edit_danger(
-                    body,
-                    volume,
-                    edit,
-                    _place_prefix(find_place, f"{path}.{edit[0]}"),
-                    is_claim_retained=is_claim_retained,
-                )
-                for edit in _refused_edits(volume, settings.stack, body, is_own=is_own)
+                _edit_danger(body, claim, edit, find_place, is_claim_retained=is_claim_retained)
+                for edit in _refused_edits(claim.manifest, body, is_own=is_own)
             )
     live_volumes_by_name = {body["metadata"]["name"]: body for body in volumes}
-    for path, host_volume in with_paths("storage.persistentVolumes", settings.storage.persistent_volumes):
-        if "platform" in layers and host_volume.name in live_volumes_by_name:
-            dangers += _host_volume_dangers(
-                host_volume, settings.stack, live_volumes_by_name[host_volume.name], find_place, path
-            )
+    for volume in _declared_persistent_volumes(settings):
+        if volume.name in live_volumes_by_name:
+            dangers += _persistent_volume_dangers(volume, live_volumes_by_name[volume.name], find_place)
     return tuple(dangers)
+
+
+@dataclass(frozen=True)
+class _DeclaredVolume:
+    """A claim or a persistent volume of section `storage` or `objects`."""
+
+    path: str
+    manifest: Body
+    adopt: bool
+    protect: bool = False
+    is_verbatim: bool = False
+    """Whether the settings have the manifest itself, so that the path of an edit is that in the manifest."""
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.manifest["metadata"].get("namespace", ""))
+
+    def path_of(self, setting: str, manifest_path: str) -> str:
+        """Return the path in the settings of a field: `setting` in section `storage`, or the path in the manifest."""
+        return f"{self.path}.{manifest_path if self.is_verbatim else setting}"
+
+
+def _declared_claims(settings: Settings) -> Iterator[_DeclaredVolume]:
+    if "training" in settings.environment.layers:
+        for path, volume in with_paths("storage.volumes", settings.storage.volumes):
+            manifest = storage.claim(volume, settings.stack)
+            yield _DeclaredVolume(path, manifest, adopt=volume.adopt, protect=volume.protect)
+    yield from _volumes_of_objects(settings, "PersistentVolumeClaim")
+
+
+def _declared_persistent_volumes(settings: Settings) -> Iterator[_DeclaredVolume]:
+    if "platform" in settings.environment.layers:
+        for path, volume in with_paths("storage.persistentVolumes", settings.storage.persistent_volumes):
+            yield _DeclaredVolume(path, storage.persistent_volume(volume, settings.stack), adopt=volume.adopt)
+    yield from _volumes_of_objects(settings, "PersistentVolume")
+
+
+def _volumes_of_objects(settings: Settings, kind: str) -> Iterator[_DeclaredVolume]:
+    adopted_objects = adopted_identities(settings)
+    for index, manifest in enumerate(other_objects.manifests(settings)):
+        if manifest["kind"] == kind:
+            adopt = identity(manifest) in adopted_objects
+            yield _DeclaredVolume(f"objects.manifests[{index}]", manifest, adopt=adopt, is_verbatim=True)
 
 
 def decide_discards(
@@ -152,40 +186,55 @@ def _removal_dangers(body: Body, place: str) -> Iterator[VolumeDanger]:
     )
 
 
-def _host_volume_dangers(
-    volume: PersistentVolume, stack: str, live: Body, find_place: PlaceFinder, path: str
-) -> Iterator[VolumeDanger]:
-    manifest = storage.persistent_volume(volume, stack)
-    for edit in differences(manifest, live, is_own=not volume.adopt):
-        place = _place_prefix(find_place, edit.field.settings_path(path))
+def _persistent_volume_dangers(volume: _DeclaredVolume, live: Body, find_place: PlaceFinder) -> Iterator[VolumeDanger]:
+    for edit in differences(volume.manifest, live, is_own=not volume.adopt):
+        path = volume.path_of(edit.field.setting, edit.field.path) if edit.field.setting else volume.path
+        place = _place_prefix(find_place, path)
         effect = f"PersistentVolume {volume.name} has {edit.field.name} {edit.live}, and {edit.declared} is declared"
         remedy = "undo the edit, or declare the other folder as a volume with another name"
         yield VolumeDanger(volume.name, f"{place}{effect}: the field is immutable", remedy)
 
 
-def _refused_edits(volume: Volume, stack: str, live: Body, *, is_own: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield the key, live value and declared value of each edit that the API server would refuse."""
-    for edit in differences(storage.claim(volume, stack), live, is_own=is_own):
-        yield edit.field.name, edit.live, edit.declared
-    size = str(live["spec"]["resources"]["requests"]["storage"])
-    if amount(size) > amount(volume.size):
-        yield "size", size, volume.size
+@dataclass(frozen=True)
+class _RefusedEdit:
+    """An edit of a claim that the API server would refuse."""
+
+    setting: str
+    manifest_path: str
+    live: str
+    declared: str
+
+
+def _refused_edits(manifest: Body, live: Body, *, is_own: bool) -> Iterator[_RefusedEdit]:
+    for edit in differences(manifest, live, is_own=is_own):
+        yield _RefusedEdit(edit.field.name, edit.field.path, edit.live, edit.declared)
+    live_size, size = _requested_size(live), _requested_size(manifest)
+    if live_size and size and amount(live_size) > amount(size):
+        yield _RefusedEdit("size", "spec.resources.requests.storage", live_size, size)
+
+
+def _requested_size(claim: Body) -> str:
+    requests = (claim["spec"].get("resources") or {}).get("requests") or {}
+    return str(requests.get("storage", ""))
 
 
 def _edit_danger(
-    body: Body, volume: Volume, edit: tuple[str, str, str], place: str, *, is_claim_retained: bool
+    body: Body, claim: _DeclaredVolume, edit: _RefusedEdit, find_place: PlaceFinder, *, is_claim_retained: bool
 ) -> VolumeDanger:
-    name, (key, old, new) = _claim_name(body), edit
-    claim = f"{place}PersistentVolumeClaim {name} has {key} {old}, and {new} is declared"
+    name, place = _claim_name(body), _place_prefix(find_place, claim.path_of(edit.setting, edit.manifest_path))
+    subject = f"{place}PersistentVolumeClaim {name} has {edit.setting} {edit.live}, and {edit.declared} is declared"
     remedy = "undo the edit, or declare a volume with another name and copy the data to it"
-    if key == "size":
-        return VolumeDanger(name, f"{claim}: a claim cannot be shrunk", remedy)
-    effect = f"{claim}: the field is immutable, and this change would replace the claim with an empty one"
-    if volume.protect:
+    if edit.setting == "size":
+        return VolumeDanger(name, f"{subject}: a claim cannot be shrunk", remedy)
+    effect = f"{subject}: the field is immutable, and this change would replace the claim with an empty one"
+    if claim.protect:
         return VolumeDanger(name, effect, f"it is protected: {remedy}")
     if is_claim_retained:
-        discard = "to discard its data, set `retain: false`, run `up`, then add the claim to storage.discard"
-        return VolumeDanger(name, f"{claim}: the field is immutable, and the claim is retained", f"{remedy}; {discard}")
+        retain = f'annotate it with {RETAIN}: "false"' if claim.is_verbatim else "set `retain: false`"
+        discard = f"to discard its data, {retain}, run `up`, then add the claim to storage.discard"
+        return VolumeDanger(
+            name, f"{subject}: the field is immutable, and the claim is retained", f"{remedy}; {discard}"
+        )
     return VolumeDanger(name, effect, "")
 
 

@@ -9,7 +9,7 @@ from trainstack.objects.ownership import Identity
 
 _WITH_GENERATION = frozenset(
     ("AdmissionCheck", "ClusterQueue", "Cohort", "CustomResourceDefinition", "Deployment", "LocalQueue")
-) | {"MultiKueueCluster"}
+) | {"CronJob", "DaemonSet", "MultiKueueCluster", "StatefulSet"}
 """Kinds whose controllers update the status continually, but whose `generation` the API server increments with every
 change of other fields than status and metadata. Other kinds, such as PriorityClasses, have a constant generation."""
 _DECLARED_METADATA = ("generation", "labels", "annotations", "finalizers", "ownerReferences")

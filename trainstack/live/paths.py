@@ -4,30 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainstack.objects.launch_kinds import ALL_LAUNCH_KINDS, plural
+from trainstack.settings.values.kind_scopes import CLUSTER_SCOPED_KINDS, NAMESPACED_KINDS, is_kubernetes_api
 
-_CLUSTER_SCOPED = frozenset(
-    ("AdmissionCheck", "APIService", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort", "FlowSchema")
-) | {"CustomResourceDefinition", "MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume"}
-_CLUSTER_SCOPED |= {"PriorityClass", "PriorityLevelConfiguration", "ResourceFlavor", "RuntimeClass", "StorageClass"}
-_CLUSTER_SCOPED |= {"ClusterTrainingRuntime", "ValidatingWebhookConfiguration", "WorkloadPriorityClass"}
-_CLUSTER_SCOPED |= {"MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "Topology"}
-_NAMESPACED = frozenset(
-    ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role")
-) | {
-    "ResourceQuota",
-    "RoleBinding",
-    "Secret",
-    "Service",
-    "ServiceAccount",
-    "TrainingRuntime",
-    "Workload",
-    *ALL_LAUNCH_KINDS,
-}
+_NAMESPACED = NAMESPACED_KINDS | {*ALL_LAUNCH_KINDS}
 
 
 _KIND_BY_PLURAL = {
     plural(kind): kind
-    for kind in _CLUSTER_SCOPED | _NAMESPACED | {"Event", "SelfSubjectAccessReview", "SelfSubjectReview"}
+    for kind in CLUSTER_SCOPED_KINDS | _NAMESPACED | {"Event", "SelfSubjectAccessReview", "SelfSubjectReview"}
 }
 
 
@@ -37,19 +21,19 @@ def kind_of(plural_name: str) -> str | None:
 
 
 def is_cluster_scoped(kind: str) -> bool:
-    return kind in _CLUSTER_SCOPED
+    return kind in CLUSTER_SCOPED_KINDS
 
 
 def is_known(api_version: str, kind: str) -> bool:
     """Return whether the path of a kind is known. Kinds of other CustomResourceDefinitions count as namespaced."""
-    return kind in _CLUSTER_SCOPED | _NAMESPACED or "." in api_version.partition("/")[0]
+    return kind in CLUSTER_SCOPED_KINDS | _NAMESPACED or not is_kubernetes_api(api_version)
 
 
 def collection_path(api_version: str, kind: str, namespace: str | None) -> str:
     """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raise KeyError for an unknown kind."""
     if not is_known(api_version, kind):
         raise KeyError(kind)
-    namespace_part = f"/namespaces/{namespace}" if namespace and kind not in _CLUSTER_SCOPED else ""
+    namespace_part = f"/namespaces/{namespace}" if namespace and kind not in CLUSTER_SCOPED_KINDS else ""
     return f"{version_path(api_version)}{namespace_part}/{plural(kind)}"
 
 

@@ -10,7 +10,7 @@ from trainstack.live.client import read
 from trainstack.live.snapshot import exists, run_namespaces
 from trainstack.objects.labels import STACK
 from trainstack.objects.ownership import Identity
-from trainstack.platform import storage
+from trainstack.platform import other_objects, storage
 from trainstack.settings.model import Settings
 
 Body = dict[str, Any]
@@ -40,6 +40,9 @@ def read_volumes(
         for volume in settings.storage.persistent_volumes
         if "platform" in layers
     ]
+    others = other_objects.manifests(settings)
+    claims += [manifest for manifest in others if manifest["kind"] == "PersistentVolumeClaim"]
+    volumes += [manifest for manifest in others if manifest["kind"] == "PersistentVolume"]
     # By UID, because a claim may be in a list and also be read by name.
     claim_by_uid: dict[str, Body] = {}
     persistent_volumes: list[Body] = []

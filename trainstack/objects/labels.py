@@ -115,9 +115,14 @@ MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 """Annotation of a Job: the least number of concurrent pods to admit, from 1 to one less than it requests. Read by
 Kueue, which writes the admitted number into `parallelism`."""
 
+SECTION = "trainstack.dev/section"
+"""The section of the settings that declares the object, always `objects`. Read by refusals of adoption, by plans of
+teardowns, and by users."""
+
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation, `"true"`: the engine does not wait for the object to be ready. On Jobs, which may be queued for long, on
-claims, whose check hangs on updates, and on Services of operators. Read by the Kubernetes provider."""
+claims, whose check hangs on updates, on Services of operators, and on objects of section `objects`. Read by the
+Kubernetes provider."""
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
 """Annotation: the field manager of the declared fields under server-side apply, from `field_manager`. Without it, the

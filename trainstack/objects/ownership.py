@@ -8,6 +8,7 @@ from typing import Any
 
 from trainstack.objects import labels
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.objects import parse_object_names
 
 Identity = tuple[str, str | None, str]
 """Kind, namespace (None for cluster-scoped objects) and name."""
@@ -38,7 +39,7 @@ def format_names(names: Sequence[str], limit: int = _MAX_LISTED_NAMES) -> str:
 
 
 def adopted_identities(settings: Settings) -> frozenset[Identity]:
-    """Return the identities of the objects that the environment adopts (`adopt: true`)."""
+    """Return the identities of the objects that the environment adopts, by `adopt: true` or `objects.adopt`."""
     storage, queues = settings.storage, settings.queues
     cluster_scoped = (
         ("Namespace", settings.environment.namespaces),
@@ -59,7 +60,7 @@ def adopted_identities(settings: Settings) -> frozenset[Identity]:
         (kind, None, item.name) for kind, items in cluster_scoped for item in items if item.adopt
     }
     identities |= {(kind, item.namespace, item.name) for kind, items in namespaced for item in items if item.adopt}
-    return frozenset(identities)
+    return frozenset(identities) | parse_object_names(settings.objects.adopt)
 
 
 def owning_stack(live_labels: Mapping[str, str]) -> str | None:
@@ -102,6 +103,12 @@ def refusals(
         owner_clause = f"belongs to stack {owner_stack!r}" if owner_stack else "was created by another owner"
         messages.append(
             f"{format_identity(key)} exists and {owner_clause}; nothing was changed. Choose another name, remove it "
-            "from this environment, or set `adopt: true` on it, if its settings have that key, to adopt it"
+            f"from this environment, or {_adoption_remedy(manifest)}"
         )
     return tuple(sorted(messages))
+
+
+def _adoption_remedy(manifest: Mapping[str, Any]) -> str:
+    if labels.SECTION in (manifest["metadata"].get("labels") or {}):
+        return f"list {format_identity(identity(manifest))!r} in `objects.adopt` to adopt it"
+    return "set `adopt: true` on it, if its settings have that key, to adopt it"

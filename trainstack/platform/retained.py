@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainstack.objects.labels import RETAIN, Manifest
-from trainstack.objects.ownership import Identity
+from trainstack.objects.ownership import Identity, identity
+from trainstack.platform import other_objects
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.storage import PersistentVolume
 
@@ -52,13 +53,19 @@ def list_retained_objects(settings: Settings, operator_manifests: Iterable[Manif
     namespaces = {namespace.name for namespace in settings.environment.namespaces}
     namespaces |= {manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "Namespace"}
     declared_volumes = settings.storage.volumes if "training" in settings.environment.layers else ()
-    retained_volumes = [volume for volume in declared_volumes if volume.retain]
+    retained_claims = [(volume.namespace, volume.name) for volume in declared_volumes if volume.retain]
+    retained_others = [
+        identity(manifest)
+        for manifest in other_objects.manifests(settings)
+        if is_retained(manifest["kind"], manifest["metadata"])
+    ]
+    retained_claims += [(str(namespace), name) for _, namespace, name in retained_others if namespace]
     volume_names_by_namespace: defaultdict[str, list[str]] = defaultdict(list)
     result = []
-    for volume in retained_volumes:
-        result.append(RetainedObject("PersistentVolumeClaim", volume.namespace, volume.name, _DATA_REASON))
-        if volume.namespace in namespaces:
-            volume_names_by_namespace[volume.namespace].append(volume.name)
+    for namespace, name in retained_claims:
+        result.append(RetainedObject("PersistentVolumeClaim", namespace, name, _DATA_REASON))
+        if namespace in namespaces:
+            volume_names_by_namespace[namespace].append(name)
     result += [
         RetainedObject("Namespace", None, name, f"it holds the retained volume {', '.join(sorted(names))}")
         for name, names in sorted(volume_names_by_namespace.items())
@@ -72,6 +79,9 @@ def list_retained_objects(settings: Settings, operator_manifests: Iterable[Manif
     result += [
         RetainedObject("PersistentVolume", None, volume.name, _volume_reason(volume))
         for volume in (settings.storage.persistent_volumes if "platform" in settings.environment.layers else ())
+    ]
+    result += [
+        RetainedObject(kind, None, name, "it holds data") for kind, namespace, name in retained_others if not namespace
     ]
     result += [
         RetainedObject("CustomResourceDefinition", None, manifest["metadata"]["name"], _DEFINITION_REASON)

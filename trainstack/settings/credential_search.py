@@ -7,7 +7,7 @@ from trainstack.settings.model import Settings
 from trainstack.settings.values.credential_text import CredentialMatch, find_in_field, find_in_text, find_in_variable
 from trainstack.settings.values.paths import child_path, named_element_paths
 
-_SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "workloads", "sweeps")
+_SECTIONS = ("environment", "cluster", "storage", "queues", "operators", "tenants", "objects", "workloads", "sweeps")
 _REFERENCES = ("secretEnv", "manifest")
 """Keys that are not searched: references to Secrets, and addresses of releases, which are used on this machine only."""
 _GENERATED_FIELDS = {"sweeps": {"__all__": {"expansion", "sets_text"}}}

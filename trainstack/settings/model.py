@@ -9,6 +9,7 @@ from trainstack.settings.base import ImageDigest, Section, Text, UniqueNames
 from trainstack.settings.sections.checks import Checks
 from trainstack.settings.sections.code import Commit
 from trainstack.settings.sections.environment import Environment, ExistingVolume
+from trainstack.settings.sections.objects import Objects
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.plan import Plan
 from trainstack.settings.sections.queues import Queues
@@ -69,6 +70,7 @@ class Settings(Section):
     operators: Operators = Operators()
     tenants: Tenants = Tenants()
     secrets: Secrets = Secrets()
+    objects: Objects = Objects()
     workloads: Workloads = Field(default_factory=Workloads)
     sweeps: Sweeps = Sweeps()
     checks: Checks = Checks()
@@ -81,7 +83,29 @@ class Settings(Section):
     @property
     def mountable_volumes(self) -> tuple[Volume | ExistingVolume, ...]:
         """The volumes that runs can mount: those of this stack, then those of other owners."""
-        return (*self.storage.volumes, *self.environment.existing.volumes)
+        return (*self.storage.volumes, *self._claims_of_objects, *self.environment.existing.volumes)
+
+    @property
+    def default_namespace(self) -> str | None:
+        """The only namespace of the environment; None if it has several, or none."""
+        environment = self.environment
+        names = {*(namespace.name for namespace in environment.namespaces), *environment.existing.namespaces}
+        return names.pop() if len(names) == 1 else None
+
+    @property
+    def _claims_of_objects(self) -> tuple[ExistingVolume, ...]:
+        """The claims of section `objects`, as far as runs can mount them."""
+        claims = (manifest for manifest in self.objects.manifests if manifest["kind"] == "PersistentVolumeClaim")
+        return tuple(
+            # The API server validates the values.
+            ExistingVolume.model_construct(
+                name=claim["metadata"]["name"],
+                namespace=namespace,
+                access_modes=tuple((claim.get("spec") or {}).get("accessModes") or ()) or None,
+            )
+            for claim in claims
+            if (namespace := claim["metadata"].get("namespace", self.default_namespace)) is not None
+        )
 
     @property
     def volume_namespaces(self) -> frozenset[str]:

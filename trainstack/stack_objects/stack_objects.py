@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Self
 
 from trainstack.objects.labels import Manifest
-from trainstack.platform import namespaces, networks, queues, secrets, storage, teams
+from trainstack.platform import namespaces, networks, other_objects, queues, secrets, storage, teams
 from trainstack.platform.operators.install import OperatorManifests, manifests_in_order, pin_images
-from trainstack.platform.retained import RetainedObject, list_retained_objects
+from trainstack.platform.retained import RetainedObject, is_retained, list_retained_objects
 from trainstack.runs.identity import PLACEHOLDER_FACTS, Facts, run_id
 from trainstack.runs.launch import Launch
 from trainstack.runs.ledgers import Ledger, wrapper_config_map, wrapper_reference
@@ -130,6 +130,20 @@ class StackObjects:
     def secrets(self) -> Component:
         return component_from_stages(
             secrets.secret(secret, self.settings.stack) for secret in self.settings.secrets.secrets
+        )
+
+    @cached_property
+    def other_objects(self) -> Component:
+        """The objects of section `objects`; those that others may use come first."""
+        manifests = other_objects.manifests(self.settings)
+        used = tuple(manifest for manifest in manifests if not other_objects.uses_others(manifest))
+        using = tuple(manifest for manifest in manifests if other_objects.uses_others(manifest))
+        return Component(
+            tuple(
+                DeclaredObject(manifest, dependencies, retain=is_retained(manifest["kind"], manifest["metadata"]))
+                for stage, dependencies in ((used, ()), (using, used))
+                for manifest in stage
+            )
         )
 
     @cached_property
@@ -264,7 +278,12 @@ class StackObjects:
     def components_before_launches(self) -> tuple[Component, ...]:
         layers = self.settings.environment.layers
         secret_components = () if "platform" in layers else (self.secrets,)
-        return (*self.platform, *secret_components, *((self.volumes,) if "training" in layers else ()))
+        return (
+            *self.platform,
+            *secret_components,
+            self.other_objects,
+            *((self.volumes,) if "training" in layers else ()),
+        )
 
     def manifests(self, launches: Sequence[LaunchGroup] | None = None) -> list[Manifest]:
         """Return all objects of the stack in the order of creation. `launches`: by default, those of a new cluster."""

@@ -14,6 +14,7 @@ from trainstack.components.field_transfer import take_fields_over, transfer_fiel
 from trainstack.components.launch_claims import LaunchClaim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.objects import PROVIDER_VERSION
+from trainstack.components.other_objects import OtherObjects
 from trainstack.components.secrets import Secrets
 from trainstack.components.teardown import TeardownGuard, attach_hooks
 from trainstack.errors import RefusedError
@@ -26,6 +27,7 @@ from trainstack.objects.labels import LAUNCH, with_state
 from trainstack.objects.ownership import format_identity, identity
 from trainstack.settings.model import Settings
 from trainstack.stack_objects.launch_groups import LaunchGroup
+from trainstack.stack_objects.stack_objects import StackObjects
 from trainstack.stacks.exit_code import report_exit_code
 from trainstack.stacks.plan_change import LoadedProgram
 from trainstack.stacks.platform import declare_platform
@@ -94,6 +96,9 @@ def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) 
     if secrets is not None and "platform" not in layers:
         secret_options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*dependencies]))
         dependencies = (*dependencies, Secrets("secrets", stack_objects, secrets, secret_options))
+    others = _declare_other_objects(stack_objects, dependencies, opts)
+    # Volumes and runs may use them.
+    dependencies, all_resources = (*dependencies, *others), (*all_resources, *others)
     if "training" in layers:
         groups = [(group, _launch_options(program, group, generating_provider)) for group in run_decision.groups]
         training_resources, training_outputs = declare_training(stack_objects.volumes, groups, dependencies, opts)
@@ -116,6 +121,16 @@ def assemble(program: LoadedProgram, secrets: pulumi.Output[Any] | None = None) 
         },
     }
     return outputs
+
+
+def _declare_other_objects(
+    stack_objects: StackObjects, dependencies: Sequence[pulumi.Input[pulumi.Resource]], opts: pulumi.ResourceOptions
+) -> tuple[OtherObjects, ...]:
+    """Declare the objects of section `objects`, if there are any."""
+    if not stack_objects.other_objects.objects:
+        return ()
+    options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*dependencies]))
+    return (OtherObjects("objects", stack_objects.other_objects, options),)
 
 
 def _definition_preparations(program: LoadedProgram) -> PreparationSteps:

@@ -68,7 +68,7 @@ class Rights:
 def rights_of(stack_objects: StackObjects) -> Rights:
     """Return the rights of an environment. Raises OperatorError if a release lacks an object that its install needs."""
     settings = stack_objects.settings
-    components = stack_objects.platform or (stack_objects.secrets,)
+    components = (*(stack_objects.platform or (stack_objects.secrets,)), stack_objects.other_objects)
     manifests = [manifest for component in components for manifest in component.manifests]
     namespaces = [manifest for manifest in manifests if manifest["kind"] == "Namespace"]
     admission_policies = policies.admission_policies(settings.stack, manifests, {*map(_resource_of, _probes(settings))})

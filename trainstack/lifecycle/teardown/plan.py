@@ -6,7 +6,7 @@ from datetime import datetime
 
 from trainstack.lifecycle.teardown.live_stack import Body, LiveStack, describe_owner, has_label_of, owners
 from trainstack.lifecycle.teardown.users import foreign_users
-from trainstack.objects.labels import RUN
+from trainstack.objects.labels import RUN, SECTION
 from trainstack.objects.launch_kinds import ALL_LAUNCH_KINDS
 from trainstack.objects.ownership import Identity, format_identity, format_names, identity
 from trainstack.runs.launches import LiveLaunch, launch_age, wait_or_stop
@@ -23,6 +23,7 @@ _RETENTION_REASONS = {
 STAGES: Mapping[str, tuple[str, ...]] = {
     "runs": (*ALL_LAUNCH_KINDS, "TrainingRuntime"),
     "volumes": _VOLUMES,
+    "other objects": (),
     "local queues": ("LocalQueue",),
     "cluster queues": ("ClusterQueue",),
     "flavors, cohorts, priorities": ("ResourceFlavor", "Cohort", "AdmissionCheck", "WorkloadPriorityClass"),
@@ -37,8 +38,8 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "definitions": ("CustomResourceDefinition",),
     "namespaces": ("Namespace",),
 }
-"""The kinds of each stage; objects of other kinds belong to operators. Queues are deleted after their workloads, and
-controllers after the objects with their finalizers."""
+"""The kinds of each stage. Objects of other kinds have the label SECTION, or else belong to operators. Queues are deleted
+after their workloads, and controllers after the objects with their finalizers."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,12 @@ def plan_full_teardown(live: LiveStack, now: datetime) -> TeardownPlan:
     retention_reasons = dict(_retention_reasons(live))
     deleted = frozenset(map(identity, live.labeled_objects)) - retention_reasons.keys()
     # A ConfigMap can belong to a run or to an operator, so that the kind alone does not determine its stage.
-    objects_of_runs = _objects_of_runs(live)
-    stage_by_object = {key: "runs" if key in objects_of_runs else _stage_of_kind(key[0]) for key in deleted}
+    other_objects = _other_objects(live)
+    objects_of_runs = _objects_of_runs(live) - other_objects
+    stage_by_object = {
+        key: "runs" if key in objects_of_runs else "other objects" if key in other_objects else _stage_of_kind(key[0])
+        for key in deleted
+    }
     stages = {
         stage: tuple(sorted((key for key in deleted if stage_by_object[key] == stage), key=str)) for stage in STAGES
     }
@@ -139,6 +144,15 @@ def _objects_of_runs(live: LiveStack) -> set[Identity]:
         identity(body)
         for body in live.labeled_objects_of("ConfigMap")
         if RUN in body["metadata"]["labels"] or body["metadata"]["namespace"] not in operators
+    }
+
+
+def _other_objects(live: LiveStack) -> set[Identity]:
+    """Return the objects of section `objects`, except for volumes."""
+    return {
+        identity(body)
+        for body in live.labeled_objects
+        if SECTION in body["metadata"]["labels"] and body["kind"] not in _VOLUMES
     }
 
 

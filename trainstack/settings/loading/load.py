@@ -4,7 +4,8 @@
 `defaults.yaml` (with sections at the top level) and, for a run, in `workloads/<base>/workload.yaml`, where the base is
 the run's `from`, or else its name. The files are merged by the rule of `settings.loading.merge`, the environment last.
 The optional `pins/<stack>.yaml` has the digests of the environment's images, and the commits that replace the branches
-and tags of its `code`. Each sweep has its space and its sets in `sweeps/<name>/`.
+and tags of its `code`. Each sweep has its space and its sets in `sweeps/<name>/`, and `objects` names files of
+Kubernetes objects.
 
 One exception: an entry under `operators` of `defaults.yaml` is a template, used only if the environment's `operators`
 has the key (`kueue: {}` is enough), so an environment that lists no operator installs none. A project without
@@ -22,6 +23,7 @@ from trainstack.settings.errors import ENGINE_PLACE, Place, SettingsError, Setti
 from trainstack.settings.loading.bases import Steps, merge_bases, workload_files
 from trainstack.settings.loading.code_pins import apply_code_pins, is_code_key
 from trainstack.settings.loading.merge import merge, overlay, prune, to_plain, walk
+from trainstack.settings.loading.object_files import add_objects
 from trainstack.settings.loading.sweep_files import add_sweep_files
 from trainstack.settings.loading.validation_errors import findings_of
 from trainstack.settings.loading.what_if import apply_changes
@@ -167,6 +169,7 @@ def _read_tree(
     """Return the merged sections, and the findings to report if runs without a base lack values, by the runs' steps."""
     environment = _read_environment(root, stack, engine_config, findings)
     tree, missing_bases = merge_bases(root, merge(_read_defaults(root, environment, findings), environment), findings)
+    tree = add_objects(root, tree, findings)
     return prune(Node({**tree.entries, **_read_pins(root, stack, findings)}, tree.where)), missing_bases
 
 

@@ -62,6 +62,9 @@ _PATTERN_REMEDIES = {
     r"^spec(\.[A-Za-z0-9_-]+(\[[0-9]+\])*)+$": "write a path such as spec.template or spec.groups[0].template",
     r"^status(\.[A-Za-z0-9_-]+(\[[0-9]+\])*)+$": "write a path such as status.state",
     r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$": ("use letters, digits and '-', with a letter or digit at both ends"),
+    r"^[A-Z][A-Za-z0-9]* ([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[^ /%]+$": (
+        "write <Kind> <namespace>/<name>, or <Kind> <name>"
+    ),
     "^/": "write an absolute path, beginning with /",
     "^[^/]": "write a relative path, without / at its beginning",
 }
@@ -123,7 +126,12 @@ def _findings_of_detail(
 
 
 def _secret_remedy(steps: Steps) -> str:
-    """Return the remedy for an unencrypted value of the section `secrets`; it does not contain the value."""
+    """Return the remedy for an unencrypted value; it does not contain the value."""
+    if steps[0] == "objects":
+        return (
+            "remove it from the file, rotate the values, and declare the Secret in section `secrets`, whose values "
+            "`pulumi config set --secret --path 'trainstack:secrets.secrets[0].values.<key>'` encrypts"
+        )
     _, _, index, _, key = steps
     key_suffix = f".{key}" if str(key).isidentifier() else f'["{key}"]'
     return (
