@@ -38,8 +38,8 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "definitions": ("CustomResourceDefinition",),
     "namespaces": ("Namespace",),
 }
-"""The kinds of each stage. Objects of other kinds have the label SECTION, or else belong to operators. Queues are deleted
-after their workloads, and controllers after the objects with their finalizers."""
+"""The kinds of each stage. Objects of other kinds have the label SECTION, or else belong to operators. Queues are
+deleted after their workloads, and controllers after the objects with their finalizers."""
 
 
 @dataclass(frozen=True)

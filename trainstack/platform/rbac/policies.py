@@ -31,7 +31,7 @@ def admission_policies(
     manifests = list(platform_manifests)
     namespaces = sorted(manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "Namespace")
     folders = {
-        manifest["metadata"]["name"]: manifest["spec"]["hostPath"]["path"]
+        manifest["metadata"]["name"]: _folder_of_node(manifest["spec"])
         for manifest in manifests
         if manifest["kind"] == "PersistentVolume"
     }
@@ -58,6 +58,12 @@ def restricted_objects(policies: Iterable[Manifest]) -> frozenset[tuple[str, str
     )
 
 
+def _folder_of_node(volume_spec: Mapping[str, Any]) -> str:
+    """Return the folder of a node that a persistent volume is; empty for other sources."""
+    source = volume_spec.get("hostPath") or volume_spec.get("local") or {}
+    return str(source.get("path", ""))
+
+
 def _pod_security_policy(stack: str, namespaces: list[str]) -> list[Manifest]:
     """Return a policy against changes of Pod Security levels by users who may not patch or update any namespace."""
     return _policy(
@@ -80,10 +86,13 @@ def _host_path_policy(stack: str, folders: Mapping[str, str]) -> list[Manifest]:
         [_resource_rule("", "persistentvolumes", ["CREATE", "UPDATE"], sorted(folders))],
         exempt_rights=[("", "persistentvolumes", "create"), ("", "persistentvolumes", "update")],
         variables={"folders": json.dumps(dict(sorted(folders.items())))},
-        expression="has(object.spec.hostPath) && object.spec.hostPath.path == variables.folders[object.metadata.name]",
+        expression=(
+            "variables.folders[object.metadata.name] == (has(object.spec.hostPath) ? object.spec.hostPath.path : "
+            "has(object.spec.local) ? object.spec.local.path : '')"
+        ),
         message=(
-            f"spec.hostPath.path must be the folder that rights/{stack}.yaml defines for this volume; to use another "
-            f"folder, ask a cluster administrator to apply a new rights/{stack}.yaml"
+            f"the volume must have the folder of a node, or none, as in rights/{stack}.yaml; to use another folder, "
+            f"ask a cluster administrator to apply a new rights/{stack}.yaml"
         ),
     )
 

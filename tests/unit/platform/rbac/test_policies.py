@@ -35,3 +35,15 @@ def test_a_folder_is_quoted_for_the_expression() -> None:
     """The folder may have any characters."""
     policy, _ = admission_policies("lab", [storage.persistent_volume(VOLUME, "lab")], ())
     assert policy["spec"]["variables"] == [{"name": "folders", "expression": '{"data": "/mnt/a\\"b"}'}]
+
+
+def test_a_volume_without_a_folder_must_stay_without_one() -> None:
+    """A deployer who may create the volume of a server must not turn it into a folder of a node."""
+    server = PersistentVolume(
+        name="server", size="1Gi", access_modes=("ReadOnlyMany",), source={"nfs": {"server": "nfs", "path": "/data"}}
+    )
+    disk = PersistentVolume(
+        name="disk", size="1Gi", access_modes=("ReadWriteOnce",), source={"local": {"path": "/mnt/disk"}}, node="a"
+    )
+    policy, _ = admission_policies("lab", [storage.persistent_volume(volume, "lab") for volume in (server, disk)], ())
+    assert policy["spec"]["variables"] == [{"name": "folders", "expression": '{"disk": "/mnt/disk", "server": ""}'}]
