@@ -39,6 +39,7 @@ RULES_BY_TOPIC: Mapping[str, tuple[Rule, ...]] = _group_rules(
             live_rules.runtime_classes,
         ),
         "Programs and objects": _rules_of(rules.programs, rules.sizes, rules.manifests, rules.pod_patches),
+        "Other objects": _rules_of(rules.objects),
         "Storage and data": _rules_of(rules.volumes, rules.files, rules.loaders, live_rules.storage),
         "Images": _rules_of(rules.images, live_rules.image_registries),
         "Namespaces and isolation": _rules_of(rules.namespaces, rules.tenant),

@@ -133,11 +133,15 @@ class StackObjects:
         )
 
     @cached_property
+    def other_manifests(self) -> tuple[Manifest, ...]:
+        """The objects of section `objects` in the order of the settings."""
+        return other_objects.manifests(self.settings)
+
+    @cached_property
     def other_objects(self) -> Component:
         """The objects of section `objects`; those that others may use come first."""
-        manifests = other_objects.manifests(self.settings)
-        used = tuple(manifest for manifest in manifests if not other_objects.uses_others(manifest))
-        using = tuple(manifest for manifest in manifests if other_objects.uses_others(manifest))
+        used = tuple(manifest for manifest in self.other_manifests if not other_objects.uses_others(manifest))
+        using = tuple(manifest for manifest in self.other_manifests if other_objects.uses_others(manifest))
         return Component(
             tuple(
                 DeclaredObject(manifest, dependencies, retain=is_retained(manifest["kind"], manifest["metadata"]))

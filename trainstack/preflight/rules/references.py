@@ -228,7 +228,7 @@ def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="namespace-unknown",
     may_be=("warning", "unknown"),
-    summary="A volume, local queue, team, run or Secret is in an undeclared or missing namespace.",
+    summary="A volume, local queue, team, run, Secret or other object is in an undeclared or missing namespace.",
     details=(
         "Namespaces of every cluster and of declared operators need no declaration, except for Secrets, which are "
         "created before the operators. The finding on a cluster queue that is open to the namespace is a warning. "
@@ -257,6 +257,10 @@ def namespace_unknown(context: RuleContext) -> Iterator[Violation]:
     users += [(path, queue.namespace) for path, queue in context.local_queues()]
     users += [(path, team.namespace) for path, team in with_paths("tenants.teams", settings.tenants.teams)]
     users += [(path, run.namespace) for path, run in context.runs()]
+    users += [
+        (f"objects.manifests[{index}].metadata", manifest["metadata"].get("namespace"))
+        for index, manifest in enumerate(context.stack_objects.other_manifests)
+    ]
     yield from _find_unknown_names(
         context, [(f"{path}.namespace", name) for path, name in users], "namespace", known_namespaces, section
     )

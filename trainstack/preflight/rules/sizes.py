@@ -164,6 +164,7 @@ def _platform_components(context: RuleContext) -> Iterator[tuple[str, Component]
     yield "tenants.teams", declared.tenants
     yield "storage", declared.storage_classes
     yield "queues", declared.queues
+    yield "objects", declared.other_objects
 
 
 def _plain_bytes(ciphertext: str) -> int:

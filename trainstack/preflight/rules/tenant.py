@@ -7,6 +7,7 @@ from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import Named, RuleContext
 from trainstack.settings.model import Settings
+from trainstack.settings.values.kind_scopes import NAMESPACED_KINDS
 
 
 @Rule(
@@ -21,7 +22,12 @@ def tenant_cluster_scoped(context: RuleContext) -> Iterator[Violation]:
     if settings.environment.profile != "tenant":
         return
     operators = {OPERATORS[name].path: [name] for name in settings.operators.installs}
-    for path, names in (cluster_scoped_names(settings) | operators).items():
+    others = {
+        f"objects.manifests[{index}]": [f"{manifest['kind']} {manifest['metadata']['name']}"]
+        for index, manifest in enumerate(context.stack_objects.other_manifests)
+        if "namespace" not in manifest["metadata"] and manifest["kind"] not in NAMESPACED_KINDS
+    }
+    for path, names in (cluster_scoped_names(settings) | operators | others).items():
         if names:
             message = f"a tenant's stack cannot declare cluster-scoped objects ({', '.join(names)})"
             remedy = "leave them to the platform's owner, and set what defaults.yaml declares to null"
