@@ -16,6 +16,7 @@ from trainstack.kueue.format import describe_release, verdict_lines
 from trainstack.kueue.verdict import Verdict
 from trainstack.live import kubeconfig
 from trainstack.live.identity import read_cluster_identity
+from trainstack.live.object_scopes import scope_refusals
 from trainstack.live.releases import with_downloads
 from trainstack.live.rights import missing_right_errors
 from trainstack.live.snapshot import read_metadata, read_runs
@@ -147,6 +148,7 @@ def plan_change(
     named_manifests = [*manifests_by_identity.values()]
     # In a namespace that does not exist, a deployer has no role, and the reads below would fail.
     _refuse(missing_namespace_refusals(settings, named_manifests))
+    _refuse(scope_refusals(stack_objects.other_manifests, settings.cluster.context))
     # The role of an owner's deployer allows to list every declared kind but Secrets.
     stack_to_list = stack if settings.environment.profile == "owner" else None
     live_metadata = read_metadata(named_manifests, settings.cluster.context, stack_to_list=stack_to_list)

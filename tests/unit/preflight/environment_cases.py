@@ -21,6 +21,7 @@ from tests.unit.make import (
 )
 from tests.unit.preflight.booking_cases import BOOKING_CASES
 from tests.unit.preflight.cases import CASES, Case
+from tests.unit.preflight.object_cases import OBJECT_CASES
 from tests.unit.preflight.pod_cases import POD_CASES
 from tests.unit.preflight.pool_cases import POOL, POOL_CASES
 from tests.unit.preflight.slip_cases import SLIP_CASES
@@ -728,5 +729,5 @@ MORE: dict[str, list[Case]] = {
 
 def every_case() -> list[tuple[str, Case]]:
     """Return all cases of the preflight rules, with the id of the rule that finds the fault."""
-    more = (*MORE.items(), *POD_CASES.items(), *BOOKING_CASES.items())
+    more = (*MORE.items(), *POD_CASES.items(), *BOOKING_CASES.items(), *OBJECT_CASES.items())
     return [*CASES.items(), *((rule, case) for rule, cases in more for case in cases)]

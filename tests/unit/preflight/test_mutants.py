@@ -23,6 +23,7 @@ from tests.unit.preflight.mutants import Judge, functions, limited, mutants, not
 from tests.unit.preflight.node_cases import every_live_case
 from tests.unit.preflight.rules import test_likely_mistakes, test_programs, test_published_passphrase, test_sizes
 from tests.unit.preflight.rules import test_loaders as test_loader_rules
+from tests.unit.preflight.rules import test_objects as test_object_rules
 from tests.unit.preflight.rules import test_sweeps as test_sweep_rules
 from tests.unit.preflight.rules.test_published_passphrase import OTHER, PUBLISHED
 from trainstack.kueue import node_capacity
@@ -53,6 +54,7 @@ from trainstack.preflight.rules import (
     multikueue,
     names,
     namespaces,
+    objects,
     operators,
     pod_patches,
     pod_resources,
@@ -84,6 +86,7 @@ MODULES = (
         images,
         namespaces,
         manifests,
+        objects,
         pod_patches,
         tenant,
         sweeps,
@@ -114,6 +117,7 @@ TESTS = (
     *(test_silences, test_likely_mistakes, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
     test_immutable_fields,
     test_published_passphrase,
+    test_object_rules,
     test_programs,
     test_sizes,
 )

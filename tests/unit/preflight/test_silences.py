@@ -141,6 +141,8 @@ REFUSED = {
     *("lending-over-nominal", "limit-without-cohort", "multikueue-checks", "multikueue-parameters"),
     *("kind-missing", "label-invalid", "launch-refused", "mount-duplicate", "name-derived", "name-duplicate"),
     *("manifest-invalid", "object-too-large", "patch-invalid", "patch-refused", "pod-resources-refused"),
+    *("object-adoption-unknown", "object-data-too-large", "object-duplicate", "object-namespace-missing"),
+    *("object-other-section", "object-reserved"),
     *("program-refused", "resources-refused", "tenant-cluster-scoped", "webhook-silent"),
     *("data-missing", "dockerfile-missing", "env-reserved", "manifest-mismatch", "manifest-missing"),
     *("trainjob-limit", "trainjob-misfit"),
