@@ -344,6 +344,99 @@ def edit_as_others(project: Project) -> None:
         assert done.code == 0, done.text
 
 
+OBJECTS = """\
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "0 3 * * *"
+  suspend: yes
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          serviceAccountName: reader
+          containers: [{name: main, image: "busybox:1.35"}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: master}
+spec: {clusterIP: None, selector: {app: none}, ports: [{port: 23456}]}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: guarded-objects}
+spec:
+  accessModes: [ReadOnlyMany]
+  capacity: {storage: 1Gi}
+  claimRef: {namespace: guarded, name: models}
+  nfs: {server: 192.0.2.1, path: /models}
+  storageClassName: ""
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: models}
+spec:
+  accessModes: [ReadOnlyMany]
+  resources: {requests: {storage: 1Gi}}
+  storageClassName: ""
+  volumeName: guarded-objects
+"""
+
+
+def test_other_objects_are_declared_guarded_and_retained(guarded: Project) -> None:
+    """They are created as they are written, and a second preview finds no change.
+
+    An object of another owner is refused unless it is listed, a claim cannot be edited, and volumes remain.
+    """
+    (guarded.root / "objects.yaml").write_text(OBJECTS)
+    (guarded.root / "train.conf").write_text("lr = 1\n")
+    section: dict[str, Any] = {
+        "files": ["objects.yaml"],
+        "configMaps": [{"name": "train", "files": ["train.conf"]}],
+    }
+    guarded.edit_stack(lambda config: config.update({"trainstack:objects": section}))
+    try:
+        assert guarded.up().code == 0
+        assert guarded.changes() == {}
+        cron_job = guarded.get("cronjobs", "nightly", NAME)
+        assert cron_job["metadata"]["labels"]["trainstack.dev/stack"] == NAME
+        assert (cron_job["spec"]["schedule"], cron_job["spec"]["suspend"]) == ("0 3 * * *", True)
+        assert guarded.get("configmaps", "train", NAME)["data"] == {"train.conf": "lr = 1\n"}
+        assert guarded.get("persistentvolumeclaims", "models", NAME)["spec"]["volumeName"] == "guarded-objects"
+
+        done = guarded.kubectl("create", "serviceaccount", "other", "-n", NAME)
+        assert done.code == 0, done.text
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "other"}}
+        guarded.edit_stack(lambda config: config["trainstack:objects"].update({"manifests": [account]}))
+        name = f"ServiceAccount {NAME}/other"
+        assert_refused(guarded.up(), f"{name} exists and was created by another owner", "in `objects.adopt`")
+        guarded.edit_stack(lambda config: config["trainstack:objects"].update({"adopt": [name]}))
+        assert guarded.up().code == 0
+
+        (guarded.root / "objects.yaml").write_text(OBJECTS.replace("volumeName: guarded-objects", "volumeName: other"))
+        assert_refused(guarded.up(), "objects.yaml:", "has volumeName guarded-objects, and other is declared")
+        (guarded.root / "objects.yaml").write_text(OBJECTS)
+
+        done = guarded.trainstack("destroy", "--yes")
+        assert done.code == 0, done.text
+        assert guarded.get("cronjobs", "nightly", NAME) == {}
+        assert guarded.get("serviceaccounts", "other", NAME) == {}
+        assert guarded.get("persistentvolumeclaims", "models", NAME)
+        assert guarded.get("persistentvolumes", "guarded-objects")
+        assert guarded.get("namespaces", NAME)
+        # A later test declares a namespace that is not retained.
+        guarded.kubectl("delete", "namespace", NAME, "--timeout=60s")
+    finally:
+        guarded.kubectl("delete", "persistentvolumeclaim", "models", "-n", NAME, "--ignore-not-found", "--timeout=60s")
+        guarded.kubectl("delete", "persistentvolume", "guarded-objects", "--ignore-not-found", "--timeout=60s")
+
+
 def edit_storage(project: Project, edit: Callable[[dict[str, Any]], None]) -> None:
     """Edit the `storage` section in place."""
     project.edit_stack(lambda config: edit(config["trainstack:storage"]))

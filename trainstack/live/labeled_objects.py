@@ -57,7 +57,7 @@ def read_labeled_objects(
     recorded: Sequence[RecordedObject],
     namespaces: Sequence[str | None],
     context: str | None,
-    launch_kinds: Sequence[tuple[str, str]] = (),
+    further_kinds: Sequence[tuple[str, str]] = (),
 ) -> LiveObjects:
     """Return the metadata of the objects with the stack's label and of those in the state.
 
@@ -68,14 +68,14 @@ def read_labeled_objects(
         recorded: the objects in its state.
         namespaces: the namespaces; None: all of them. Cluster-scoped kinds are read only with None.
         context: the kubeconfig's context; None: its current one.
-        launch_kinds: API versions and kinds of launches that only some environments have.
+        further_kinds: API versions and kinds that only some environments have.
 
     Raises ClusterError as `client.read` does.
 
     """
     usual_kinds = {kind: version for kind, version in _VERSION_BY_KIND.items() if kind not in OPTIONAL_LAUNCH_KINDS}
     state_kinds = {item.kind: item.api_version for item in recorded}
-    version_by_kind = {**usual_kinds, **{kind: version for version, kind in launch_kinds}, **state_kinds}
+    version_by_kind = {**usual_kinds, **{kind: version for version, kind in further_kinds}, **state_kinds}
     kind_by_path: dict[str, str] = {}
     unreadable = set()
     for kind, version in version_by_kind.items():

@@ -9,7 +9,9 @@ from tests.unit.make import make_settings, make_storage, make_volume
 from trainstack.guards.volumes import VolumeDanger, decide_discards, find_dangers, find_mounting_pods
 from trainstack.settings.errors import Place
 from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.objects import Objects
 from trainstack.settings.sections.storage import PersistentVolume, Volume
+from trainstack.settings.values.paths import nearest_place
 
 PLACES = {"storage.volumes": Place("Pulumi.dev.yaml", 3)}
 CLAIM = "research/training"
@@ -150,3 +152,43 @@ def test_pods_mount_claims_until_they_have_ended() -> None:
         "research/x": ("pod research/a", "pod research/b"),
         "research/y": ("pod research/b",),
     }
+
+
+def find_place_in_file(path: str) -> Place | None:
+    """Return the place of the only object of a file."""
+    return nearest_place({"objects.manifests[0]": Place("volumes.yaml", 1)}, path)
+
+
+def find_in_objects(manifest: dict[str, Any], *claims: Mapping[str, Any]) -> tuple[VolumeDanger, ...]:
+    """Return the dangers of an environment whose section `objects` has a volume, which is also a live one."""
+    settings = make_settings(storage=make_storage(volumes=()), objects=Objects(manifests=(manifest,)))
+    return find_dangers(settings, claims, (manifest,), find_place_in_file)
+
+
+def test_a_claim_of_other_objects_passes_the_same_guard() -> None:
+    """It is not in danger as it is; an edit names the path in the manifest."""
+    live = make_claim(retain=None)
+    spec = {key: value for key, value in live["spec"].items() if key != "volumeName"}
+    manifest = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "training"}, "spec": spec}
+    assert find_in_objects(manifest, live) == ()
+    (danger,) = find_in_objects({**manifest, "spec": {**spec, "storageClassName": "other"}}, live)
+    assert danger.effect == (
+        "volumes.yaml:1: objects.manifests[0].spec.storageClassName: PersistentVolumeClaim research/training has "
+        "storageClass shared, and other is declared: the field is immutable, and the claim is retained"
+    )
+    assert 'annotate it with trainstack.dev/retain: "false", run `up`' in danger.remedy
+    (danger,) = find_in_objects({**manifest, "spec": {**spec, "resources": {"requests": {"storage": "1Gi"}}}}, live)
+    assert "objects.manifests[0].spec.resources.requests.storage" in danger.effect
+    assert danger.effect.endswith("has size 2Gi, and 1Gi is declared: a claim cannot be shrunk")
+
+
+def test_a_persistent_volume_of_other_objects_keeps_its_source() -> None:
+    spec = {"capacity": {"storage": "1Gi"}, "nfs": {"server": "a", "path": "/data"}, "volumeMode": "Filesystem"}
+    manifest = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "data"}, "spec": spec}
+    assert find_in_objects(manifest) == ()
+    live = {**manifest, "spec": {**spec, "nfs": {"server": "b", "path": "/data"}}}
+    settings = make_settings(objects=Objects(manifests=(manifest,)))
+    (danger,) = find_dangers(settings, (), (live,), find_place_in_file)
+    assert danger.effect.startswith(
+        "volumes.yaml:1: objects.manifests[0].spec.nfs: PersistentVolume data has source.nfs"
+    )

@@ -3,6 +3,7 @@
 from tests.unit.make import make_settings, make_storage, make_volume
 from trainstack.platform.retained import RetainedObject, list_retained_objects
 from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.objects import Objects
 from trainstack.settings.sections.storage import PersistentVolume
 
 
@@ -47,4 +48,22 @@ def test_a_platform_alone_keeps_all_its_namespaces() -> None:
     assert list_retained_objects(settings, [{"kind": "Namespace", "metadata": {"name": "kubeflow"}}]) == [
         RetainedObject("Namespace", None, "kubeflow", "volumes of other stacks may be in it"),
         RetainedObject("Namespace", None, "research", "volumes of other stacks may be in it"),
+    ]
+
+
+def test_volumes_of_other_objects_stay_with_their_namespace() -> None:
+    """The annotation of a claim undoes that."""
+    metadata = {"name": "cache", "annotations": {"trainstack.dev/retain": "false"}}
+    objects = Objects(
+        manifests=(
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models"}},
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata},
+            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}},
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "train"}},
+        )
+    )
+    assert list_retained_objects(make_settings(objects=objects, storage=make_storage(volumes=()))) == [
+        RetainedObject("PersistentVolumeClaim", "research", "models", "its data is kept (retain: true)"),
+        RetainedObject("Namespace", None, "research", "it holds the retained volume models"),
+        RetainedObject("PersistentVolume", None, "disk", "it holds data"),
     ]

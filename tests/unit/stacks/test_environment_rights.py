@@ -29,6 +29,7 @@ from trainstack.platform.rbac.rights import DECLARE_VERBS, WATCH_VERBS, Grant, g
 from trainstack.runs.status.launch_kinds import optional_kinds
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
+from trainstack.settings.sections.objects import Objects
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.workloads import ReplicatedJob, Role
@@ -142,6 +143,27 @@ def test_what_a_stack_keeps_it_may_not_delete() -> None:
         for grant in deployer_rights(make_tenant(make_run()), ())
         if (grant.resource, grant.verb) == ("persistentvolumeclaims", "delete")
     }
+
+
+def test_a_deployer_declares_other_objects_and_deletes_all_but_volumes() -> None:
+    """The rights name each object, in its namespace."""
+    manifests = (
+        {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}},
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "gpu"}},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models"}},
+        {"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer", "metadata": {"name": "lab"}},
+    )
+    settings = make_tenant(objects=Objects(manifests=manifests))
+    granted = rights_of(StackObjects(settings, Inputs())).roles
+    deployer = {
+        grant for role in granted if role["metadata"]["name"].endswith("-deployer") for grant in rights_of_role(role)
+    }
+    verbs = (*DECLARE_VERBS, "delete")
+    assert grants("batch", "cronjobs", verbs, "research", ["nightly"]) <= deployer
+    assert grants("resource.k8s.io", "resourceclaimtemplates", verbs, "research", ["gpu"]) <= deployer
+    assert grants("cert-manager.io", "clusterissuers", verbs, names=["lab"]) <= deployer
+    assert grants("", "persistentvolumeclaims", DECLARE_VERBS, "research", ["models"]) <= deployer
+    assert not grants("", "persistentvolumeclaims", ["delete"], "research", ["models"]) & deployer
 
 
 SECRETS = Secrets(secrets=(make_secret(),))

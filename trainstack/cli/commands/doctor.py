@@ -109,8 +109,11 @@ def _diagnose_objects(
     try:
         namespaces, context = run_namespaces(session.settings), session.settings.cluster.context
         loaders = find_waiting_loaders(read_loaders(session.stack, namespaces, context))
-        launch_kinds = other_launch_kinds(session.settings)
-        marked_objects = read_labeled_objects(session.stack, state.objects, namespaces, context, launch_kinds)
+        further_kinds = [
+            *other_launch_kinds(session.settings),
+            *((manifest["apiVersion"], manifest["kind"]) for manifest in session.settings.objects.manifests),
+        ]
+        marked_objects = read_labeled_objects(session.stack, state.objects, namespaces, context, further_kinds)
         unchecked_notes += [
             f"{kind}: these credentials may not read it" for kind in sorted(marked_objects.unreadable_kinds)
         ]

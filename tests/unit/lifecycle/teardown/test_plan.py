@@ -69,6 +69,17 @@ def test_objects_are_deleted_in_drain_order() -> None:
     ]
 
 
+def test_other_objects_are_a_stage_of_their_own() -> None:
+    """Also ConfigMaps, which are otherwise objects of runs, and kinds that operators have too. Claims are volumes."""
+    labels = {"trainstack.dev/stack": "dev", "trainstack.dev/section": "objects"}
+    others = [ours(kind, "train", "research") for kind in ("ConfigMap", "CronJob", "PersistentVolumeClaim")]
+    for body in others:
+        body["metadata"]["labels"] = labels
+    stages = plan(make_scene(labeled_objects=(*make_scene().labeled_objects, *others), retained=frozenset())).stages
+    assert [kind for kind, _, _ in stages["other objects"]] == ["ConfigMap", "CronJob"]
+    assert ("PersistentVolumeClaim", "research", "train") in stages["volumes"]
+
+
 def test_a_retained_volume_is_kept_with_its_namespace() -> None:
     """Both are listed with the reason. A volume that is not retained is deleted."""
     kept = plan(make_scene())
