@@ -148,7 +148,7 @@ def researcher_rights(settings: Settings, manifests: Iterable[Manifest]) -> set[
     rights |= grants("apps", "deployments", ("list",)) | grants("", "pods", ("list",))
     rights |= grants(_KUEUE, "clusterqueues", ("get",))
     for manifest in manifests:
-        if manifest["kind"] == "ConfigMap" and CONFIG_KEY in manifest["data"]:
+        if manifest["kind"] == "ConfigMap" and CONFIG_KEY in (manifest.get("data") or {}):
             rights |= grants("", "configmaps", ("get",), manifest["metadata"]["namespace"], [_name(manifest)])
     return rights | _probe_rights(settings)
 

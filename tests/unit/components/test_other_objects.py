@@ -6,8 +6,9 @@ from trainstack.components.other_objects import OtherObjects
 from trainstack.settings.sections.objects import Objects
 from trainstack.stack_objects.stack_objects import StackObjects
 
+SPEC = {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}}
 MANIFESTS = tuple(
-    {"apiVersion": version, "kind": kind, "metadata": metadata}
+    {"apiVersion": version, "kind": kind, "metadata": metadata, **({"spec": SPEC} if "Volume" in kind else {})}
     for version, kind, metadata in (
         ("v1", "PersistentVolumeClaim", {"name": "models"}),
         ("v1", "PersistentVolumeClaim", {"name": "cache", "annotations": {"trainstack.dev/retain": "false"}}),

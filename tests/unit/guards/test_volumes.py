@@ -183,7 +183,13 @@ def test_a_claim_of_other_objects_passes_the_same_guard() -> None:
 
 
 def test_a_persistent_volume_of_other_objects_keeps_its_source() -> None:
-    spec = {"capacity": {"storage": "1Gi"}, "nfs": {"server": "a", "path": "/data"}, "volumeMode": "Filesystem"}
+    modes = ["ReadOnlyMany"]
+    spec = {
+        "accessModes": modes,
+        "capacity": {"storage": "1Gi"},
+        "nfs": {"server": "a", "path": "/data"},
+        "volumeMode": "Filesystem",
+    }
     manifest = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "data"}, "spec": spec}
     assert find_in_objects(manifest) == ()
     live = {**manifest, "spec": {**spec, "nfs": {"server": "b", "path": "/data"}}}

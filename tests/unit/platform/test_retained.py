@@ -53,12 +53,13 @@ def test_a_platform_alone_keeps_all_its_namespaces() -> None:
 
 def test_volumes_of_other_objects_stay_with_their_namespace() -> None:
     """The annotation of a claim undoes that."""
+    spec = {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}}
     metadata = {"name": "cache", "annotations": {"trainstack.dev/retain": "false"}}
     objects = Objects(
         manifests=(
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models"}},
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata},
-            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}},
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models"}, "spec": spec},
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec},
+            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": spec},
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "train"}},
         )
     )

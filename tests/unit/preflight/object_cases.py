@@ -9,10 +9,13 @@ from trainstack.settings.sections.environment import Environment, Existing, Name
 from trainstack.settings.sections.objects import Objects
 from trainstack.settings.sections.secrets import Secrets
 
+CLAIM_SPEC = {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}}
+
 
 def make_manifest_of(kind: str, name: str = "reader", version: str = "v1", **metadata: Any) -> dict[str, Any]:
     """Return an object of a kind, with these metadata beside its name."""
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **metadata}}
+    spec = {"spec": CLAIM_SPEC} if kind == "PersistentVolumeClaim" else {}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **metadata}, **spec}
 
 
 def declaring(*manifests: dict[str, Any], adopt: tuple[str, ...] = (), **sections: Any) -> Settings:

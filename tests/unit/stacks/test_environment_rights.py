@@ -147,10 +147,11 @@ def test_what_a_stack_keeps_it_may_not_delete() -> None:
 
 def test_a_deployer_declares_other_objects_and_deletes_all_but_volumes() -> None:
     """The rights name each object, in its namespace."""
+    spec = {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}}
     manifests = (
         {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}},
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "gpu"}},
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models"}},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models"}, "spec": spec},
         {"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer", "metadata": {"name": "lab"}},
     )
     settings = make_tenant(objects=Objects(manifests=manifests))

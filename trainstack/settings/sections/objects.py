@@ -10,6 +10,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from trainstack.settings.base import ApiFields, FilePath, Section, check_unique
 from trainstack.settings.errors import suggest_name
 from trainstack.settings.sections.secrets import PLAIN_TEXT_ERROR
+from trainstack.settings.values.field_paths import value_at
 from trainstack.settings.values.kind_scopes import (
     CLUSTER_SCOPED_KINDS,
     NAMESPACED_KINDS,
@@ -18,6 +19,7 @@ from trainstack.settings.values.kind_scopes import (
 )
 from trainstack.settings.values.kubernetes import DnsLabel, DnsName, Labels
 from trainstack.settings.values.pod_patch import Faults, Steps
+from trainstack.settings.values.quantities import canonical_quantity
 
 _API_VERSION = re.compile(r"([a-z0-9-]+(\.[a-z0-9-]+)*/)?v[a-z0-9]+")
 _KIND = re.compile("[A-Z][A-Za-z0-9]*")
@@ -30,6 +32,20 @@ _SERVER_SET_METADATA = (
 """Metadata that the API server or a controller sets. Owners are named by uid, which no file can know."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SECRET_DATA = ("data", "stringData")
+_CLAIM_SIZE = "spec.resources.requests.storage"
+_READ_MAPS: Mapping[str, tuple[str, ...]] = {
+    "ConfigMap": ("data", "binaryData"),
+    "PersistentVolume": ("spec", "spec.hostPath", "spec.local"),
+    "PersistentVolumeClaim": ("spec", "spec.resources", "spec.resources.requests"),
+    **dict.fromkeys(("ClusterRoleBinding", "RoleBinding"), ("roleRef",)),
+}
+"""The maps that Trainstack reads, by kind."""
+_REQUIRED_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "PersistentVolume": ("spec.accessModes",),
+    "PersistentVolumeClaim": ("spec.accessModes", _CLAIM_SIZE),
+    **dict.fromkeys(("ClusterRoleBinding", "RoleBinding"), ("roleRef.kind", "roleRef.name")),
+}
+"""The fields that Trainstack reads and Kubernetes requires, by kind."""
 
 
 def _check_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -38,6 +54,7 @@ def _check_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
     if "status" in manifest:
         faults.add(("status",), "is set by the cluster", "remove it")
     _check_metadata(manifest.get("metadata"), faults)
+    _check_shapes(manifest, faults)
     if manifest.get("kind") == "Secret":
         for key in _SECRET_DATA:
             # The message has no value, as in section `secrets`.
@@ -64,6 +81,23 @@ def _check_type(manifest: Mapping[str, Any], faults: Faults) -> None:
     ):
         remedy = suggest_name(kind, CLUSTER_SCOPED_KINDS | NAMESPACED_KINDS)
         faults.add(("kind",), f"is not a kind of {version}", remedy)
+
+
+def _check_shapes(manifest: Mapping[str, Any], faults: Faults) -> None:
+    """Check the fields that guards, rights and rules read; the API server validates all others."""
+    kind = manifest.get("kind")
+    for path in _READ_MAPS.get(str(kind), ()):
+        if not isinstance(value_at(manifest, path) or {}, Mapping):
+            faults.add(tuple(path.split(".")), "must be a map", "write a map")
+    for path in _REQUIRED_FIELDS.get(str(kind), ()):
+        if not value_at(manifest, path):
+            faults.add(tuple(path.split(".")), "is missing", f"add {path}")
+    if kind == "PersistentVolumeClaim" and isinstance(size := value_at(manifest, _CLAIM_SIZE), str | int):
+        try:
+            canonical_quantity(size)
+        except ValueError as error:
+            problem, _, remedy = str(error).partition("; ")
+            faults.add(tuple(_CLAIM_SIZE.split(".")), problem, remedy)
 
 
 def _check_metadata(metadata: Any, faults: Faults) -> None:

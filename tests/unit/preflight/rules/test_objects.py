@@ -25,9 +25,7 @@ def test_objects_of_any_other_kind_have_no_finding() -> None:
 
 def test_a_claim_of_the_section_can_be_mounted() -> None:
     """The name of a mounted volume may be that of such a claim."""
-    settings = declaring(
-        {**make_manifest_of("PersistentVolumeClaim", "models"), "spec": {"accessModes": ["ReadOnlyMany"]}}
-    )
+    settings = declaring(make_manifest_of("PersistentVolumeClaim", "models"))
     (volume,) = (volume for volume in settings.mountable_volumes if volume.name == "models")
     assert (volume.namespace, volume.access_modes) == ("research", ("ReadOnlyMany",))
 

@@ -63,6 +63,7 @@ def test_an_object_reaches_the_settings_as_it_is_written() -> None:
         ),
         ({"metadata": {"name": "a", "labels": {"b": True}}}, "metadata.labels.b", "must be a string; put it in quotes"),
         ({"metadata": {"name": "a", "labels": ["b"]}}, "metadata.labels", "must be a map; write a map"),
+        ({"data": "a"}, "data", "must be a map; write a map"),
         ({"status": {}}, "status", "is set by the cluster; remove it"),
         (
             {"metadata": {"name": "a", "uid": "1"}},
@@ -79,6 +80,21 @@ def test_an_object_reaches_the_settings_as_it_is_written() -> None:
 def test_a_fault_has_a_path_and_a_remedy(changes: dict[str, Any], path: str, message: str) -> None:
     manifest = {key: value for key, value in {**MANIFEST, **changes}.items() if value is not None}
     assert faults(manifest) == [(path, message)]
+
+
+def test_the_fields_that_trainstack_reads_are_checked() -> None:
+    """The API server validates the others."""
+    claim = {**MANIFEST, "kind": "PersistentVolumeClaim"}
+    assert faults(claim) == [
+        ("spec.accessModes", "is missing; add spec.accessModes"),
+        ("spec.resources.requests.storage", "is missing; add spec.resources.requests.storage"),
+    ]
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1 GB"}}}
+    ((path, message),) = faults({**claim, "spec": spec})
+    assert path == "spec.resources.requests.storage"
+    assert "1 GB" in message
+    binding = {**MANIFEST, "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
+    assert [path for path, _ in faults(binding)] == ["roleRef.kind", "roleRef.name"]
 
 
 @pytest.mark.parametrize("key", ["data", "stringData"])
