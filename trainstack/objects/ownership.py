@@ -103,12 +103,13 @@ def refusals(
         owner_clause = f"belongs to stack {owner_stack!r}" if owner_stack else "was created by another owner"
         messages.append(
             f"{format_identity(key)} exists and {owner_clause}; nothing was changed. Choose another name, remove it "
-            f"from this environment, or {_adoption_remedy(manifest)}"
+            f"from this environment, or {adoption_remedy(manifest)} to adopt it"
         )
     return tuple(sorted(messages))
 
 
-def _adoption_remedy(manifest: Mapping[str, Any]) -> str:
+def adoption_remedy(manifest: Mapping[str, Any]) -> str:
+    """Return how the settings adopt an object: `set `adopt: true` on it`."""
     if labels.SECTION in (manifest["metadata"].get("labels") or {}):
-        return f"list {format_identity(identity(manifest))!r} in `objects.adopt` to adopt it"
-    return "set `adopt: true` on it, if its settings have that key, to adopt it"
+        return f"list {format_identity(identity(manifest))!r} in `objects.adopt`"
+    return "set `adopt: true` on it, if its settings have that key,"

@@ -32,7 +32,7 @@ from trainstack.live.snapshot import exists, read_metadata
 from trainstack.live.teardown import read_kinds, read_stack_launches, read_users
 from trainstack.live.volumes import read_mounts, read_volumes
 from trainstack.objects.labels import DRAINED
-from trainstack.objects.ownership import Identity, format_identity, identity
+from trainstack.objects.ownership import Identity, adoption_remedy, format_identity, identity
 from trainstack.platform.retained import RetainedObject
 from trainstack.runs.recorded_launches import RecordedLaunch
 from trainstack.settings.errors import Place
@@ -109,7 +109,7 @@ def check_foreign_fields(
                 else:
                     refusals.append(
                         f"{difference}; declare that value in the settings, restore the declared value in the cluster, "
-                        "or set `adopt: true` on the object, if the settings have that key, to overwrite it"
+                        f"or {adoption_remedy(manifest)} to overwrite it"
                     )
     return tuple(sorted(refusals)), tuple(sorted(notes))
 

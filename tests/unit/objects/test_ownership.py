@@ -16,6 +16,7 @@ from tests.unit.platform.operators.test_training_operator import make_release
 from trainstack.objects.ownership import Identity, adopted_identities, adoption_notes, identity, refusals
 from trainstack.platform.operators.training_operator import training_operator
 from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.objects import Objects
 from trainstack.settings.sections.queues import Cohort, LocalQueue, PriorityClass, ResourceFlavor
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 
@@ -134,3 +135,17 @@ def test_a_second_operator_is_refused_by_the_definitions_of_the_first() -> None:
     assert refusals(declared, {definition: {"app.juju.is/created-by": "training-operator"}}, frozenset(), "dev") == (
         f"CustomResourceDefinition pytorchjobs.kubeflow.org exists and was created by another owner{REMEDY}",
     )
+
+
+def test_an_object_of_section_objects_is_adopted_by_its_name() -> None:
+    """Its file may be other people's, so it has no key `adopt`."""
+    manifest = {
+        "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": "research", "labels": {"trainstack.dev/section": "objects"}},
+    }
+    (refusal,) = refusals([manifest], {identity(manifest): {}}, frozenset(), "dev")
+    assert refusal.endswith("or list 'ServiceAccount research/default' in `objects.adopt` to adopt it")
+    settings = make_settings(objects=Objects(adopt=("ServiceAccount research/default",)))
+    adopted = adopted_identities(settings)
+    assert adopted == {identity(manifest)}
+    assert refusals([manifest], {identity(manifest): {}}, adopted, "dev") == ()
