@@ -1,4 +1,4 @@
-"""Changes of a run's tolerations, node selector and required node affinity, which apply to all its pods."""
+"""Changes of the tolerations, node selector and required node affinity of a run or of one of its roles."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from trainstack.kueue.candidate import ANOTHER_POD, RemedyCandidate
 from trainstack.kueue.model import Flavor, PodSet, Requirement
 from trainstack.kueue.node_affinity import find_untolerated_taint, matches
 from trainstack.kueue.verdict import Change
+from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.settings.sections.affinity import Affinity, NodeAffinity, NodeRequirement, NodeSelector, NodeTerm
-from trainstack.settings.sections.workloads import Workload as Run
 from trainstack.settings.values.paths import child_path
 
 _AFFINITY_KEYS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
@@ -18,16 +18,16 @@ Edit = tuple[str, Change]
 
 
 def candidate_for_flavor(
-    flavor: Flavor, keys: Collection[str], run: Run, path: str, pods: PodSet
+    flavor: Flavor, keys: Collection[str], settings: RunPodSet, pods: PodSet
 ) -> RemedyCandidate | None:
     """Return what makes the pods tolerate and select a flavor's nodes; None if the settings do so.
 
-    `keys`: the labels that Kueue compares. `path`: of the run.
+    `keys`: the labels that Kueue compares. `settings`: those of the pods.
     """
     edits = [
-        *_toleration_edits(flavor, run, path, pods),
-        *_node_selector_edits(flavor, keys, run, path),
-        *_affinity_edits(flavor, keys, run.affinity, path),
+        *_toleration_edits(flavor, settings, pods),
+        *_node_selector_edits(flavor, keys, settings),
+        *_affinity_edits(flavor, keys, settings),
     ]
     if not edits:
         return None
@@ -35,12 +35,15 @@ def candidate_for_flavor(
     return RemedyCandidate(ANOTHER_POD, text, tuple(change for _, change in edits))
 
 
-def _toleration_edits(flavor: Flavor, run: Run, path: str, pods: PodSet) -> Iterator[Edit]:
+def _toleration_edits(flavor: Flavor, settings: RunPodSet, pods: PodSet) -> Iterator[Edit]:
     tolerations = (*pods.tolerations, *flavor.tolerations)
     taints = [taint for taint in flavor.taints if find_untolerated_taint((taint,), tolerations) is not None]
     if not taints:
         return
-    old_tolerations = tuple(toleration.model_dump(by_alias=True, exclude_unset=True) for toleration in run.tolerations)
+    old_tolerations = tuple(
+        toleration.model_dump(by_alias=True, exclude_unset=True) for toleration in settings.settings.tolerations
+    )
+    path = settings.setting_path("tolerations")
     new_tolerations = tuple(
         {
             "key": taint.key,
@@ -54,22 +57,24 @@ def _toleration_edits(flavor: Flavor, run: Run, path: str, pods: PodSet) -> Iter
         f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in taints
     )
     yield (
-        f"add {taints_text} to tolerations",
-        Change(f"{path}.tolerations", old_tolerations or None, (*old_tolerations, *new_tolerations)),
+        f"add {taints_text} to {settings.relative_path(path)}",
+        Change(path, old_tolerations or None, (*old_tolerations, *new_tolerations)),
     )
 
 
-def _node_selector_edits(flavor: Flavor, keys: Collection[str], run: Run, path: str) -> Iterator[Edit]:
-    for key, value in run.node_selector.items():
+def _node_selector_edits(flavor: Flavor, keys: Collection[str], settings: RunPodSet) -> Iterator[Edit]:
+    for key, value in settings.settings.node_selector.items():
         label = flavor.labels.get(key)
         if key in keys and label != value:
-            setting = child_path("nodeSelector", key)
+            path = child_path(settings.setting_path("node_selector"), key)
+            setting = settings.relative_path(path)
             text = f"remove {setting} ({value})" if label is None else f"set {setting} to {label} instead of {value}"
-            yield text, Change(f"{path}.{setting}", value, label)
+            yield text, Change(path, value, label)
 
 
-def _affinity_edits(flavor: Flavor, keys: Collection[str], affinity: Affinity | None, path: str) -> Iterator[Edit]:
+def _affinity_edits(flavor: Flavor, keys: Collection[str], settings: RunPodSet) -> Iterator[Edit]:
     """Yield the term of the required node affinity that needs the fewest changes, with them."""
+    affinity = settings.settings.affinity
     node_affinity = affinity.node_affinity if affinity else None
     node_selector = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     if affinity is None or node_affinity is None or node_selector is None:
@@ -81,9 +86,9 @@ def _affinity_edits(flavor: Flavor, keys: Collection[str], affinity: Affinity | 
     index, term = min(enumerate(terms), key=lambda indexed_term: len(indexed_term[1].mismatches))
     new_term, mismatch_text = term.for_flavor(), " and ".join(map(_requirement_text, term.mismatches))
     if new_term is None:
-        yield _affinity_removal(affinity, node_affinity, node_selector, path, mismatch_text)
+        yield _affinity_removal(affinity, node_affinity, node_selector, settings, mismatch_text)
         return
-    setting = ".".join(_AFFINITY_KEYS)
+    path = ".".join((settings.setting_path("affinity"), *_AFFINITY_KEYS[1:]))
     old_terms = tuple(
         node_term.model_dump(by_alias=True, exclude_unset=True) for node_term in node_selector.node_selector_terms
     )
@@ -98,20 +103,24 @@ def _affinity_edits(flavor: Flavor, keys: Collection[str], affinity: Affinity | 
         else f"do not require {mismatch_text}"
     )
     new_terms = (*old_terms[:index], new_term, *old_terms[index + 1 :])
-    yield f"{text} in {setting}[{index}]", Change(f"{path}.{setting}", old_terms, new_terms)
+    yield f"{text} in {settings.relative_path(path)}[{index}]", Change(path, old_terms, new_terms)
 
 
 def _affinity_removal(
-    affinity: Affinity, node_affinity: NodeAffinity, node_selector: NodeSelector, path: str, mismatch_text: str
+    affinity: Affinity,
+    node_affinity: NodeAffinity,
+    node_selector: NodeSelector,
+    settings: RunPodSet,
+    mismatch_text: str,
 ) -> Edit:
     """Remove the requirement, with the maps around it that have nothing else: Kubernetes refuses an empty term."""
     maps: tuple[Affinity | NodeAffinity | NodeSelector, ...] = (affinity, node_affinity, node_selector)
     depth = 3
     while depth > 1 and len(maps[depth - 2].model_fields_set) == 1:
         depth -= 1
-    setting = ".".join(_AFFINITY_KEYS[:depth])
+    path = ".".join((settings.setting_path("affinity"), *_AFFINITY_KEYS[1:depth]))
     old_value = maps[depth - 1].model_dump(by_alias=True, exclude_unset=True)
-    return f"remove {setting} ({mismatch_text})", Change(f"{path}.{setting}", old_value, None)
+    return f"remove {settings.relative_path(path)} ({mismatch_text})", Change(path, old_value, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.kueue.what_if import WhatIf
 from trainstack.runs.manifests.kind import RunPodSet as PodSettings
-from trainstack.runs.manifests.user_manifest import pods_of_manifest
 from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.workloads import Workload as Run
 from trainstack.settings.values.paths import child_path
@@ -60,10 +59,8 @@ class RunChanges:
         """Yield what makes the pods tolerate and select the nodes of the reason's flavor."""
         flavor = (self.what_if.model.flavors or {})[reason.flavor]
         keys = next(group.compared_keys(flavor) for group in cq.group_of.values() if reason.flavor in group.names)
-        if self.run.manifest is not None:
-            return  # The messages name the labels, taints and requirements.
-        pods = next(pods for pods, _ in self.pod_sets if pods.name == reason.pod_set)
-        candidate = candidate_for_flavor(flavor, keys, self.run, self.workload.path, pods)
+        pods, settings = next((pods, settings) for pods, settings in self.pod_sets if pods.name == reason.pod_set)
+        candidate = candidate_for_flavor(flavor, keys, settings, pods)
         if candidate is not None:
             yield candidate
 
@@ -78,11 +75,7 @@ class RunChanges:
     def _pod_counts(self, pods: PodSettings) -> Iterator["_PodCount"]:
         """Yield the settings with the number of pods, each an alternative."""
         run, path = self.run, self.workload.path
-        if run.manifest is not None:
-            for launched in pods_of_manifest(run):
-                if launched.name == pods.name and launched.counts:
-                    yield _PodCount({f"{path}.manifest.{name}": count for name, count in launched.counts.items()})
-        elif run.replicated_jobs:
+        if run.replicated_jobs:
             job = next(job for job in run.replicated_jobs if job.name == pods.name)
             yield _PodCount({f"{pods.path}.replicas": job.replicas})
             # The pods of one Job work together: those that would only start later are left out.

@@ -13,8 +13,9 @@ from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.verdicts import idle_verdicts
 from trainstack.kueue.workloads import run_workloads
-from trainstack.runs.manifests.kind import RunPodSet
-from trainstack.runs.status.queued_workloads import pod_sets, queued_workloads
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.kind import LaunchedPods, RunPodSet
+from trainstack.runs.status.queued_workloads import launched_pod_sets, pod_sets, pod_sets_by_setting, queued_workloads
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import ExistingVolume
 from trainstack.settings.sections.queues import (
@@ -69,6 +70,12 @@ class EnvironmentContext:
             for pods in pod_sets(path, run):
                 yield path, run, pods
 
+    def pods_by_setting(self, field: str) -> Iterator[tuple[str, Workload, RunPodSet]]:
+        """Yield the paths at which a setting of pods applies, each with its run and its first pod set."""
+        for run_path, run in self.runs():
+            for path, pods in pod_sets_by_setting(run_path, run, field).items():
+                yield path, run, pods
+
     def mounts(self) -> Iterator[tuple[str, Workload, Mount]]:
         for _, run, pods in self.pod_sets():
             for index, mount in enumerate(pods.mounts):
@@ -76,8 +83,8 @@ class EnvironmentContext:
 
     def scratch_classes(self) -> Iterator[tuple[str, str]]:
         """Yield the StorageClasses that scratch volumes name, with the path of the setting."""
-        for path, run in self.runs():
-            for volume_path, volume in with_paths(f"{path}.scratch", run.scratch):
+        for path, _, pods in self.pods_by_setting("scratch"):
+            for volume_path, volume in with_paths(path, pods.settings.scratch):
                 if volume.storage_class is not None:
                     yield f"{volume_path}.storageClass", volume.storage_class
 
@@ -120,6 +127,15 @@ class EnvironmentContext:
         for flavor_path, holder, _, flavor in self.flavor_quotas():
             for path, quota in with_paths(f"{flavor_path}.resources", flavor.resources):
                 yield path, holder, flavor, quota
+
+
+def built_pod_sets(context: EnvironmentContext, path: str, run: Workload) -> Iterator[tuple[RunPodSet, LaunchedPods]]:
+    """Yield the pod sets of a run with the pods of its manifest; none if the manifest cannot be built."""
+    try:
+        launch, companions = context.stack_objects.queued_objects(run)
+    except WorkloadError:
+        return  # Other rules report it.
+    yield from launched_pod_sets(path, run, launch, companions)
 
 
 @dataclass(frozen=True)

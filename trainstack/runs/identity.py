@@ -85,7 +85,8 @@ def _identity_of_settings(workload: Workload, facts: Facts) -> Manifest:
     elastic       of an elastic run: the minimum and maximum number of workers
     parameters    of a trial: its set, however the program receives it
     nprocPerNode  processes per pod, if set; also slotsPerWorker
-    podPatch      images of containers and volumes, programs and variables that it sets, if any
+    podPatch      images of containers and volumes, programs and variables that it sets, if any; `podPatches` by role if
+                  they differ
     attempt       raised to train again
 
     Excluded, because they do not change the result: cpu, memory and shared memory, queue and priority, names, labels
@@ -118,8 +119,7 @@ def _identity_of_settings(workload: Workload, facts: Facts) -> Manifest:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
     processes = {"nprocPerNode": workload.nproc_per_node, "slotsPerWorker": workload.slots_per_worker}
     result |= {field: value for field, value in processes.items() if value is not None}
-    if patch_programs := _programs_of_patch(workload):
-        result["podPatch"] = patch_programs
+    result |= _patch_identity(workload)
     if workload.replicated_jobs:
         result["jobs"] = {
             job.name: {
@@ -139,8 +139,16 @@ def _pod_identity(workload: Workload, pod: RolePods) -> Manifest:
     return {"replicas": pod.replicas, "args": list(pod.args), "env": dict(pod.env), **command_field}
 
 
-def _programs_of_patch(workload: Workload) -> Manifest:
-    spec = (workload.pod_patch or {}).get("spec", {})
+def _patch_identity(workload: Workload) -> Manifest:
+    programs_by_role = {pod.role: _programs_of_patch(pod) for pod in role_pods(workload)}
+    first_programs, *other_programs = programs_by_role.values()
+    if any(programs != first_programs for programs in other_programs):
+        return {"podPatches": programs_by_role}
+    return {"podPatch": first_programs} if first_programs else {}
+
+
+def _programs_of_patch(pod: RolePods) -> Manifest:
+    spec = (pod.pod_patch or {}).get("spec", {})
     programs = {
         f"{field}/{container.get('name', '')}": {key: container[key] for key in _PROGRAM_FIELDS if key in container}
         for field in ("initContainers", "containers")

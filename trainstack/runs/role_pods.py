@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
+from trainstack.settings.base import Toleration
+from trainstack.settings.sections.affinity import Affinity
+from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
 
@@ -26,9 +29,19 @@ class RolePods:
     args: tuple[str, ...]
     env: Mapping[str, str]
     volumes: tuple[Mount, ...]
+    shared_memory: str | None
+    scratch: tuple[Scratch, ...]
     resources: Resources
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...]
+    affinity: Affinity | None
+    labels: Mapping[str, str]
     annotations: Mapping[str, str]
     topology_request: TopologyRequest | None
+    run_as_user: int | None
+    security: Literal["restricted", "baseline"]
+    capabilities: Capabilities | None
+    pod_patch: Mapping[str, Any] | None
     restart_policy: str | None
     """The restart policy; None for the operator's default."""
 
@@ -37,15 +50,17 @@ def role_pods(workload: Workload) -> tuple[RolePods, ...]:
     """Return the pods of a workload by role: in alphabetical order, master first, or in that of a JobSet's Jobs."""
     if workload.replicated_jobs:
         return tuple(
-            _apply_overrides(workload, job, job.name, job.replicas * job.pods_to_succeed)
+            apply_overrides(workload, job, job.name, job.replicas * job.pods_to_succeed)
             for job in workload.replicated_jobs
         )
     if not workload.roles:
-        return (_apply_overrides(workload, PodOverrides(), DEFAULT_ROLE, workload.pods_to_succeed),)
-    return tuple(_apply_overrides(workload, role, name, role.replicas) for name, role in sorted(workload.roles.items()))
+        return (apply_overrides(workload, PodOverrides(), DEFAULT_ROLE, workload.pods_to_succeed),)
+    return tuple(apply_overrides(workload, role, name, role.replicas) for name, role in sorted(workload.roles.items()))
 
 
-def _apply_overrides(workload: Workload, overrides: PodOverrides, role: str, replicas: int) -> RolePods:
+def apply_overrides(workload: Workload, overrides: PodOverrides, role: str, replicas: int) -> RolePods:
+    """Return the pods of a role with the workload's value of each setting that the role does not override."""
+
     def value(field: str) -> Any:
         overriding = getattr(overrides, field, None)
         return getattr(workload, field) if overriding is None else overriding
@@ -58,8 +73,18 @@ def _apply_overrides(workload: Workload, overrides: PodOverrides, role: str, rep
         args=value("args"),
         env=MappingProxyType(value("env")),
         volumes=value("volumes"),
+        shared_memory=value("shared_memory"),
+        scratch=value("scratch"),
         resources=value("resources"),
+        node_selector=MappingProxyType(value("node_selector")),
+        tolerations=value("tolerations"),
+        affinity=value("affinity"),
+        labels=MappingProxyType(value("labels")),
         annotations=MappingProxyType(value("annotations")),
         topology_request=value("topology_request"),
+        run_as_user=value("run_as_user"),
+        security=value("security"),
+        capabilities=value("capabilities"),
+        pod_patch=value("pod_patch"),
         restart_policy=getattr(overrides, "restart_policy", None) if keeps_policy else None,
     )

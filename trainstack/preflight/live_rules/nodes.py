@@ -10,7 +10,6 @@ from trainstack.kueue.verdict import PodSetAdmission, Reason, Verdict
 from trainstack.kueue.workloads import run_workloads
 from trainstack.preflight.live_context import LiveContext, unknown_violation
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rules.manifests import manifest_pods
 from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.queues import Cohort as DeclaredCohort
 
@@ -79,11 +78,12 @@ def node_resources(context: LiveContext) -> Iterator[Violation]:
         for path, run in context.runs():
             if path in dispatched_paths:
                 continue
-            requests_devices = any("/" in name for pods in pod_sets(path, run) for name in pods.resources.limits)
-            selects_nodes = any(
-                pods.spec.get("nodeSelector") or pods.spec.get("affinity") for pods in manifest_pods(context, run)
-            )
-            if run.node_selector or run.affinity or requests_devices or selects_nodes:
+            if any(
+                pods.settings.node_selector
+                or pods.settings.affinity
+                or any("/" in name for name in pods.resources.limits)
+                for pods in pod_sets(path, run)
+            ):
                 yield unknown_violation(path, "a node has what its pods request", "nodes")
         return
     # Nodes must have the resources that pods request, even where Kueue excludes or transforms them.

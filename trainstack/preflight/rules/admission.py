@@ -8,6 +8,7 @@ from trainstack.objects.labels import PRIORITY, QUEUE
 from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
+from trainstack.runs.status.queued_workloads import pod_sets_by_setting
 from trainstack.settings.values.paths import child_path
 
 _NEVER_FITS_CAUSES: tuple[Cause, ...] = (
@@ -104,10 +105,15 @@ def flavors_contradict(context: RuleContext) -> Iterator[Violation]:
 )
 def queue_in_labels(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        for label, key in ((QUEUE, "queue"), (PRIORITY, "priority")):
-            if label in run.labels:
-                remedy = f"remove the label, and set `{key}: {run.labels[label]}`"
-                yield Violation(child_path(f"{path}.labels", label), f"the label {label} is set by `{key}`", remedy)
+        labels_by_path: dict[str, Mapping[str, str]] = {f"{path}.labels": run.labels}
+        labels_by_path |= {
+            label_path: pods.settings.labels for label_path, pods in pod_sets_by_setting(path, run, "labels").items()
+        }
+        for label_path, labels in labels_by_path.items():
+            for label, key in ((QUEUE, "queue"), (PRIORITY, "priority")):
+                if label in labels:
+                    remedy = f"remove the label, and set `{key}: {labels[label]}`"
+                    yield Violation(child_path(label_path, label), f"the label {label} is set by `{key}`", remedy)
 
 
 def _never_fits_violations(context: RuleContext, causes: tuple[Cause, ...]) -> Iterator[Violation]:

@@ -11,6 +11,7 @@ from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.used_images import UsedImage, used_images
+from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.loading.load import pins_file
 from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators
@@ -42,11 +43,11 @@ def image_unpinned(context: RuleContext) -> Iterator[Violation]:
         elif not image.has_digest and image.reference not in settings.pins:
             message = f"image {image.reference} has no digest, and {pins_file(settings.stack)} does not pin it"
             yield Violation(image.path, message, f"run `trainstack pin -s {settings.stack}`")
-    for path, run in context.runs() if settings.environment.pinned else ():
-        for reference in _images_of_patch(run):
+    for path, _, pods in context.pods_by_setting("pod_patch") if settings.environment.pinned else ():
+        for reference in _images_of_patch(pods.settings):
             if "@" not in reference:
                 message = f"image {reference} has no digest, and pins do not apply to a podPatch"
-                yield Violation(f"{path}.podPatch", message, "write `@sha256:` and its digest")
+                yield Violation(path, message, "write `@sha256:` and its digest")
 
 
 @Rule(
@@ -65,9 +66,9 @@ def pins_missing(context: RuleContext) -> Iterator[Violation]:
         yield Violation("environment.pinned", message, remedy)
 
 
-def _images_of_patch(run: Workload) -> list[str]:
-    """Return the images that a run's `podPatch` sets, of containers and of image volumes."""
-    spec = (run.pod_patch or {}).get("spec", {})
+def _images_of_patch(pods: RolePods) -> list[str]:
+    """Return the images that a `podPatch` sets, of containers and of image volumes."""
+    spec = (pods.pod_patch or {}).get("spec", {})
     containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
     volumes = [volume.get("image", {}).get("reference") for volume in spec.get("volumes", ())]
     return [image for image in (*(container.get("image") for container in containers), *volumes) if image]
@@ -99,11 +100,15 @@ def image_user(context: RuleContext) -> Iterator[Violation]:
 
 
 def has_image_user(run: Workload) -> bool:
-    """Return whether the pods of a run must not run as root, and have the user of the image."""
-    spec = (run.pod_patch or {}).get("spec", {})
+    """Return whether some pods of a run must not run as root, and have the user of the image."""
+    return run.runtime is None and any(map(_has_image_user, role_pods(run)))
+
+
+def _has_image_user(pods: RolePods) -> bool:
+    spec = (pods.pod_patch or {}).get("spec", {})
     contexts = [part.get("securityContext", {}) for part in (spec, *spec.get("containers", ()))]
     is_root_allowed = any(context.get("runAsNonRoot") is False for context in contexts)
-    return run.security == "restricted" and run.run_as_user is None and run.runtime is None and not is_root_allowed
+    return pods.security == "restricted" and pods.run_as_user is None and not is_root_allowed
 
 
 def user_problem(user: str) -> str:

@@ -1,7 +1,6 @@
 """Rules about pods that a namespace would refuse, or whose connections it blocks."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced_level
@@ -9,13 +8,11 @@ from trainstack.preflight.downloads import find_downloads
 from trainstack.preflight.examples import hello
 from trainstack.preflight.pod_security import PodSecurityViolation, find_pod_security_violations
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
-from trainstack.preflight.rules.manifests import manifest_pods
+from trainstack.preflight.rule_context import EnvironmentContext, RuleContext, built_pod_sets
 from trainstack.preflight.rules.programs import pod_overrides
-from trainstack.runs.errors import WorkloadError
-from trainstack.runs.manifests.kind import LaunchedPods
-from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind
+from trainstack.runs.status.queued_workloads import pod_sets, pod_sets_by_setting
 from trainstack.settings.sections.workloads import Workload
 
 
@@ -28,11 +25,11 @@ from trainstack.settings.sections.workloads import Workload
 def pods_refused(context: RuleContext) -> Iterator[Violation]:
     namespaces = context.settings.environment.namespaces
     strict = {namespace.name for namespace in namespaces if enforced_level(namespace) == "restricted"}
-    for path, run in context.runs():
-        if run.security == "baseline" and run.namespace in strict:
+    for path, run, pods in context.pods_by_setting("security"):
+        if pods.settings.security == "baseline" and run.namespace in strict:
             message = f"namespace {run.namespace} enforces Pod Security restricted and refuses baseline pods"
             remedy = f"remove security, or set the namespace's label {POD_SECURITY}enforce: baseline"
-            yield Violation(f"{path}.security", message, remedy)
+            yield Violation(path, message, remedy)
 
 
 @Rule(
@@ -56,42 +53,35 @@ def find_forbidden_pods(context: EnvironmentContext, levels: Mapping[str, str]) 
     `levels`: the enforced Pod Security level of each namespace, as far as it is known.
     """
     for path, run in context.runs():
-        level = levels.get(run.namespace, "")
-        if run.security == "baseline" and level == "restricted":
-            level = "baseline"  # pods-refused reports the rest.
-        for setting_path, violation in _pod_security_violations(context, run, level):
+        violations = dict[Violation, None]()
+        for pods, violation in _pod_security_violations(context, path, run, levels.get(run.namespace, "")):
             message = f"{violation.problem}: namespace {run.namespace} enforces Pod Security {levels[run.namespace]}"
             required_level = "privileged" if violation.level == "baseline" else "baseline"
             remedy = f"{violation.remedy}, or set the namespace's label {POD_SECURITY}enforce: {required_level}"
-            yield Violation(f"{path}.{setting_path}", message, remedy)
+            violations[Violation(_setting_path(pods, violation.path), message, remedy)] = None
+        yield from violations
 
 
 def _pod_security_violations(
-    context: EnvironmentContext, run: Workload, level: str
-) -> list[tuple[str, PodSecurityViolation]]:
-    """Return what the namespace refuses in the pods of a run, with the settings from which it is."""
-    if not run.host_network and run.capabilities is None and run.pod_patch is None and run.manifest is None:
-        return []
-    try:
-        launch, companions = context.stack_objects.queued_objects(run)
-    except WorkloadError:
-        return []  # Other rules report it.
-    violations = (
-        (_setting_path(run, pods, violation.path), violation)
-        for pods in launched_pods(launch, companions)
-        for violation in find_pod_security_violations(pods.template, level)
-    )
-    return list(dict.fromkeys(violations))
+    context: EnvironmentContext, path: str, run: Workload, level: str
+) -> Iterator[tuple[RunPodSet, PodSecurityViolation]]:
+    settings = [pods.settings for pods in pod_sets(path, run)]
+    if not run.host_network and all(pods.capabilities is None and pods.pod_patch is None for pods in settings):
+        return
+    for pods, launched in built_pod_sets(context, path, run):
+        # pods-refused reports the rest.
+        pods_level = "baseline" if pods.settings.security == "baseline" and level == "restricted" else level
+        for violation in find_pod_security_violations(launched.template, pods_level):
+            yield pods, violation
 
 
-def _setting_path(run: Workload, pods: LaunchedPods, path: str) -> str:
-    """Return the setting of a run from which a path in its pod template gets its value."""
-    if run.manifest is not None:
-        return ".".join(filter(None, ("manifest", pods.path, path)))
+def _setting_path(pods: RunPodSet, path: str) -> str:
+    """Return the path of the setting from which a path in a pod template gets its value."""
     if path == "spec.hostNetwork":
-        return "hostNetwork"
-    depends_on_capabilities = run.capabilities is not None and path.endswith(".securityContext.capabilities")
-    return "capabilities" if depends_on_capabilities else f"podPatch.{path}"
+        return f"{pods.run_path}.hostNetwork"
+    if pods.settings.capabilities is not None and path.endswith(".securityContext.capabilities"):
+        return pods.setting_path("capabilities")
+    return f"{pods.setting_path('pod_patch')}.{path}"
 
 
 @Rule(
@@ -104,19 +94,10 @@ def _setting_path(run: Workload, pods: LaunchedPods, path: str) -> str:
 def isolation_lost(context: RuleContext) -> Iterator[Violation]:
     isolated = {namespace.name for namespace in context.settings.environment.namespaces if namespace.is_isolated}
     for path, run in context.runs():
-        for setting_path in _host_network_settings(context, run) if run.namespace in isolated else ():
+        if run.host_network and run.namespace in isolated:
             message = f"namespace {run.namespace} is isolated, but pods in the node's network are not"
             remedy = f"remove it, or set environment.namespaces[{run.namespace}].network.isolated to false"
-            yield Violation(f"{path}.{setting_path}", message, remedy)
-
-
-def _host_network_settings(context: RuleContext, run: Workload) -> Iterator[str]:
-    """Yield the settings by which the pods of a run use the node's network."""
-    if run.host_network:
-        yield "hostNetwork"
-    for pods in manifest_pods(context, run):
-        if pods.spec.get("hostNetwork"):
-            yield _setting_path(run, pods, "spec.hostNetwork")
+            yield Violation(f"{path}.hostNetwork", message, remedy)
 
 
 @Rule(
@@ -142,7 +123,7 @@ def egress_missing(context: RuleContext) -> Iterator[Violation]:
             message = f"its pods fetch code from {run.code.git}, but namespace {run.namespace} allows no egress"
             remedy = f"list the server's addresses under environment.namespaces[{run.namespace}].network.egress"
             yield Violation(f"{path}.code", message, remedy)
-        for texts_path, text in _programs(context, path, run) if run.namespace in isolated else ():
+        for texts_path, text in _programs(path, run) if run.namespace in isolated else ():
             for command in find_downloads(text):
                 message = f"{command} downloads, but namespace {run.namespace} allows no egress"
                 remedy = (
@@ -152,28 +133,19 @@ def egress_missing(context: RuleContext) -> Iterator[Violation]:
                 yield Violation(texts_path, message, remedy)
 
 
-def _programs(context: RuleContext, path: str, run: Workload) -> Iterator[tuple[str, str]]:
+def _programs(path: str, run: Workload) -> Iterator[tuple[str, str]]:
     """Yield the command lines of a run and of the containers of its patch, with the path of the part that varies."""
-    for pods in manifest_pods(context, run):
-        for field, container in _containers(pods.spec):
-            words = (*(container.get("command") or ()), *(container.get("args") or ()))
-            container_path = _setting_path(run, pods, f"spec.{field}[{container.get('name')}]")
-            yield f"{path}.{container_path}", " ".join(map(str, words))
     if run.command or run.args:
         yield f"{path}.{'args' if run.args else 'command'}", " ".join((*run.command, *run.args))
     for role_path, overrides in pod_overrides(path, run):
         if overrides.args is not None:
             yield f"{role_path}.args", " ".join((*run.command, *overrides.args))
-    spec = (run.pod_patch or {}).get("spec", {})
-    for field, container in _containers(spec):
-        words = (*(container.get("command") or ()), *(container.get("args") or ()))
-        yield f"{path}.podPatch.spec.{field}[{container.get('name')}]", " ".join(words)
-
-
-def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the init containers and the containers of a pod, with the field that lists them."""
-    for field in ("initContainers", "containers"):
-        yield from ((field, container) for container in spec.get(field) or ())
+    for patch_path, pods in pod_sets_by_setting(path, run, "pod_patch").items():
+        spec = (pods.settings.pod_patch or {}).get("spec", {})
+        for field in ("initContainers", "containers"):
+            for container in spec.get(field, ()):
+                words = (*(container.get("command") or ()), *(container.get("args") or ()))
+                yield f"{patch_path}.spec.{field}[{container.get('name')}]", " ".join(words)
 
 
 @Rule(

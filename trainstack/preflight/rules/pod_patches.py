@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from trainstack.preflight.examples import hello
 from trainstack.preflight.pod_validation import find_pod_faults
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import RuleContext
+from trainstack.preflight.rule_context import RuleContext, built_pod_sets
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.runs.manifests.pod_patch import PodPatchError
+from trainstack.runs.status.queued_workloads import pod_sets
+from trainstack.settings.sections.workloads import Workload
 
 
 @Rule(
@@ -25,13 +27,14 @@ from trainstack.runs.manifests.pod_patch import PodPatchError
 )
 def patch_refused(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        if run.pod_patch is None:
+        patch_paths = {pods.settings.role: pods.setting_path("pod_patch") for pods in _patched_pod_sets(path, run)}
+        if not patch_paths:
             continue
         try:
             context.stack_objects.queued_objects(run)
         except PodPatchError as error:
             for fault in error.faults:
-                yield Violation(f"{path}.podPatch.{fault.path}", fault.problem, fault.remedy)
+                yield Violation(f"{patch_paths[error.role]}.{fault.path}", fault.problem, fault.remedy)
         except WorkloadError:
             continue  # Other rules report it.
 
@@ -50,13 +53,17 @@ def patch_refused(context: RuleContext) -> Iterator[Violation]:
 )
 def patch_invalid(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        if run.pod_patch is None or run.manifest is not None:
-            continue  # manifest-invalid reports the pods of a manifest.
-        try:
-            pods = launched_pods(*context.stack_objects.queued_objects(run))
-        except WorkloadError:
-            continue  # Other rules report it.
-        # The pods of all roles have the same patch.
-        faults = dict.fromkeys(fault for launched in pods for fault in find_pod_faults(launched.template))
-        for fault in faults:
-            yield Violation(f"{path}.podPatch.{fault.path}", fault.problem, fault.remedy)
+        if not _patched_pod_sets(path, run):
+            continue
+        # Pod sets with the same patch have the same faults.
+        violations = dict.fromkeys(
+            Violation(f"{pods.setting_path('pod_patch')}.{fault.path}", fault.problem, fault.remedy)
+            for pods, launched in built_pod_sets(context, path, run)
+            if pods.settings.pod_patch is not None
+            for fault in find_pod_faults(launched.template)
+        )
+        yield from violations
+
+
+def _patched_pod_sets(path: str, run: Workload) -> list[RunPodSet]:
+    return [pods for pods in pod_sets(path, run) if pods.settings.pod_patch is not None]

@@ -14,12 +14,10 @@ from trainstack.kueue.pod_requests import container_requests, is_pod_level_resou
 from trainstack.kueue.quantities import WHOLE
 from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
-from trainstack.preflight.rules.manifests import manifest_path, manifest_pods
+from trainstack.preflight.rule_context import EnvironmentContext, RuleContext, built_pod_sets
 from trainstack.preflight.rules.resources import resource_faults
-from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.kind import RunPodSet
-from trainstack.runs.status.queued_workloads import launched_pod_sets
+from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child_path
 from trainstack.settings.values.quantities import amount, format_amount
@@ -43,16 +41,19 @@ Body = Mapping[str, Any]
 )
 def pod_resources_refused(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        for pods in manifest_pods(context, run):
-            yield from _pod_violations(f"{manifest_path(path, pods)}.spec", pods.spec, pods.spec)
-        if run.pod_patch is None or run.manifest is not None:
+        if not _has_patch(path, run):
             continue
-        patch = f"{path}.podPatch.spec"
         violations: dict[str, Violation] = {}
-        for _, spec in launched_specs(context, path, run):
-            for violation in _pod_violations(patch, run.pod_patch.get("spec") or {}, spec):
+        for pods, spec in launched_specs(context, path, run):
+            patch = pods.settings.pod_patch
+            patch_path = f"{pods.setting_path('pod_patch')}.spec"
+            for violation in () if patch is None else _pod_violations(patch_path, patch.get("spec") or {}, spec):
                 violations.setdefault(violation.path, violation)
         yield from violations.values()
+
+
+def _has_patch(path: str, run: Workload) -> bool:
+    return any(pods.settings.pod_patch is not None for pods in pod_sets(path, run))
 
 
 @Rule(
@@ -75,10 +76,8 @@ def booking_differs(context: RuleContext) -> Iterator[Violation]:
 def find_booking_differences(context: EnvironmentContext, model: Model) -> Iterator[Violation]:
     """Yield the differences between what Kueue books for queued runs and what their pods request, once per path."""
     for path, run in context.runs():
-        # Without a patch, a manifest or a LimitRange, Kueue books what the pods request.
-        if run.queue is not None and (
-            run.pod_patch is not None or run.manifest is not None or run.namespace in model.limit_ranges
-        ):
+        # Without a patch or a LimitRange, Kueue books what the pods request.
+        if run.queue is not None and (_has_patch(path, run) or run.namespace in model.limit_ranges):
             violations = [
                 Violation(pods.resources_path, message)
                 for pods, spec in launched_specs(context, path, run)
@@ -89,11 +88,7 @@ def find_booking_differences(context: EnvironmentContext, model: Model) -> Itera
 
 def launched_specs(context: EnvironmentContext, path: str, run: Workload) -> Iterator[tuple[RunPodSet, Body]]:
     """Yield the pod sets of a run with their specs; none if its manifest cannot be built."""
-    try:
-        launch, companions = context.stack_objects.queued_objects(run)
-    except WorkloadError:
-        return  # Other rules report it.
-    for pods, launched in launched_pod_sets(path, run, launch, companions):
+    for pods, launched in built_pod_sets(context, path, run):
         yield pods, launched.spec
 
 

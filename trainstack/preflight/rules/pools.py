@@ -8,6 +8,7 @@ from trainstack.kueue.quantities import format_readable
 from trainstack.preflight.examples import hello, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
+from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.queues import ClusterQueue, ResourceFlavor
 from trainstack.settings.sections.workloads import Workload
 
@@ -160,7 +161,7 @@ def selector_ignored(context: RuleContext) -> Iterator[Violation]:
             for flavor_quotas in group.flavors
             for key in labels.get(flavor_quotas.name, ())
         }
-        for key, setting in _selected_labels(run):
+        for key, setting in _selected_labels(path, run):
             # Kueue compares only the keys that some flavor of the queue has.
             if key in queue_labels:
                 continue
@@ -173,16 +174,21 @@ def selector_ignored(context: RuleContext) -> Iterator[Violation]:
                     "nodes they do not select"
                 )
                 remedy = f"name a queue with flavor {flavors_with_label[0]}, or remove {key} from the selector"
-                yield Violation(f"{path}.{setting}", message, remedy)
+                yield Violation(setting, message, remedy)
 
 
-def _selected_labels(run: Workload) -> Iterator[tuple[str, str]]:
-    """Yield the label keys by which a run selects nodes, with the setting that selects."""
-    node_affinity = run.affinity.node_affinity if run.affinity else None
-    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
-    terms = required.node_selector_terms if required else ()
-    expressions = {expression.key: "affinity" for term in terms for expression in term.match_expressions}
-    yield from {**expressions, **dict.fromkeys(run.node_selector, "nodeSelector")}.items()
+def _selected_labels(path: str, run: Workload) -> Iterator[tuple[str, str]]:
+    """Yield the label keys by which a run selects nodes, with the path of the setting that selects."""
+    selected = dict[tuple[str, str], None]()
+    for pods in pod_sets(path, run):
+        affinity = pods.settings.affinity
+        node_affinity = affinity.node_affinity if affinity else None
+        required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+        terms = required.node_selector_terms if required else ()
+        expressions = {expression.key: "affinity" for term in terms for expression in term.match_expressions}
+        fields_by_key = {**expressions, **dict.fromkeys(pods.settings.node_selector, "node_selector")}
+        selected |= dict.fromkeys((key, pods.setting_path(field)) for key, field in fields_by_key.items())
+    yield from selected
 
 
 def _acyclic_queues(context: RuleContext) -> Iterator[tuple[str, ClusterQueue]]:

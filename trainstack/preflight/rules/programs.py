@@ -7,9 +7,8 @@ from typing import Any
 
 from trainstack.preflight.examples import hello
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import RuleContext
-from trainstack.runs.errors import WorkloadError
-from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.preflight.rule_context import RuleContext, built_pod_sets
+from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.runs.manifests.pod_template import WRAPPER_SETTINGS
 from trainstack.runs.manifests.sweep_pod import NUMBER_VARIABLE
 from trainstack.runs.manifests.trials import parameter_overrides
@@ -84,7 +83,7 @@ def program_refused(context: RuleContext) -> Iterator[Violation]:
 
 
 def _wrapper_violations(context: RuleContext, path: str, run: Workload) -> Iterator[Violation]:
-    for container in _main_containers(context, run):
+    for _, container in _main_containers(context, path, run):
         variables = container_variables(container)
         # Values from Secrets and fields are unknown here. Trainstack sets its other variables itself.
         known_values = {name: value for name, value in variables.items() if value is not None}
@@ -137,8 +136,8 @@ def variable_unexpanded(context: RuleContext) -> Iterator[Violation]:
 
 
 def _unexpanded_violations(context: RuleContext, path: str, run: Workload, sweep: Sweep | None) -> Iterator[Violation]:
-    containers = list(_main_containers(context, run))
-    names = [name for container in containers for name in container_variables(container)]
+    containers = list(_main_containers(context, path, run))
+    names = [name for _, container in containers for name in container_variables(container)]
     variables = _Variables.from_run(run, names, sweep.form if sweep else None)
     programs = list(_program_texts(path, run))
     if sweep is not None:
@@ -148,25 +147,28 @@ def _unexpanded_violations(context: RuleContext, path: str, run: Workload, sweep
         for text in texts:
             for reference in find_references(text):
                 yield from variables.program_violations(texts_path, text, reference, has_shell=has_shell)
-    for container in containers:
-        yield from _environment_violations(path, variables, container)
+    for pods, container in containers:
+        yield from _environment_violations(pods, variables, container)
     # No variable counts as set before those of a sweep's space.
     for name, text in (sweep.space.env if sweep is not None else {}).items():
         texts_path = child_path(f"{path.removesuffix('.run')}.space.env", name)
         for reference in find_references(text):
             yield from variables.environment_violations(texts_path, name, reference, set())
-    for name, reference in _added_container_references(context, run):
+    for patch_path, name, reference in _added_container_references(context, path, run):
         if reference.name.startswith(_TRAINSTACK_PREFIX) and not reference.has_default:
             message = f"container {name} has no {reference.name}, which only the program of a managed run has"
-            yield Violation(f"{path}.podPatch", message, "write the value out")
+            yield Violation(patch_path, message, "write the value out")
 
 
-def _environment_violations(path: str, variables: "_Variables", container: Mapping[str, Any]) -> Iterator[Violation]:
+def _environment_violations(
+    pods: RunPodSet, variables: "_Variables", container: Mapping[str, Any]
+) -> Iterator[Violation]:
     earlier_names: set[str] = set()
     for variable in container.get("env") or ():
         name = variable["name"]
         if not name.startswith(_TRAINSTACK_PREFIX):
-            variable_path = _variable_path(path, variables.run, name)
+            is_setting = name in pods.settings.env
+            variable_path = child_path(pods.setting_path("env"), name) if is_setting else pods.setting_path("pod_patch")
             for reference in find_references(variable.get("value") or ""):
                 yield from variables.environment_violations(variable_path, name, reference, earlier_names)
         earlier_names.add(name)
@@ -247,35 +249,26 @@ _UNMANAGED_REMEDY = "remove it, write the value out, or leave out `managed: fals
 _SHELL_REMEDY = "have the program read it from its environment, or have a shell expand it"
 
 
-def _main_containers(context: RuleContext, run: Workload) -> Iterator[Mapping[str, Any]]:
-    """Yield the main container of each role; none if the manifest cannot be built, which other rules report."""
-    for pod_spec in _pod_specs(context, run):
-        yield pod_spec["containers"][0]
+def _main_containers(context: RuleContext, path: str, run: Workload) -> Iterator[tuple[RunPodSet, Mapping[str, Any]]]:
+    """Yield the main container of each pod set; none if the manifest cannot be built, which other rules report."""
+    for pods, launched in built_pod_sets(context, path, run):
+        yield pods, launched.spec["containers"][0]
 
 
-def _added_container_references(context: RuleContext, run: Workload) -> Iterator[tuple[str, Reference]]:
-    """Yield the unset references in containers that a patch adds, with the name of the container."""
-    patched_spec = (run.pod_patch or {}).get("spec", {})
-    names = {item.get("name") for field in ("containers", "initContainers") for item in patched_spec.get(field) or ()}
-    for pod_spec in _pod_specs(context, run) if names else ():
+def _added_container_references(context: RuleContext, path: str, run: Workload) -> Iterator[tuple[str, str, Reference]]:
+    """Yield the unset references in containers that a patch adds, with the path of the patch and the container."""
+    for pods, launched in built_pod_sets(context, path, run):
+        patched_spec, pod_spec = (pods.settings.pod_patch or {}).get("spec", {}), launched.spec
+        names = {item.get("name") for key in ("containers", "initContainers") for item in patched_spec.get(key) or ()}
         for container in (*pod_spec["containers"][1:], *(pod_spec.get("initContainers") or ())):
             variables = container_variables(container)
             texts = [*container_program(container), *(value for value in variables.values() if value is not None)]
             for text in texts if container["name"] in names else ():
                 yield from (
-                    (container["name"], reference)
+                    (pods.setting_path("pod_patch"), container["name"], reference)
                     for reference in find_references(text)
                     if reference.name not in variables
                 )
-
-
-def _pod_specs(context: RuleContext, run: Workload) -> Iterator[Mapping[str, Any]]:
-    try:
-        body, companions = context.stack_objects.queued_objects(run)
-    except WorkloadError:
-        return
-    for pods in launched_pods(body, companions):
-        yield pods.spec
 
 
 def _program_texts(path: str, run: Workload) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
@@ -297,19 +290,6 @@ def pod_overrides(path: str, run: Workload) -> Iterator[tuple[str, PodOverrides]
     yield from ((f"{path}.roles.{name}", role) for name, role in run.roles.items())
     jobs = run.replicated_jobs
     yield from zip(named_element_paths(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True)
-
-
-def _variable_path(path: str, run: Workload, name: str) -> str:
-    if name in run.env:
-        return child_path(f"{path}.env", name)
-    return next(
-        (
-            child_path(f"{override_path}.env", name)
-            for override_path, override in pod_overrides(path, run)
-            if name in (override.env or ())
-        ),
-        f"{path}.podPatch",
-    )
 
 
 def _program_words(command: Sequence[str], args: Sequence[str]) -> Sequence[str]:

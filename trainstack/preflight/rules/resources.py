@@ -66,8 +66,9 @@ def resource_faults(path: str, requests: Mapping[str, str], limits: Mapping[str,
     remedy="Lower `size`, or raise the limit of `memory` (for `medium: Memory`) or `ephemeral-storage`.",
 )
 def scratch_over_limit(context: RuleContext) -> Iterator[Violation]:
-    for path, run, pods in context.pod_sets():
-        volumes = [volume for volume in run.scratch if volume.storage_class is None and volume.size is not None]
+    for _, _, pods in context.pod_sets():
+        scratch = pods.settings.scratch
+        volumes = [volume for volume in scratch if volume.storage_class is None and volume.size is not None]
         for medium, resource in (("Memory", "memory"), (None, "ephemeral-storage")):
             total = sum(amount(volume.size or "0") for volume in volumes if volume.medium == medium)
             limit = pods.resources.limits.get(resource)
@@ -75,7 +76,7 @@ def scratch_over_limit(context: RuleContext) -> Iterator[Violation]:
                 message = (
                     f"scratch volumes of {format_amount(Fraction(total))} exceed the limit of {limit} of {resource}"
                 )
-                yield Violation(f"{path}.scratch", message)
+                yield Violation(pods.setting_path("scratch"), message)
 
 
 @Rule(
@@ -148,13 +149,13 @@ def _amounts(context: RuleContext) -> Iterator[tuple[str, str, str]]:
             for container_amount in _requests_and_limits(path, resources.requests, resources.limits)
             if not is_extended_resource(container_amount[1])
         )
-    for path, run in context.runs():
-        if run.shared_memory is not None:
-            yield f"{path}.sharedMemory", "memory", run.shared_memory
-        scratch = with_paths(f"{path}.scratch", run.scratch)
+    for path, _, pods in context.pods_by_setting("shared_memory"):
+        if pods.settings.shared_memory is not None:
+            yield path, "memory", pods.settings.shared_memory
+    for path, _, pods in context.pods_by_setting("scratch"):
         yield from (
             (f"{scratch_path}.size", "storage", volume.size)
-            for scratch_path, volume in scratch
+            for scratch_path, volume in with_paths(path, pods.settings.scratch)
             if volume.size is not None
         )
     for path, static in with_paths("storage.persistentVolumes", context.settings.storage.persistent_volumes):

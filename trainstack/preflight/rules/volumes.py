@@ -117,8 +117,8 @@ def mount_duplicate(context: RuleContext) -> Iterator[Violation]:
             continue  # manifest-invalid reports it, with the containers that mount the volumes.
         mount_paths = [mount.mount_path for mount in pods.mounts] + ([run.code.mount_path] if run.code else [])
         mount_paths += [WRAPPER_FOLDER] if run.managed else []
-        mount_paths += [volume.mount_path for volume in run.scratch]
-        mount_paths += [SHARED_MEMORY_FOLDER] if run.shared_memory is not None else []
+        mount_paths += [volume.mount_path for volume in pods.settings.scratch]
+        mount_paths += [SHARED_MEMORY_FOLDER] if pods.settings.shared_memory is not None else []
         for mount_path, count in Counter(path.rstrip("/") or "/" for path in mount_paths).items():
             if count > 1:
                 yield Violation(pods.mounts_path, f"{mount_path} is the mount path of {count} volumes")

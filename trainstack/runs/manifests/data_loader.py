@@ -5,6 +5,7 @@ from dataclasses import replace
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.job import JOB, job
+from trainstack.runs.role_pods import role_pods
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Image, Mount, Workload
 
@@ -23,11 +24,12 @@ def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path
     """
     loader = settings.cluster.loader
     users = [
-        run
+        (run, pods)
         for _, run in settings.runs_and_trials()
-        if run.namespace == namespace and any(mount.volume == volume for mount in run.volumes)
+        for pods in (role_pods(run) if run.namespace == namespace else ())
+        if any(mount.volume == volume for mount in pods.volumes)
     ]
-    queues = [loader.queue] if loader.queue else [run.queue for run in users if run.queue]
+    queues = [loader.queue] if loader.queue else [run.queue for run, _ in users if run.queue]
     queues += [queue.name for queue in settings.queues.local_queues if queue.namespace == namespace]
     # MultiKueue would start the loader in another cluster, with another volume.
     queues = [queue for queue in queues if not settings.queues.is_dispatched(namespace, queue)]
@@ -42,7 +44,7 @@ def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path
         image_pull_secrets=loader.image_pull_secrets,
         volumes=(Mount(volume=volume, mount_path=mount_path),),
         resources=loader.resources,
-        run_as_user=users[0].run_as_user if users and users[0].run_as_user else 1000,
+        run_as_user=(users[0][1].run_as_user if users else None) or 1000,
         backoff_limit=0,
         ttl_seconds_after_finished=0,
     )

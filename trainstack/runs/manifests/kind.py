@@ -8,6 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from trainstack.objects.labels import LAUNCH, Manifest
 from trainstack.runs.launch import Launch
+from trainstack.runs.role_pods import RolePods, apply_overrides, role_pods
 from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
 
 Body = Mapping[str, Any]
@@ -84,6 +85,19 @@ class RunPodSet:
     resources_path: str
     mounts: tuple[Mount, ...]
     mounts_path: str
+    settings: RolePods
+    """The settings of the pods. Those of a TrainJob's roles are equal, and so these are the first role's."""
+    run_path: str
+    overrides: frozenset[str] = frozenset()
+    """The names of the settings that the role overrides."""
+
+    def setting_path(self, field: str) -> str:
+        """Return the path of the setting that applies to the pods, of the role or of the run."""
+        return f"{self.path if field in self.overrides else self.run_path}.{to_camel(field)}"
+
+    def relative_path(self, path: str) -> str:
+        """Return a path of a setting relative to the run."""
+        return path.removeprefix(f"{self.run_path}.")
 
 
 def launch_label(launch: Body) -> tuple[str, str]:
@@ -166,8 +180,17 @@ def count_jobs(expected_by_job: Mapping[str, int], job_statuses: Sequence[Body] 
 
 
 def single_pod_set(path: str, run: Workload) -> Iterator[RunPodSet]:
+    (settings,) = role_pods(run)
     yield RunPodSet(
-        path, run.kind, run.pods_at_once, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes"
+        path=path,
+        name=run.kind,
+        count=run.pods_at_once,
+        resources=run.resources,
+        resources_path=f"{path}.resources",
+        mounts=run.volumes,
+        mounts_path=f"{path}.volumes",
+        settings=settings,
+        run_path=path,
     )
 
 
@@ -196,14 +219,22 @@ def count_replica_specs(specs: Mapping[str, Body], status: Body | None) -> tuple
     )
 
 
-def role_pod_set(role_path: str, path: str, run: Workload, overrides: PodOverrides, name: str, count: int) -> RunPodSet:
-    """Return the pod set of a role whose overrides are at `role_path`; the settings of its run are at `path`."""
+def role_pod_set(
+    role_path: str, path: str, run: Workload, overrides: PodOverrides, role: str, count: int, *, name: str = ""
+) -> RunPodSet:
+    """Return the pod set of a role whose overrides are at `role_path`; the settings of its run are at `path`.
+
+    `name`: of the pod set; by default the role's.
+    """
     return RunPodSet(
         path=role_path,
-        name=name,
+        name=name or role,
         count=count,
         resources=overrides.resources or run.resources,
         resources_path=f"{role_path if overrides.resources else path}.resources",
         mounts=run.volumes if overrides.volumes is None else overrides.volumes,
         mounts_path=f"{path if overrides.volumes is None else role_path}.volumes",
+        settings=apply_overrides(run, overrides, role, count),
+        run_path=path,
+        overrides=frozenset(field for field in PodOverrides.model_fields if getattr(overrides, field) is not None),
     )

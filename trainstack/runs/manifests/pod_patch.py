@@ -12,7 +12,7 @@ from trainstack.objects.labels import Manifest
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.git_init_container import CHECKOUT_CONTAINER as CHECKOUT
 from trainstack.runs.manifests.strategic_merge import merge_patch
-from trainstack.runs.role_pods import NODE
+from trainstack.runs.role_pods import NODE, RolePods
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child_path
 
@@ -76,29 +76,30 @@ class PatchFault:
 class PodPatchError(WorkloadError):
     """The faults of a workload's `podPatch`."""
 
-    def __init__(self, workload: str, faults: Sequence[PatchFault]) -> None:
-        self.faults = tuple(faults)
+    def __init__(self, workload: str, role: str, faults: Sequence[PatchFault]) -> None:
+        self.role, self.faults = role, tuple(faults)
         lines = (f"workload {workload}: podPatch.{fault.path} {fault.problem}; {fault.remedy}" for fault in faults)
         super().__init__("\n".join(lines))
 
 
 def apply_pod_patch(
     workload: Workload,
+    pod: RolePods,
     template: Manifest,
     main: str,
     reserved: Mapping[str, str],
     variables: Collection[str],
     scratch_volumes: Mapping[str, str],
 ) -> Manifest:
-    """Return the template with the workload's patch, its main container first. Raises PodPatchError.
+    """Return the template with the patch of a role's pods, its main container first. Raises PodPatchError.
 
     `main`: the name of the main container. `reserved`: remedies by folders that no mount of the patch may be in or
     contain. `variables`: the names of the variables that the operator sets in the main container. `scratch_volumes`:
     the names of scratch volumes in the template, by those in the settings.
     """
-    if workload.pod_patch is None:
+    if pod.pod_patch is None:
         return template
-    result = _with_scratch_volumes(merge_patch(template, workload.pod_patch), scratch_volumes)
+    result = _with_scratch_volumes(merge_patch(template, pod.pod_patch), scratch_volumes)
     original, patched = _TemplateParts.from_template(template, main), _TemplateParts.from_template(result, main)
     faults = [
         *_faults_of_changes(original, patched, main),
@@ -109,7 +110,7 @@ def apply_pod_patch(
         *_faults_of_stopping(original, patched, main),
     ]
     if faults:
-        raise PodPatchError(workload.name, faults)
+        raise PodPatchError(workload.name, pod.role, faults)
     # Kubernetes tools use the first container by default, and Trainer's fields are read from it.
     containers = sorted(result["spec"]["containers"], key=lambda container: container["name"] != main)
     return {**result, "spec": {**result["spec"], "containers": containers}}

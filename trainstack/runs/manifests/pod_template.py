@@ -1,6 +1,6 @@
 """The pod template that all kinds of workloads share."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from trainstack.objects import labels
 from trainstack.objects.labels import Manifest
@@ -62,7 +62,7 @@ def pod_template(
     """
     spec: Manifest = {
         "containers": [_container(workload, pod, launch, container, port, kind_variables)],
-        **_service_account(workload),
+        **_service_account(workload, pod),
     }
     if workload.code is not None:
         spec["initContainers"] = [checkout_container(workload.code, launch, pod.resources)]
@@ -71,18 +71,18 @@ def pod_template(
         spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
     optional = {
         "imagePullSecrets": [{"name": name} for name in workload.image_pull_secrets],
-        "nodeSelector": dict(workload.node_selector),
-        "tolerations": [item.model_dump(by_alias=True, exclude_none=True) for item in workload.tolerations],
-        "affinity": _affinity(workload),
+        "nodeSelector": dict(pod.node_selector),
+        "tolerations": [item.model_dump(by_alias=True, exclude_none=True) for item in pod.tolerations],
+        "affinity": _affinity(pod),
         "restartPolicy": restart_policy,
-        "securityContext": _pod_security(workload),
+        "securityContext": _pod_security(workload, pod),
         "volumes": _volumes(workload, pod, launch),
     }
     spec.update({key: value for key, value in optional.items() if value})
     if workload.host_network:
         # With the default policy, a pod in the node's network uses the node's DNS, which does not resolve Services.
         spec.update(hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")
-    metadata: Manifest = {"labels": launch_labels(workload, launch)}
+    metadata: Manifest = {"labels": launch_labels(workload, launch, pod.labels)}
     topology_annotations = pod.topology_request.annotations if pod.topology_request else {}
     if annotations := {**pod.annotations, **topology_annotations}:
         metadata["annotations"] = annotations
@@ -93,18 +93,19 @@ def pod_template(
         reserved[record] = "mount it elsewhere: the records of runs are there"
     return apply_pod_patch(
         workload,
+        pod,
         {"metadata": metadata, "spec": spec},
         spec["containers"][0]["name"],
         reserved,
         operator_variables,
-        {scratch.name: _SCRATCH_VOLUME.format(scratch.name) for scratch in workload.scratch},
+        {scratch.name: _SCRATCH_VOLUME.format(scratch.name) for scratch in pod.scratch},
     )
 
 
-def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
-    """Return the labels of a launch and of its pods."""
+def launch_labels(workload: Workload, launch: Launch, own_labels: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the labels of a launch or of its pods. `own_labels`: those of a role's pods; None: the workload's."""
     return {
-        **workload.labels,
+        **(workload.labels if own_labels is None else own_labels),
         labels.WORKLOAD: workload.name,
         labels.RUN: launch.run_id,
         labels.LAUNCH: launch.name,
@@ -147,7 +148,7 @@ def _container(
     # These variables are last, and the workload may not set them, so they are never overridden.
     kind_variables = [*kind_variables, *sweep_env(launch)]
     _check_reserved(workload, pod, {variable["name"] for variable in kind_variables}, workload.kind)
-    if context := _container_security(workload):
+    if context := _container_security(pod):
         result["securityContext"] = context
     optional = {
         "workingDir": workload.working_dir,
@@ -304,10 +305,10 @@ def _mounts(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]
         mounts.append(wrapper_mount())
     # The sweep's file follows the checkout, because it may be mounted inside the checkout.
     mounts += sweep_mounts(launch)
-    if workload.shared_memory is not None:
+    if pod.shared_memory is not None:
         mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": SHARED_MEMORY_FOLDER})
     mounts += (
-        {"name": _SCRATCH_VOLUME.format(scratch.name), "mountPath": scratch.mount_path} for scratch in workload.scratch
+        {"name": _SCRATCH_VOLUME.format(scratch.name), "mountPath": scratch.mount_path} for scratch in pod.scratch
     )
     return mounts
 
@@ -320,10 +321,10 @@ def _volumes(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest
     if workload.managed:
         volumes.append(wrapper_volume(launch))
     volumes += sweep_volumes(launch)
-    if workload.shared_memory is not None:
-        memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}
+    if pod.shared_memory is not None:
+        memory = {"medium": "Memory", "sizeLimit": pod.shared_memory}
         volumes.append({"name": _SHARED_MEMORY_VOLUME, "emptyDir": memory})
-    volumes += map(_scratch_volume, workload.scratch)
+    volumes += map(_scratch_volume, pod.scratch)
     return volumes
 
 
@@ -341,23 +342,23 @@ def _scratch_volume(scratch: Scratch) -> Manifest:
     return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
 
 
-def _affinity(workload: Workload) -> Manifest:
-    if workload.affinity is None:
+def _affinity(pod: RolePods) -> Manifest:
+    if pod.affinity is None:
         return {}
-    return workload.affinity.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    return pod.affinity.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
-def _service_account(workload: Workload) -> Manifest:
+def _service_account(workload: Workload, pod: RolePods) -> Manifest:
     """Return the fields for the service account. By default, training has no access to the API server."""
     if workload.service_account is not None:
         return {"serviceAccountName": workload.service_account}
-    if workload.managed or workload.security == "restricted":
+    if workload.managed or pod.security == "restricted":
         return {"automountServiceAccountToken": False}
     return {}
 
 
-def _container_security(workload: Workload) -> Manifest:
-    restricted, capability_settings = workload.security == "restricted", workload.capabilities or Capabilities()
+def _container_security(pod: RolePods) -> Manifest:
+    restricted, capability_settings = pod.security == "restricted", pod.capabilities or Capabilities()
     lists = {"add": list(capability_settings.add), "drop": ["ALL"] if restricted else list(capability_settings.drop)}
     capabilities = {key: names for key, names in lists.items() if names}
     return {
@@ -371,14 +372,14 @@ def _owns_volumes(workload: Workload) -> bool:
     return workload.managed or workload.kind == "DataLoader"
 
 
-def _pod_security(workload: Workload) -> Manifest:
+def _pod_security(workload: Workload, pod: RolePods) -> Manifest:
     result: Manifest = {}
-    if workload.run_as_user is not None:
-        result["runAsUser"] = workload.run_as_user
+    if pod.run_as_user is not None:
+        result["runAsUser"] = pod.run_as_user
         if _owns_volumes(workload):
             # The group owns the volumes, so that a user other than root can write to them.
-            result["fsGroup"] = workload.run_as_user
-    if workload.security == "restricted":
+            result["fsGroup"] = pod.run_as_user
+    if pod.security == "restricted":
         result["runAsNonRoot"] = True
         result["seccompProfile"] = {"type": "RuntimeDefault"}
     return result

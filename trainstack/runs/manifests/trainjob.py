@@ -48,7 +48,11 @@ _TRAINJOB_FIELDS = ("image", "command", "args", "env", "resources")
 _TORCHRUN_VARIABLES = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
 """The variables that Trainer sets for torchrun. It refuses a TrainJob that sets them."""
 
-_EQUAL_FIELDS = ("args", "env", "volumes", "resources", "annotations", "topology_request", "restart_policy")
+_EQUAL_FIELDS = (
+    *("args", "env", "volumes", "shared_memory", "scratch", "resources", "node_selector", "tolerations", "affinity"),
+    *("labels", "annotations", "topology_request", "run_as_user", "security", "capabilities", "pod_patch"),
+    "restart_policy",
+)
 """The fields that must be equal in all roles."""
 
 
@@ -207,7 +211,7 @@ def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
     # The nodes of all roles are one pod set of Kueue.
     name, role = min(run.roles.items())
     count = sum(role.replicas for role in run.roles.values())
-    yield role_pod_set(f"{path}.roles.{name}", path, run, role, NODE, count)
+    yield role_pod_set(f"{path}.roles.{name}", path, run, role, name, count, name=NODE)
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:

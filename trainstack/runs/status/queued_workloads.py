@@ -32,6 +32,14 @@ def pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
         yield from manifest_pod_sets(path, run)
 
 
+def pod_sets_by_setting(path: str, run: Workload, field: str) -> dict[str, RunPodSet]:
+    """Return the paths at which a setting of a run's pods applies, each with its first pod set."""
+    paths = dict[str, RunPodSet]()
+    for pods in pod_sets(path, run):
+        paths.setdefault(pods.setting_path(field), pods)
+    return paths
+
+
 def launched_pod_sets(
     path: str, run: Workload, launch: Body, companions: Iterable[Body]
 ) -> Iterator[tuple[RunPodSet, LaunchedPods]]:

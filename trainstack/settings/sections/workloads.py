@@ -103,14 +103,27 @@ class Record(Section):
 
 
 class PodOverrides(Section):
-    """Overrides of the workload's fields for some of its pods. None: the workload's value."""
+    """Overrides of the workload's fields for some of its pods. None: the workload's value.
+
+    A list or map replaces the workload's; an empty one removes it.
+    """
 
     args: tuple[str, ...] | None = None
     env: dict[EnvName, str] | None = None
     volumes: tuple[Mount, ...] | None = None
+    shared_memory: Quantity | None = None
+    scratch: tuple[Scratch, ...] | None = None
     resources: Resources | None = None
+    node_selector: Labels | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    affinity: Affinity | None = None
+    labels: Labels | None = None
     annotations: Annotations | None = None
     topology_request: TopologyRequest | None = None
+    run_as_user: Positive | None = None
+    security: Literal["restricted", "baseline"] | None = None
+    capabilities: Capabilities | None = None
+    pod_patch: PodPatch | None = None
 
 
 class Role(PodOverrides):
@@ -299,12 +312,7 @@ class Workload(Section):
         if duplicates := sorted(self.secret_env.keys() & self.env.keys()):
             faults.append(f"env and secretEnv both set {', '.join(duplicates)}: leave them out of one")
         faults += _faults_of_topology_requests(self)
-        if self.security == "restricted" and self.capabilities is not None and self.capabilities.drop:
-            faults.append("security restricted drops all capabilities: leave out capabilities.drop")
-        names = [volume.name for volume in self.scratch]
-        duplicates = sorted({name for name in names if names.count(name) > 1})
-        faults += [f"scratch has several entries named {name}: use unique names" for name in duplicates]
-        raise_faults(faults)
+        raise_faults([*faults, *_faults_of_pods(self)])
         return self
 
     def _faults_of_manifest(self, manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -502,7 +510,10 @@ def _faults_of_mpijob(workload: Workload) -> Iterator[str]:
     for name, role in sorted(roles.items()):
         if role.restart_policy not in ("Never", "OnFailure"):
             yield f"the MPI operator refuses restartPolicy {role.restart_policy} of {name}: set Never or OnFailure"
-    if workload.ssh_auth_mount_path is None and (workload.security == "restricted" or workload.run_as_user is not None):
+    if workload.ssh_auth_mount_path is None and any(
+        (role.security or workload.security) == "restricted" or (role.run_as_user or workload.run_as_user) is not None
+        for role in roles.values()
+    ):
         yield (
             "its pods do not run as root, whose folder /root/.ssh gets the SSH keys: set sshAuthMountPath to .ssh in "
             "the home of the image's user, or security to baseline"
@@ -605,6 +616,23 @@ def _faults_of_managed(workload: Workload) -> Iterator[str]:
         yield "the pods of a managed JobSet resolve the first pod's name: set naming to derived or fixed"
     if workload.elastic is not None and "Master" not in workload.roles:
         yield "a managed workload needs a rank 0, which writes the record: add roles.Master, or set managed to false"
+
+
+def _faults_of_pods(workload: Workload) -> Iterator[str]:
+    """Yield the faults of settings that a role may have, too."""
+    parts: list[tuple[str, Workload | PodOverrides]] = [
+        ("", workload),
+        *((f"roles.{name}.", role) for name, role in sorted(workload.roles.items())),
+        *((f"{job.name}: ", job) for job in workload.replicated_jobs),
+    ]
+    for prefix, part in parts:
+        security, capabilities = part.security or workload.security, part.capabilities or workload.capabilities
+        sets_either = prefix == "" or part.security is not None or part.capabilities is not None
+        if sets_either and security == "restricted" and capabilities is not None and capabilities.drop:
+            yield f"{prefix}security restricted drops all capabilities: leave out capabilities.drop"
+        names = [volume.name for volume in part.scratch or ()]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield f"{prefix}scratch has several entries named {name}: use unique names"
 
 
 def _faults_of_topology_requests(workload: Workload) -> Iterator[str]:
