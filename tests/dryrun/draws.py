@@ -316,13 +316,14 @@ OF_KINDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         ),
     },
 }
+_OVERRIDDEN = (
+    *("env", "volumes", "sharedMemory", "scratch", "resources", "nodeSelector", "tolerations", "affinity", "labels"),
+    *("annotations", "runAsUser", "security", "capabilities", "podPatch"),
+)
 ROLES = {
     "replicas": integers,
     "restartPolicy": st.sampled_from(("Never", "OnFailure", "Always", "ExitCode")),
-    "env": env,
-    "annotations": labels,
-    "resources": resources,
-    "volumes": mounts,
+    **{key: OF_RUNS[key] for key in _OVERRIDDEN},
 }
 RUNS = ("job", "pod", "loader", "pytorch", "jobset", "train", "mpi", "ray", "object", "runtime")
 OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {

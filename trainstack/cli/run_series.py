@@ -17,7 +17,8 @@ from trainstack.reports.overlap import RunPlacement
 from trainstack.reports.run_figures import Definition, RunFigures, add_logs, run_from_logs, run_from_record
 from trainstack.runs.launches import utc_now
 from trainstack.runs.ledgers import Ledger
-from trainstack.runs.status.attempts import main_container_name, main_status, previous_attempt
+from trainstack.runs.status.attempts import main_status, previous_attempt
+from trainstack.runs.status.main_container import main_container_name
 from trainstack.transfer.record_check import SUCCESS_FILE
 
 _INDEX = "batch.kubernetes.io/job-completion-index"

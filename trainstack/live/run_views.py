@@ -16,7 +16,7 @@ from trainstack.objects import labels
 from trainstack.runs.logs.log_lines import LogLine, log_lines
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.status.launch_kinds import kind_of_launch, mounted_claims
-from trainstack.runs.status.main_container import select_main_container
+from trainstack.runs.status.main_container import main_container_name
 from trainstack.runs.status.pods import pod_problems, pod_views
 from trainstack.runs.status.run_view import RunObjects, RunView, run_view
 from trainstack.runs.status.usage import Usage, merge_summaries
@@ -395,7 +395,7 @@ async def _read_log_end(api: Api, body: Body, pods: Sequence[Body], limit: async
     if first_view is None or first_view.phase in ("Pending", "Unknown"):
         return ()
     pod = next(pod for pod in pods if pod["metadata"]["name"] == first_view.name)
-    metadata, container = pod["metadata"], select_main_container([item["name"] for item in pod["spec"]["containers"]])
+    metadata, container = pod["metadata"], main_container_name(pod)
     path = (
         f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
         f"?container={container}&tailLines={_LOG_LINES}&timestamps=true"

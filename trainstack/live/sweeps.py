@@ -24,7 +24,7 @@ from trainstack.objects import labels
 from trainstack.runs.launches import live_launch
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.names import ledger_name
-from trainstack.runs.status.main_container import select_main_container
+from trainstack.runs.status.main_container import main_container_name
 from trainstack.runs.status.waiting import Queueing, worker_cluster
 from trainstack.settings.model import Settings
 from trainstack.sweeps.status import Body, SweepObjects
@@ -95,10 +95,7 @@ async def _read_logs(
     problems: set[str] = set()
 
     async def read_one(run_id: str, pod: Body) -> None:
-        metadata, container = (
-            pod["metadata"],
-            select_main_container([item["name"] for item in pod["spec"]["containers"]]),
-        )
+        metadata, container = pod["metadata"], main_container_name(pod)
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
         async with limit:
             try:

@@ -48,6 +48,10 @@ OBJECT = "trainstack.dev/object"
 """Annotation of a launch of a workload of kind Object: the paths of its pod templates and of its end, as JSON. Read
 wherever a launch is read back from its object."""
 
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""Annotation of pods: the container whose log and shell kubectl opens. On pods with further containers whose main
+container has a name of its own, by which the CLI then finds it."""
+
 SWEEP = "trainstack.dev/sweep"
 """The sweep's name. On the launches of its trials, their pods and ledgers, and on the ConfigMaps with its parameter
 file. Read by the launch rules of sweeps, the CLI and users."""

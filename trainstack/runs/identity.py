@@ -140,15 +140,15 @@ def _pod_identity(workload: Workload, pod: RolePods) -> Manifest:
 
 
 def _patch_identity(workload: Workload) -> Manifest:
-    programs_by_role = {pod.role: _programs_of_patch(pod) for pod in role_pods(workload)}
+    programs_by_role = {pod.role: _programs_of_patch(pod.pod_patch) for pod in role_pods(workload)}
     first_programs, *other_programs = programs_by_role.values()
     if any(programs != first_programs for programs in other_programs):
         return {"podPatches": programs_by_role}
     return {"podPatch": first_programs} if first_programs else {}
 
 
-def _programs_of_patch(pod: RolePods) -> Manifest:
-    spec = (pod.pod_patch or {}).get("spec", {})
+def _programs_of_patch(patch: Mapping[str, Any] | None) -> Manifest:
+    spec = (patch or {}).get("spec", {})
     programs = {
         f"{field}/{container.get('name', '')}": {key: container[key] for key in _PROGRAM_FIELDS if key in container}
         for field in ("initContainers", "containers")
@@ -183,7 +183,7 @@ def _identity_of_manifest(workload: Workload, manifest: Mapping[str, Any], facts
     }
     if facts.parameter_set is not None:
         result["parameters"] = dict(facts.parameter_set.parameters)
-    if patch_programs := _programs_of_patch(workload):
+    if patch_programs := _programs_of_patch(workload.pod_patch):
         result["podPatch"] = patch_programs
     return result
 

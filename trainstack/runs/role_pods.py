@@ -1,7 +1,7 @@
 """The pods of a workload by role, with each role's overrides applied."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -29,21 +29,22 @@ class RolePods:
     args: tuple[str, ...]
     env: Mapping[str, str]
     volumes: tuple[Mount, ...]
-    shared_memory: str | None
-    scratch: tuple[Scratch, ...]
     resources: Resources
-    node_selector: Mapping[str, str]
-    tolerations: tuple[Toleration, ...]
-    affinity: Affinity | None
-    labels: Mapping[str, str]
     annotations: Mapping[str, str]
     topology_request: TopologyRequest | None
-    run_as_user: int | None
-    security: Literal["restricted", "baseline"]
-    capabilities: Capabilities | None
-    pod_patch: Mapping[str, Any] | None
     restart_policy: str | None
     """The restart policy; None for the operator's default."""
+    # A workload with a manifest has none of these settings: its templates have them.
+    shared_memory: str | None = None
+    scratch: tuple[Scratch, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    run_as_user: int | None = None
+    security: Literal["restricted", "baseline"] = "restricted"
+    capabilities: Capabilities | None = None
+    pod_patch: Mapping[str, Any] | None = None
 
 
 def role_pods(workload: Workload) -> tuple[RolePods, ...]:
@@ -61,9 +62,9 @@ def role_pods(workload: Workload) -> tuple[RolePods, ...]:
 def apply_overrides(workload: Workload, overrides: PodOverrides, role: str, replicas: int) -> RolePods:
     """Return the pods of a role with the workload's value of each setting that the role does not override."""
 
-    def value(field: str) -> Any:
-        overriding = getattr(overrides, field, None)
-        return getattr(workload, field) if overriding is None else overriding
+    def value(name: str) -> Any:
+        overriding = getattr(overrides, name, None)
+        return getattr(workload, name) if overriding is None else overriding
 
     keeps_policy = workload.managed or "restart_policy" in overrides.model_fields_set
     return RolePods(
@@ -73,18 +74,18 @@ def apply_overrides(workload: Workload, overrides: PodOverrides, role: str, repl
         args=value("args"),
         env=MappingProxyType(value("env")),
         volumes=value("volumes"),
+        resources=value("resources"),
+        annotations=MappingProxyType(value("annotations")),
+        topology_request=value("topology_request"),
+        restart_policy=getattr(overrides, "restart_policy", None) if keeps_policy else None,
         shared_memory=value("shared_memory"),
         scratch=value("scratch"),
-        resources=value("resources"),
         node_selector=MappingProxyType(value("node_selector")),
         tolerations=value("tolerations"),
         affinity=value("affinity"),
         labels=MappingProxyType(value("labels")),
-        annotations=MappingProxyType(value("annotations")),
-        topology_request=value("topology_request"),
         run_as_user=value("run_as_user"),
         security=value("security"),
         capabilities=value("capabilities"),
         pod_patch=value("pod_patch"),
-        restart_policy=getattr(overrides, "restart_policy", None) if keeps_policy else None,
     )

@@ -47,6 +47,7 @@ def make_view(run_id: str, phase: Phase, kind: str = "Job", *, seconds: float = 
 def make_pod(role: str, index: int, **changes: Any) -> PodView:
     """Return a running pod."""
     base = {"phase": "Running", "node": "local", "restarts": 0, "containers": ("init", "pytorch"), "problems": ()}
+    base["main_container"] = "pytorch"
     return PodView(f"a-{role}-{index}", "uid", role, index, **{**base, **changes})
 
 

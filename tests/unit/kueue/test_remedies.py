@@ -320,6 +320,24 @@ def test_a_toleration_or_selector_may_match_another_flavor(tmp_path: Path) -> No
     assert [one["key"] for one in tolerate.after] == ["other", "spot"]
 
 
+def test_the_setting_of_a_role_is_changed_where_the_role_has_its_own(tmp_path: Path) -> None:
+    """The setting of the run stays for the other roles."""
+    worker = {"nodeSelector": {"pool": "c"}, "affinity": affinity([POOL])["affinity"], "tolerations": []}
+    run = {
+        "kind": "PyTorchJob",
+        "nodeSelector": {"pool": "b"},
+        "roles": {"Master": {}, "Worker": worker},
+        "resources": requests(cpu=1),
+    }
+    found = remedies(tmp_path, make_config(run, make_pool(TWO), flavors=FLAVORS))
+    selector = "set roles.Worker.nodeSelector.pool to {0} instead of c and require pool In {0} instead of pool In c in "
+    term = f"roles.Worker.{REQUIRED}.nodeSelectorTerms[0], for flavor "
+    assert [*found] == [
+        f"add spot=yes:NoSchedule to roles.Worker.tolerations and {selector.format('a')}{term}a",
+        f"{selector.format('b')}{term}b",
+    ]
+
+
 @pytest.mark.parametrize(("release", "removal"), [("v0.17.0", " and remove nodeSelector.disk (hdd)"), ("v0.19.2", "")])
 def test_a_flavor_may_need_a_toleration_and_a_selector(tmp_path: Path, release: str, removal: str) -> None:
     """Both are changes of one remedy. A label that the flavor does not have is removed if the release compares it."""

@@ -59,7 +59,7 @@ from trainstack.settings.sections.queues import (
 from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 from trainstack.settings.sections.topology import TopologyRequest
-from trainstack.settings.sections.workloads import Data, ReplicatedJob, Resources, Workloads
+from trainstack.settings.sections.workloads import Data, ReplicatedJob, Resources, Role, Workloads
 
 SECURE = {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
 """The settings of a container that complies with Pod Security `restricted`."""
@@ -424,7 +424,13 @@ MORE: dict[str, list[Case]] = {
             "workloads.runs[train].security",
             "namespace research enforces Pod Security restricted and refuses baseline pods",
             "remove security, or set the namespace's label pod-security.kubernetes.io/enforce: baseline",
-        )
+        ),
+        Case(
+            make_settings(make_distributed(roles={"Master": Role(), "Worker": Role(security="baseline")})),
+            "workloads.runs[train].roles.Worker.security",
+            "namespace research enforces Pod Security restricted and refuses baseline pods",
+            "remove security, or set the namespace's label pod-security.kubernetes.io/enforce: baseline",
+        ),
     ],
     "egress-missing": [
         Case(

@@ -32,7 +32,7 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import ResourceFlavor
-from trainstack.settings.sections.workloads import Resources, Workload
+from trainstack.settings.sections.workloads import Resources, Role, Workload
 
 NOT_DECLARED = {
     "operators": Operators(),
@@ -463,6 +463,17 @@ MORE: dict[str, list[Case]] = {
             make_settings(make_run(pod_patch={"spec": {"runtimeClassName": "kata"}})),
             with_class("kata-qemu", cpu="250m"),
             f"{RUN}.podPatch.spec.runtimeClassName",
+            "the cluster does not have RuntimeClass 'kata'",
+            "did you mean kata-qemu? (or ask the cluster's owner to create it)",
+        ),
+        Case(
+            make_settings(
+                make_distributed(
+                    roles={"Master": Role(), "Worker": Role(pod_patch={"spec": {"runtimeClassName": "kata"}})}
+                )
+            ),
+            with_class("kata-qemu", cpu="250m"),
+            f"{RUN}.roles.Worker.podPatch.spec.runtimeClassName",
             "the cluster does not have RuntimeClass 'kata'",
             "did you mean kata-qemu? (or ask the cluster's owner to create it)",
         ),

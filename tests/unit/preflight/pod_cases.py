@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.unit.make import (
     make_cluster_queue,
+    make_distributed,
     make_group,
     make_manifest_job,
     make_manifest_run,
@@ -17,7 +18,7 @@ from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.environment import Environment, Namespace, NamespaceNetwork
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
-from trainstack.settings.sections.workloads import Image, Resources
+from trainstack.settings.sections.workloads import Image, Resources, Role
 
 RUN = "workloads.runs[train]"
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -78,6 +79,11 @@ def patch_case(patch: dict[str, Any], path: str, problem: str, remedy: str) -> C
     return Case(make_settings(make_run(pod_patch=patch)), f"{RUN}.podPatch.{path}", problem, remedy)
 
 
+def with_worker(worker: Role, **run: Any) -> Settings:
+    """Return an environment whose run has a master and this worker."""
+    return make_settings(make_distributed(roles={"Master": Role(), "Worker": worker}, **run))
+
+
 def lower(level: str) -> str:
     """Return the remedy for a run that needs this level."""
     return f"remove it, or set the namespace's label {ENFORCE}: {level}"
@@ -96,6 +102,18 @@ POD_CASES = {
             f"{RUN}.capabilities",
             "adds CHOWN: namespace research enforces Pod Security restricted",
             lower("baseline"),
+        ),
+        Case(
+            with_worker(Role(capabilities=Capabilities(add=("CHOWN",)))),
+            f"{RUN}.roles.Worker.capabilities",
+            "adds CHOWN: namespace research enforces Pod Security restricted",
+            lower("baseline"),
+        ),
+        Case(
+            with_worker(Role(pod_patch={"spec": {"hostIPC": True}})),
+            f"{RUN}.roles.Worker.podPatch.spec.hostIPC",
+            "sets hostIPC: namespace research enforces Pod Security restricted",
+            lower("privileged"),
         ),
         Case(
             enforcing("baseline", host_network=True),
@@ -154,7 +172,13 @@ POD_CASES = {
             "spec.serviceAccountName",
             "may not be changed by a patch",
             "set serviceAccount of the run",
-        )
+        ),
+        Case(
+            with_worker(Role(pod_patch={"spec": {"serviceAccountName": "deployer"}})),
+            f"{RUN}.roles.Worker.podPatch.spec.serviceAccountName",
+            "may not be changed by a patch",
+            "set serviceAccount of the run",
+        ),
     ],
     "manifest-invalid": [
         Case(
@@ -180,7 +204,16 @@ POD_CASES = {
             "mounts code, which is not a volume",
             "valid names: training, trainstack-wrapper, or add it to spec.volumes of the patch, or to scratch or "
             "volumes of the run",
-        )
+        ),
+        Case(
+            with_worker(
+                Role(pod_patch={"spec": {"initContainers": [{"name": "a", "image": "a"}, helper("")]}}),
+                pod_patch={"spec": {"dnsPolicy": "Default"}},
+            ),
+            f"{RUN}.roles.Worker.podPatch.spec.initContainers[helper].image",
+            "is missing",
+            "add image",
+        ),
     ],
     "scratch-over-limit": [
         Case(

@@ -2,6 +2,7 @@
 
 from tests.unit.make import (
     make_cluster_queue,
+    make_distributed,
     make_group,
     make_queues,
     make_quota,
@@ -19,7 +20,7 @@ from trainstack.settings.sections.queues import (
     ResourceFlavor,
     ResourceGroup,
 )
-from trainstack.settings.sections.workloads import Resources
+from trainstack.settings.sections.workloads import Resources, Role
 
 A100 = ResourceFlavor(name="a100", node_labels={"gpu": "a100"})
 CPU = ResourceFlavor(name="cpu")
@@ -190,6 +191,17 @@ POOL_CASES: dict[str, list[Case]] = {
                 make_run(node_selector={"gpu": "a100", "disk": "ssd"}), queues=make_queues(flavors=(CPU, A100))
             ),
             "workloads.runs[train].nodeSelector",
+            "the run selects nodes by gpu, which no flavor of queue research has (flavor a100 has it): Kueue ignores "
+            "it, and may admit the pods on a flavor whose nodes they do not select",
+            "name a queue with flavor a100, or remove gpu from the selector",
+            "warning",
+        ),
+        Case(
+            make_settings(
+                make_distributed(roles={"Master": Role(), "Worker": Role(node_selector={"gpu": "a100"})}),
+                queues=make_queues(flavors=(CPU, A100)),
+            ),
+            "workloads.runs[train].roles.Worker.nodeSelector",
             "the run selects nodes by gpu, which no flavor of queue research has (flavor a100 has it): Kueue ignores "
             "it, and may admit the pods on a flavor whose nodes they do not select",
             "name a queue with flavor a100, or remove gpu from the selector",

@@ -22,7 +22,7 @@ from trainstack.settings.sections.operators import ControllerResources, Operator
 from trainstack.settings.sections.queues import LocalQueue
 from trainstack.settings.sections.secrets import Encrypted, Secrets
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass
-from trainstack.settings.sections.workloads import Data, Resources, Workload, Workloads
+from trainstack.settings.sections.workloads import Data, Resources, Role, Workload, Workloads
 
 UNQUEUED = make_queues(local_queues=(LocalQueue(name="other", namespace="default", cluster_queue="research"),))
 """The queues of an environment in which the runs' namespace has no local queue."""
@@ -261,6 +261,18 @@ SLIP_CASES: dict[str, list[Case]] = {
         for label, key, value in (
             ("kueue.x-k8s.io/queue-name", "queue", "research"),
             ("kueue.x-k8s.io/priority-class", "priority", "normal"),
+        )
+    ]
+    + [
+        Case(
+            make_settings(
+                make_distributed(
+                    roles={"Master": Role(), "Worker": Role(labels={"kueue.x-k8s.io/queue-name": "research"})}
+                )
+            ),
+            'workloads.runs[train].roles.Worker.labels["kueue.x-k8s.io/queue-name"]',
+            "the label kueue.x-k8s.io/queue-name is set by `queue`",
+            "remove the label, and set `queue: research`",
         )
     ],
     "namespace-privileged": [

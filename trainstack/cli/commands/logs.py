@@ -32,7 +32,6 @@ from trainstack.runs.launches import live_launch, utc_now
 from trainstack.runs.ledgers import mounted_wrapper
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.log_merge import Cursor, merge_logs
-from trainstack.runs.status.main_container import select_main_container
 from trainstack.runs.status.run_view import RunView
 
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
@@ -146,7 +145,7 @@ def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer)
             for container in pod.containers:
                 source = LogSource(view.launch.namespace, pod.name, pod.uid, container, view.cluster)
                 # Init and sidecar containers are named in the label.
-                suffix = "" if container == select_main_container(pod.containers) else f" {container}"
+                suffix = "" if container == pod.main_container else f" {container}"
                 printer.name(source, f"{launch_prefix}{pod.role}-{pod.index}{suffix}")
                 sources.append(source)
     return sources
@@ -158,7 +157,7 @@ def _sources_of_repeated_training(views: Sequence[RunView]) -> set[LogSource]:
     The current attempt repeats the training: the complete log is that of the previous attempt.
     """
     return {
-        LogSource(view.launch.namespace, pod.name, pod.uid, select_main_container(pod.containers), view.cluster)
+        LogSource(view.launch.namespace, pod.name, pod.uid, pod.main_container, view.cluster)
         for view in views
         if view.launch.endless
         for pod in view.pods

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.objects.labels import Manifest
+from trainstack.objects.labels import DEFAULT_CONTAINER, Manifest
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.git_init_container import CHECKOUT_CONTAINER as CHECKOUT
 from trainstack.runs.manifests.strategic_merge import merge_patch
@@ -17,7 +17,8 @@ from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child_path
 
 MAIN_CONTAINERS = ("training", "pytorch", NODE, "data-loader")
-"""The names by which main containers are found in live pods, unless the workload sets another name."""
+"""The names by which main containers are found in live pods. Beside further containers, one of another name is found by
+an annotation."""
 _RESERVED_PREFIXES = ("kueue.x-k8s.io/", "pulumi.com/", "trainstack.dev/")
 """The prefixes of labels and annotations that select pods, contain their queue, or control the engine."""
 _ACCOUNT_REMEDY = "set serviceAccount of the run"
@@ -106,13 +107,16 @@ def apply_pod_patch(
         *_faults_of_env(original, patched, main, variables),
         *_faults_of_mounts(original, patched, main, reserved),
         *_faults_of_volumes(original, patched),
-        *_faults_of_containers(workload, original, patched, main),
+        *_faults_of_containers(original, patched, main),
         *_faults_of_stopping(original, patched, main),
     ]
     if faults:
         raise PodPatchError(workload.name, pod.role, faults)
     # Kubernetes tools use the first container by default, and Trainer's fields are read from it.
     containers = sorted(result["spec"]["containers"], key=lambda container: container["name"] != main)
+    if main not in MAIN_CONTAINERS and len(containers) > 1:
+        annotations = {**(result["metadata"].get("annotations") or {}), DEFAULT_CONTAINER: main}
+        result = {**result, "metadata": {**result["metadata"], "annotations": annotations}}
     return {**result, "spec": {**result["spec"], "containers": containers}}
 
 
@@ -261,19 +265,18 @@ def _faults_of_volumes(original: _TemplateParts, patched: _TemplateParts) -> Ite
                 yield PatchFault(f"spec.volumes[{name}].projected", f"has a {credential}", _ACCOUNT_REMEDY)
 
 
-def _faults_of_containers(
-    workload: Workload, original: _TemplateParts, patched: _TemplateParts, main: str
-) -> Iterator[PatchFault]:
+def _faults_of_containers(original: _TemplateParts, patched: _TemplateParts, main: str) -> Iterator[PatchFault]:
+    default = (patched.metadata.get("annotations") or {}).get(DEFAULT_CONTAINER, main)
+    if default != main and main not in MAIN_CONTAINERS and len(patched.containers) > 1:
+        path = child_path("metadata.annotations", DEFAULT_CONTAINER)
+        yield PatchFault(path, f"is {default}, but commands find the main container {main} by it", "leave it out")
     for field, old, new in (
         ("containers", original.containers, patched.containers),
         ("initContainers", original.init_containers, patched.init_containers),
     ):
         for name in new.keys() - old.keys():
-            path = f"spec.{field}[{name}]"
             if name in MAIN_CONTAINERS:
-                yield PatchFault(path, "has the name of a main container", "rename it")
-            elif workload.container is not None:
-                yield PatchFault(path, f"is added to the container {main}", "leave out container of the run")
+                yield PatchFault(f"spec.{field}[{name}]", "has the name of a main container", "rename it")
 
 
 def _faults_of_stopping(original: _TemplateParts, patched: _TemplateParts, main: str) -> Iterator[PatchFault]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from trainstack.objects import labels
@@ -179,6 +179,8 @@ def manifest_pod_sets(path: str, workload: Workload) -> Iterator[RunPodSet]:
             resources_path=f"{container_path}.resources",
             mounts=tuple(_claim_mounts(pods.spec)),
             mounts_path=f"{spec_path}.volumes",
+            settings=replace(_role_pods(pods, container), pod_patch=workload.pod_patch),
+            run_path=path,
         )
 
 

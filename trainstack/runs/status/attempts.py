@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from trainstack.runs.status.main_container import select_main_container
+from trainstack.runs.status.main_container import main_container_name
 
 Body = Mapping[str, Any]
 
@@ -22,12 +22,6 @@ class PodAttempt:
     @property
     def succeeded(self) -> bool:
         return self.exit_code == 0
-
-
-def main_container_name(pod: Body) -> str:
-    """Return the name of the training container; empty for a pod without containers."""
-    names = [str(container["name"]) for container in pod.get("spec", {}).get("containers") or ()]
-    return select_main_container(names) if names else ""
 
 
 def main_status(pod: Body) -> Body:

@@ -10,6 +10,7 @@ from trainstack.runs.manifests.git_init_container import CHECKOUT_CONTAINER as C
 from trainstack.runs.manifests.kind import DEFAULT_REPLICA_ROLE
 from trainstack.runs.status.attempts import PodAttempt, last_attempt
 from trainstack.runs.status.launch_kinds import kind_of_launch
+from trainstack.runs.status.main_container import main_container_name
 
 _NORMAL_WAITING_REASONS = (None, "PodInitializing", "ContainerCreating")
 """Waiting reasons of a container that is starting normally."""
@@ -61,6 +62,7 @@ class PodView:
     """The number of restarts of all its containers."""
     containers: tuple[str, ...]
     """The names of the init containers and then of the others, in the pod's order."""
+    main_container: str
     problems: tuple[str, ...]
     """The reasons why the pod cannot start or continue; empty if it has no problem."""
     last_attempt: PodAttempt | None = None
@@ -95,6 +97,7 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
                     str(container["name"])
                     for container in (*spec.get("initContainers", ()), *spec.get("containers", ()))
                 ),
+                main_container=main_container_name(pod),
                 problems=pod_problems(pod),
                 last_attempt=last_attempt(pod),
             )

@@ -16,6 +16,8 @@ from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.trials import TrialOverrides, with_overrides
 from trainstack.runs.status.launch_kinds import KINDS
 from trainstack.runs.status.pods import pod_views
+from trainstack.settings.base import Toleration
+from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.workloads import Resources, Role, Workload
 
 SSH = "/home/mpiuser/.ssh"
@@ -92,6 +94,25 @@ def test_every_field_of_an_mpijob() -> None:
     (server,) = roles["Worker"]["template"]["spec"]["containers"]
     assert (server["command"], server["volumeMounts"][0]["name"]) == ([*SERVER], "training")
     assert [violations(role["template"]["spec"]) for role in roles.values()] == [[], []]
+
+
+def test_a_launcher_does_not_have_the_nodes_and_privileges_of_the_workers() -> None:
+    """Its own settings replace those of the run, which are meant for GPUs."""
+    launcher = Role(node_selector={}, tolerations=(), pod_patch={}, security="restricted", run_as_user=1000)
+    run = make_mpijob(
+        roles={"Launcher": launcher, "Worker": Role(replicas=2)},
+        node_selector={"gpu": "a100"},
+        tolerations=(Toleration(key="gpu", operator="Exists"),),
+        pod_patch={"spec": {"containers": [{"name": "training", "securityContext": {"privileged": True}}]}},
+        security="baseline",
+    )
+    templates = [pods.spec for pods in launched_pods(manifest(run, "dev", make_launch()))]
+    launched, worker = templates
+    assert launched.keys().isdisjoint({"nodeSelector", "tolerations"})
+    assert launched["securityContext"]["runAsUser"] == 1000
+    assert "privileged" not in launched["containers"][0]["securityContext"]
+    assert worker["nodeSelector"] == {"gpu": "a100"}
+    assert worker["containers"][0]["securityContext"] == {"privileged": True}
 
 
 def test_the_pods_are_kueues_pod_sets() -> None:
@@ -192,6 +213,18 @@ def test_the_arguments_of_a_trial_are_added_to_the_program_only() -> None:
         ({"roles": {"Launcher": Role(command=("mpirun",))}}, "Launcher has no command of its own"),
         ({"ssh_auth_mount_path": None}, "its pods do not run as root, whose folder /root/.ssh gets the SSH keys"),
         ({"ssh_auth_mount_path": None, "security": "baseline", "run_as_user": 1}, "its pods do not run as root"),
+        (
+            {"ssh_auth_mount_path": None, "security": "baseline", "roles": {"Launcher": Role(run_as_user=1)}},
+            "its pods do not run as root",
+        ),
+        (
+            {"roles": {"Launcher": Role(capabilities=Capabilities(drop=("KILL",)))}},
+            "roles.Launcher.security restricted drops all capabilities",
+        ),
+        (
+            {"roles": {"Launcher": Role(scratch=(Scratch(name="a", mount_path="/a"),) * 2)}},
+            "roles.Launcher.scratch has several entries named a",
+        ),
         ({"completions": 2}, "an MPIJob has no completions"),
         ({"kind": "Job", "roles": {}}, "a Job has no sshAuthMountPath: leave it out"),
     ],

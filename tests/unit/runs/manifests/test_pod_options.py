@@ -6,17 +6,22 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from tests.unit.make import make_distributed, make_run
 from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import make_launch
 from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
+from trainstack.objects.labels import DEFAULT_CONTAINER
 from trainstack.runs.identity import PLACEHOLDER_FACTS, identity
 from trainstack.runs.manifests.build import companions, manifest, plan_launch
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_patch import MAIN_CONTAINERS, PodPatchError
+from trainstack.runs.manifests.trainjob import unsupported_settings
 from trainstack.runs.role_pods import NODE
 from trainstack.runs.status import main_container
+from trainstack.runs.status.main_container import main_container_name
+from trainstack.settings.base import Toleration
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
@@ -334,9 +339,25 @@ def test_a_volume_of_the_patch_precedes_a_scratch_volume_of_its_name() -> None:
     assert spec["containers"][1]["volumeMounts"] == [mount]
 
 
-def test_a_container_of_another_name_has_no_companions() -> None:
-    """It could not be identified among several containers of a live pod."""
-    assert refused({"spec": {"containers": [SIDECAR]}}, container="main") == ["spec.containers[proxy]"]
+def test_a_main_container_of_another_name_is_annotated_beside_further_containers() -> None:
+    """Commands, and kubectl, find it by the annotation. A launch without further containers keeps its name."""
+    (template,) = pods(make_run(container="main", pod_patch={"spec": {"containers": [SIDECAR]}}))
+    assert [container["name"] for container in template["spec"]["containers"]] == ["main", "proxy"]
+    assert template["metadata"]["annotations"] == {DEFAULT_CONTAINER: "main"}
+    assert main_container_name(template) == "main"
+    (known,) = pods(make_run(pod_patch={"spec": {"containers": [SIDECAR]}}))
+    (alone,) = pods(make_run(container="main", pod_patch={"spec": {"initContainers": [SIDECAR]}}))
+    assert "annotations" not in known["metadata"]
+    assert "annotations" not in alone["metadata"]
+
+
+def test_the_annotation_of_the_main_container_cannot_name_another_one() -> None:
+    """Neither in a patch nor in the run's annotations."""
+    patch = {"spec": {"containers": [SIDECAR]}, "metadata": {"annotations": {DEFAULT_CONTAINER: "proxy"}}}
+    path = f'metadata.annotations["{DEFAULT_CONTAINER}"]'
+    assert refused(patch, container="main") == [path]
+    by_run = {"container": "main", "annotations": {DEFAULT_CONTAINER: "proxy"}}
+    assert refused({"spec": {"containers": [SIDECAR]}}, **by_run) == [path]
 
 
 def test_a_patch_may_extend_the_main_container() -> None:
@@ -423,6 +444,75 @@ def test_a_patch_sets_no_variable_that_trainer_refuses() -> None:
     (fault,) = error.value.faults
     assert (fault.path, fault.remedy) == ("spec.containers[node].env[PET_NNODES]", "remove it")
     assert pods(of_kind("JobSet", pod_patch={"spec": {"containers": [{"name": "training", "env": added}]}}))
+
+
+OVERRIDES: dict[str, Any] = {
+    "shared_memory": "1Gi",
+    "scratch": (Scratch(name="own", mount_path="/own"),),
+    "node_selector": {"pool": "cpu"},
+    "tolerations": (),
+    "affinity": Affinity(),
+    "labels": {"part": "launcher"},
+    "run_as_user": 7,
+    "security": "baseline",
+    "capabilities": Capabilities(add=("CHOWN",)),
+    "pod_patch": {"spec": {"dnsConfig": {"nameservers": ["1.1.1.1"]}}},
+}
+
+
+def test_a_role_replaces_settings_of_its_run() -> None:
+    """The other role has those of the run. Labels of the object are the run's."""
+    shared: dict[str, Any] = {
+        "shared_memory": "8Gi",
+        "scratch": (Scratch(name="cache", mount_path="/cache"),),
+        "node_selector": {"pool": "gpu"},
+        "tolerations": (Toleration(key="gpu", operator="Exists"),),
+        "affinity": Affinity.model_validate(AFFINITY),
+        "labels": {"team": "a"},
+        "run_as_user": 1000,
+        "capabilities": Capabilities(add=("IPC_LOCK",)),
+        "pod_patch": {"spec": {"runtimeClassName": "nvidia"}},
+    }
+    roles = {"Master": Role(**OVERRIDES), "Worker": Role()}
+    run = of_kind("PyTorchJob", roles=roles, managed=False, **shared)
+    master, worker = pods(run)
+    spec, main = master["spec"], master["spec"]["containers"][0]
+    assert {key: spec[key] for key in ("nodeSelector", "dnsConfig", "securityContext")} == {
+        "nodeSelector": {"pool": "cpu"},
+        "dnsConfig": {"nameservers": ["1.1.1.1"]},
+        "securityContext": {"runAsUser": 7},
+    }
+    assert spec.keys().isdisjoint({"tolerations", "affinity", "runtimeClassName"})
+    assert main["securityContext"] == {"capabilities": {"add": ["CHOWN"]}}
+    assert [volume["name"] for volume in spec["volumes"][1:]] == ["trainstack-shared-memory", "trainstack-scratch-own"]
+    assert spec["volumes"][1]["emptyDir"]["sizeLimit"] == "1Gi"
+    assert (master["metadata"]["labels"]["part"], worker["metadata"]["labels"]["team"]) == ("launcher", "a")
+    assert "team" not in master["metadata"]["labels"]
+    assert worker == pods(of_kind("PyTorchJob", managed=False, **shared))[1]
+    assert manifest(run, "dev", make_launch())["metadata"]["labels"]["team"] == "a"
+
+
+@pytest.mark.parametrize("field", OVERRIDES)
+def test_the_nodes_of_a_trainjob_are_equal(field: str) -> None:
+    """A TrainJob has one template, so a setting of one role would be lost."""
+    roles = {"Master": Role(), "Worker": Role(**{field: OVERRIDES[field]})}
+    run = of_kind("TrainJob", roles=roles, tolerations=(Toleration(operator="Exists"),))
+    assert [unsupported.path for unsupported in unsupported_settings(run)] == [f"roles.Worker.{to_camel(field)}"]
+
+
+def test_the_programs_of_a_roles_patch_make_another_run() -> None:
+    """It does not matter whether all roles or their run have the patch."""
+
+    def identity_of(**changes: Any) -> Any:
+        return identity(of_kind("PyTorchJob", **changes), PLACEHOLDER_FACTS)
+
+    patch = {"spec": {"containers": [SIDECAR]}}
+    worker_only = identity_of(roles={"Master": Role(), "Worker": Role(pod_patch=patch)})
+    assert worker_only["podPatches"] == {"Master": {}, "Worker": {"containers/proxy": {"image": "proxy:1"}}}
+    everywhere = {"Master": Role(pod_patch=patch), "Worker": Role(pod_patch=patch)}
+    assert identity_of(roles=everywhere) == identity_of(pod_patch=patch)
+    nowhere = {"Master": Role(pod_patch={}), "Worker": Role(pod_patch={})}
+    assert identity_of(roles=nowhere, pod_patch=patch) == identity_of()
 
 
 def test_all_roles_of_a_distributed_run_are_patched() -> None:
