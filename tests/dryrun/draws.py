@@ -85,7 +85,7 @@ env = st.dictionaries(words, words, max_size=3)
 secret_env = st.dictionaries(words, st.fixed_dictionaries({"secret": names, "key": words}), max_size=2)
 mounts = st.lists(
     st.fixed_dictionaries({"volume": st.sampled_from(("data", "more", "code-1")), "mountPath": paths},
-                          optional={"readOnly": booleans}),
+                          optional={"readOnly": booleans, "subPath": st.one_of(paths, words)}),
     max_size=3,
 )  # fmt: skip
 few_taints = st.lists(
@@ -255,6 +255,10 @@ OF_RUNS = {
     "scratch": scratch,
     "capabilities": capabilities,
     "hostNetwork": booleans,
+    "hostIPC": booleans,
+    "priorityClassName": names,
+    "runAsGroup": integers,
+    "fsGroup": integers,
     "podPatch": pod_patches,
     "affinity": affinities,
     "resources": resources,
@@ -318,7 +322,7 @@ OF_KINDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
 }
 _OVERRIDDEN = (
     *("env", "volumes", "sharedMemory", "scratch", "resources", "nodeSelector", "tolerations", "affinity", "labels"),
-    *("annotations", "runAsUser", "security", "capabilities", "podPatch"),
+    *("annotations", "runAsUser", "runAsGroup", "fsGroup", "security", "capabilities", "podPatch"),
 )
 ROLES = {
     "replicas": integers,

@@ -42,6 +42,8 @@ class RolePods:
     affinity: Affinity | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     run_as_user: int | None = None
+    run_as_group: int | None = None
+    fs_group: int | None = None
     security: Literal["restricted", "baseline"] = "restricted"
     capabilities: Capabilities | None = None
     pod_patch: Mapping[str, Any] | None = None
@@ -85,6 +87,8 @@ def apply_overrides(workload: Workload, overrides: PodOverrides, role: str, repl
         affinity=value("affinity"),
         labels=MappingProxyType(value("labels")),
         run_as_user=value("run_as_user"),
+        run_as_group=value("run_as_group"),
+        fs_group=value("fs_group"),
         security=value("security"),
         capabilities=value("capabilities"),
         pod_patch=value("pod_patch"),

@@ -122,6 +122,12 @@ POD_CASES = {
             lower("privileged"),
         ),
         Case(
+            enforcing("baseline", host_ipc=True),
+            f"{RUN}.hostIPC",
+            "sets hostIPC: namespace research enforces Pod Security baseline",
+            lower("privileged"),
+        ),
+        Case(
             make_settings(make_run(pod_patch={"spec": {"volumes": [{"name": "node", "hostPath": {"path": "/"}}]}})),
             f"{RUN}.podPatch.spec.volumes[node]",
             "mounts a folder of the node (hostPath): namespace research enforces Pod Security restricted",

@@ -34,7 +34,7 @@ def pods_refused(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="pods-forbidden",
-    summary="The `capabilities`, `hostNetwork` or `podPatch` of a run need a lower Pod Security level.",
+    summary="The `capabilities`, `hostNetwork`, `hostIPC` or `podPatch` of a run need a lower Pod Security level.",
     details=(
         "The namespace would refuse the pods, and the run would hold quota without them. The level of a namespace that "
         "the stack did not create is read from the cluster."
@@ -66,7 +66,8 @@ def _pod_security_violations(
     context: EnvironmentContext, path: str, run: Workload, level: str
 ) -> Iterator[tuple[RunPodSet, PodSecurityViolation]]:
     settings = [pods.settings for pods in pod_sets(path, run)]
-    if not run.host_network and all(pods.capabilities is None and pods.pod_patch is None for pods in settings):
+    uses_node = run.host_network or run.host_ipc
+    if not uses_node and all(pods.capabilities is None and pods.pod_patch is None for pods in settings):
         return
     for pods, launched in built_pod_sets(context, path, run):
         # pods-refused reports the rest.
@@ -77,11 +78,15 @@ def _pod_security_violations(
 
 def _setting_path(pods: RunPodSet, path: str) -> str:
     """Return the path of the setting from which a path in a pod template gets its value."""
-    if path == "spec.hostNetwork":
-        return f"{pods.run_path}.hostNetwork"
+    if path == "spec.hostNetwork" or (path == "spec.hostIPC" and not _patch_sets(pods, "hostIPC")):
+        return f"{pods.run_path}.{path.removeprefix('spec.')}"
     if pods.settings.capabilities is not None and path.endswith(".securityContext.capabilities"):
         return pods.setting_path("capabilities")
     return f"{pods.setting_path('pod_patch')}.{path}"
+
+
+def _patch_sets(pods: RunPodSet, field: str) -> bool:
+    return field in (pods.settings.pod_patch or {}).get("spec", {})
 
 
 @Rule(

@@ -134,9 +134,10 @@ def record_unmounted(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
         # The record of a manifest's run is mounted by Trainstack.
         if run.managed and run.record is not None and run.manifest is None:
-            mounts = [mount for mount in next(pod_sets(path, run)).mounts if mount.volume == run.record.volume]
+            pods, volume = next(pod_sets(path, run)), run.record.volume
+            mounts = [mount for mount in pods.mounts if mount.volume == volume and mount.sub_path is None]
             if not mounts:
-                message = f"volume {run.record.volume} is not mounted, so the run cannot be recorded"
+                message = f"volume {volume} is not mounted as a whole, so the run cannot be recorded"
                 yield Violation(f"{path}.record.volume", message, _mount_remedy(run.record.volume))
             elif all(mount.read_only for mount in mounts):
                 message = f"volume {run.record.volume} is mounted read-only, so the run cannot be recorded"
@@ -152,7 +153,7 @@ def record_unmounted(context: RuleContext) -> Iterator[Violation]:
 )
 def data_unmounted(context: RuleContext) -> Iterator[Violation]:
     for path, run, pods in context.pod_sets():
-        if run.data and run.data.volume not in {mount.volume for mount in pods.mounts}:
+        if run.data and run.data.volume not in {mount.volume for mount in pods.mounts if mount.sub_path is None}:
             message = f"{pods.name} does not mount volume {run.data.volume}, which holds the data"
             yield Violation(f"{path}.data.volume", message, _mount_remedy(run.data.volume))
 

@@ -20,7 +20,7 @@ WAIT_COMMAND = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait
 def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path: str) -> Workload:
     """Return the loader of the command line, which mounts one volume.
 
-    It has the user of the runs that mount the volume, so that the runs can write to the files.
+    It has the user and groups of the runs that mount the volume, so that the runs can write to the files.
     """
     loader = settings.cluster.loader
     users = [
@@ -45,6 +45,8 @@ def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path
         volumes=(Mount(volume=volume, mount_path=mount_path),),
         resources=loader.resources,
         run_as_user=(users[0][1].run_as_user if users else None) or 1000,
+        run_as_group=users[0][1].run_as_group if users else None,
+        fs_group=users[0][1].fs_group if users else None,
         backoff_limit=0,
         ttl_seconds_after_finished=0,
     )

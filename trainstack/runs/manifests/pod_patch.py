@@ -34,7 +34,7 @@ _POD_REMEDIES: Mapping[str, str] = {
     "nodeName": "set nodeSelector or affinity, by which Kueue and the scheduler choose nodes",
     "preemptionPolicy": _PRIORITY_REMEDY,
     "priority": _PRIORITY_REMEDY,
-    "priorityClassName": _PRIORITY_REMEDY,
+    "priorityClassName": "set priorityClassName of the run",
     "resourceClaims": "request devices under resources, since quota does not count claims",
     "restartPolicy": "set restartPolicy of the run or its role",
     "schedulingGates": "remove it: Kueue holds pods back until they are admitted",

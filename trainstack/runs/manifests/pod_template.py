@@ -74,6 +74,7 @@ def pod_template(
         "nodeSelector": dict(pod.node_selector),
         "tolerations": [item.model_dump(by_alias=True, exclude_none=True) for item in pod.tolerations],
         "affinity": _affinity(pod),
+        "priorityClassName": workload.priority_class_name,
         "restartPolicy": restart_policy,
         "securityContext": _pod_security(workload, pod),
         "volumes": _volumes(workload, pod, launch),
@@ -82,6 +83,8 @@ def pod_template(
     if workload.host_network:
         # With the default policy, a pod in the node's network uses the node's DNS, which does not resolve Services.
         spec.update(hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")
+    if workload.host_ipc:
+        spec["hostIPC"] = True
     metadata: Manifest = {"labels": launch_labels(workload, launch, pod.labels)}
     topology_annotations = pod.topology_request.annotations if pod.topology_request else {}
     if annotations := {**pod.annotations, **topology_annotations}:
@@ -114,14 +117,14 @@ def launch_labels(workload: Workload, launch: Launch, own_labels: Mapping[str, s
 
 
 def find_mount(pod: RolePods, volume: str) -> Mount | None:
-    """Return the first mount of a claim in a role's pods; None if they do not mount it."""
-    return next((mount for mount in pod.volumes if mount.volume == volume), None)
+    """Return the first mount of a whole claim in a role's pods; None if they do not mount it."""
+    return next((mount for mount in pod.volumes if mount.volume == volume and mount.sub_path is None), None)
 
 
 def _find_writable_mount(pod: RolePods, volume: str) -> Mount | None:
-    """Return the first writable mount of a claim in a role's pods, else the first mount, else None."""
-    writable = (mount for mount in pod.volumes if mount.volume == volume and not mount.read_only)
-    return next(writable, None) or find_mount(pod, volume)
+    """Return the first writable mount of a whole claim in a role's pods, else the first mount, else None."""
+    mounts = [mount for mount in pod.volumes if mount.volume == volume and mount.sub_path is None]
+    return next((mount for mount in mounts if not mount.read_only), None) or find_mount(pod, volume)
 
 
 def _container(
@@ -295,10 +298,7 @@ def _record_path(workload: Workload, pod: RolePods, recorder: RolePods) -> str:
 
 
 def _mounts(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]:
-    mounts: list[Manifest] = [
-        {"name": mount.volume, "mountPath": mount.mount_path, **({"readOnly": True} if mount.read_only else {})}
-        for mount in pod.volumes
-    ]
+    mounts = list(map(_claim_mount, pod.volumes))
     if workload.code is not None:
         mounts.append(checkout_mount(workload.code))
     if workload.managed:
@@ -311,6 +311,15 @@ def _mounts(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]
         {"name": _SCRATCH_VOLUME.format(scratch.name), "mountPath": scratch.mount_path} for scratch in pod.scratch
     )
     return mounts
+
+
+def _claim_mount(mount: Mount) -> Manifest:
+    return {
+        "name": mount.volume,
+        "mountPath": mount.mount_path,
+        **({"subPath": mount.sub_path} if mount.sub_path is not None else {}),
+        **({"readOnly": True} if mount.read_only else {}),
+    }
 
 
 def _volumes(workload: Workload, pod: RolePods, launch: Launch) -> list[Manifest]:
@@ -376,9 +385,12 @@ def _pod_security(workload: Workload, pod: RolePods) -> Manifest:
     result: Manifest = {}
     if pod.run_as_user is not None:
         result["runAsUser"] = pod.run_as_user
-        if _owns_volumes(workload):
-            # The group owns the volumes, so that a user other than root can write to them.
-            result["fsGroup"] = pod.run_as_user
+    if pod.run_as_group is not None:
+        result["runAsGroup"] = pod.run_as_group
+    # The group owns the volumes, so that a user other than root can write to them.
+    fs_group = pod.run_as_user if pod.fs_group is None and _owns_volumes(workload) else pod.fs_group
+    if fs_group is not None:
+        result["fsGroup"] = fs_group
     if pod.security == "restricted":
         result["runAsNonRoot"] = True
         result["seccompProfile"] = {"type": "RuntimeDefault"}

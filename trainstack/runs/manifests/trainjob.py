@@ -34,7 +34,7 @@ from trainstack.runs.manifests.pod_template import launch_labels, pod_template
 from trainstack.runs.names import GENERATED_SUFFIX, object_name
 from trainstack.runs.rank_variables import rank_variables
 from trainstack.runs.role_pods import NODE, role_pods
-from trainstack.settings.sections.workloads import Workload
+from trainstack.settings.sections.workloads import PodOverrides, Workload
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 CLUSTER_RUNTIME = "ClusterTrainingRuntime"
@@ -48,11 +48,7 @@ _TRAINJOB_FIELDS = ("image", "command", "args", "env", "resources")
 _TORCHRUN_VARIABLES = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
 """The variables that Trainer sets for torchrun. It refuses a TrainJob that sets them."""
 
-_EQUAL_FIELDS = (
-    *("args", "env", "volumes", "shared_memory", "scratch", "resources", "node_selector", "tolerations", "affinity"),
-    *("labels", "annotations", "topology_request", "run_as_user", "security", "capabilities", "pod_patch"),
-    "restart_policy",
-)
+_EQUAL_FIELDS = (*PodOverrides.model_fields, "restart_policy")
 """The fields that must be equal in all roles."""
 
 

@@ -293,7 +293,10 @@ def _mount_record(workload: Workload, spec: Manifest, container: Manifest) -> No
         raise WorkloadError(f"workload {workload.name}: a managed workload needs a record; set its volume")
     claim = workload.record.volume
     names = _volume_names(spec, claim)
-    if any(mount.get("name") in names and not mount.get("readOnly") for mount in container.get("volumeMounts") or ()):
+    if any(
+        mount.get("name") in names and not mount.get("readOnly") and not mount.get("subPath")
+        for mount in container.get("volumeMounts") or ()
+    ):
         return
     if not names:
         names = [claim]
@@ -326,6 +329,7 @@ def _role_pods(pods: LaunchedPods, container: Body) -> RolePods:
         Mount.model_construct(
             volume=volumes_by_name[mount["name"]],
             mount_path=str(mount["mountPath"]),
+            sub_path=mount.get("subPath"),
             read_only=bool(mount.get("readOnly", False)),
         )
         for mount in container.get("volumeMounts") or ()

@@ -10,10 +10,7 @@ from trainstack.settings.values.pod_fields import FieldForm
 _IN_ROLES = "set roles, by role with its replicas, and the fields of the pods in the run"
 _SET_BY_KUEUE = "leave it out: Kueue sets it"
 _HOSTNAME = "leave it out: replicas find each other by the names that their controller sets"
-_POD_PRIORITY = (
-    "set priority, a WorkloadPriorityClass, by which Kueue orders the runs of a queue (a run without a queue has no "
-    "priority)"
-)
+_POD_PRIORITY = "set priorityClassName, a PriorityClass, which has the policy"
 _PODS = "set the fields of the pods in the run, such as image, command and resources, and others under podPatch.spec"
 _RUN_REMEDIES: Mapping[str, str] = {
     "apiVersion": "leave it out: kind is enough, except for an Object, which has it under object",
@@ -34,7 +31,6 @@ _RUN_REMEDIES: Mapping[str, str] = {
     "mpiReplicaSpecs": _IN_ROLES,
     "nodeName": "set nodeSelector or affinity, by which Kueue and the scheduler choose nodes",
     "preemptionPolicy": _POD_PRIORITY,
-    "priorityClassName": _POD_PRIORITY,
     "pytorchReplicaSpecs": _IN_ROLES,
     "queueName": "set queue",
     "rayClusterSpec": _IN_ROLES,
@@ -43,7 +39,10 @@ _RUN_REMEDIES: Mapping[str, str] = {
     "runPolicy": "set cleanPodPolicy, backoffLimit, activeDeadlineSeconds and ttlSecondsAfterFinished of the run",
     "runtimeRef": "set runtime",
     "schedulingGates": _SET_BY_KUEUE,
-    "securityContext": "set runAsUser, security or capabilities, and other fields under podPatch.spec.securityContext",
+    "securityContext": (
+        "set runAsUser, runAsGroup, fsGroup, security or capabilities, and other fields under "
+        "podPatch.spec.securityContext"
+    ),
     "serviceAccountName": "set serviceAccount",
     "suspend": _SET_BY_KUEUE,
     "trainer": "set image, command, args, env, resources and roles of the run",
@@ -55,7 +54,7 @@ _MOUNT_REMEDIES: Mapping[str, str] = {
     "persistentVolumeClaim": "set volume, the name of the claim",
     "claimName": "set volume",
     "emptyDir": "list it under scratch",
-    **dict.fromkeys(("subPath", "subPathExpr"), "mount it under podPatch.spec.containers"),
+    "subPathExpr": "mount it under podPatch.spec.containers",
 }
 """The remedies for keys of a volume or a volume mount in `volumes` of a run."""
 

@@ -33,6 +33,7 @@ from trainstack.settings.values.kubernetes import (
     NonNegative,
     Parallelism,
     Positive,
+    VolumePath,
 )
 from trainstack.settings.values.pod_patch import PodPatch
 from trainstack.settings.values.quantities import Quantity
@@ -72,6 +73,8 @@ class Mount(Section):
     volume: DnsLabel
     """The claim's name, in the run's namespace."""
     mount_path: MountPath
+    sub_path: VolumePath | None = None
+    """The folder or file of the volume to mount; None: the whole volume, which a `record` and `data` require."""
     read_only: bool = False
 
 
@@ -121,6 +124,8 @@ class PodOverrides(Section):
     annotations: Annotations | None = None
     topology_request: TopologyRequest | None = None
     run_as_user: Positive | None = None
+    run_as_group: NonNegative | None = None
+    fs_group: NonNegative | None = None
     security: Literal["restricted", "baseline"] | None = None
     capabilities: Capabilities | None = None
     pod_patch: PodPatch | None = None
@@ -177,7 +182,10 @@ class Workload(Section):
     queue: DnsLabel | None = None
     """The LocalQueue; None: Kueue does not queue the workload."""
     priority: DnsName | None = None
-    """A WorkloadPriorityClass."""
+    """A WorkloadPriorityClass: the priority in the queue."""
+    priority_class_name: DnsName | None = None
+    """A PriorityClass of Kubernetes, by which the scheduler orders and preempts pods. Without `priority`, Kueue also
+    orders the queue by it, and verdicts that depend on it are `unknown`."""
     managed: bool = True
     """The wrapper runs the program: it records and resumes runs, and publishes their results once. False: the image
     runs unchanged."""
@@ -224,16 +232,22 @@ class Workload(Section):
     """Where Kueue places the pods in the Topology of their flavor; None: no request, and Kueue uses flavors without a
     Topology, unless all flavors of the cluster queue have one."""
     run_as_user: Positive | None = None
-    """The user id of the pods, and of a managed run or a DataLoader also the group of their volumes (`fsGroup`). None:
-    the image's user, which a `restricted` namespace accepts only if it is not root."""
+    """The user id of the pods, and of a managed run or a DataLoader also the group of their volumes, unless `fsGroup`
+    is set. None: the image's user, which a `restricted` namespace accepts only if it is not root."""
+    run_as_group: NonNegative | None = None
+    """The primary group id of the pods; None: the group of the image's user."""
+    fs_group: NonNegative | None = None
+    """The group that owns the pods' volumes, where their driver supports it. None: see `runAsUser`."""
     security: Literal["restricted", "baseline"] = "restricted"
-    """The Pod Security level that the pods comply with, unless `capabilities`, `hostNetwork` or `podPatch` need a
-    lower one."""
+    """The Pod Security level that the pods comply with, unless `capabilities`, `hostNetwork`, `hostIPC` or `podPatch`
+    need a lower one."""
     capabilities: Capabilities | None = None
     """Security `restricted` drops all capabilities before it adds these."""
     host_network: bool = False
     """Use the node's network, where the namespace enforces Pod Security `privileged`. NetworkPolicies do not apply to
     such pods."""
+    host_ipc: Annotated[bool, Field(alias="hostIPC")] = False
+    """Share the node's IPC namespace, and so its /dev/shm, where the namespace enforces Pod Security `privileged`."""
     service_account: DnsName | None = None
     """The ServiceAccount of the pods, whose token is then mounted; None: no token is mounted. An unmanaged workload
     with security `baseline` leaves the field out, and the cluster mounts the default ServiceAccount's token."""

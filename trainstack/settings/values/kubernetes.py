@@ -119,6 +119,12 @@ def _check_mount_path(text: str) -> str:
     return text
 
 
+def _check_volume_path(text: str) -> str:
+    if text.startswith("/") or ".." in text.split("/"):
+        raise ValueError(f"{quote(text)} is not a path in a volume; write it without '/' at the beginning and '..'")
+    return text
+
+
 def _check_host_path(text: str) -> str:
     if ".." in _check_absolute_path(text).split("/"):
         raise ValueError(
@@ -244,6 +250,8 @@ AbsolutePath = Annotated[str, AfterValidator(_check_absolute_path)]
 """A container's working directory: the container runtime rejects a relative one."""
 MountPath = Annotated[str, AfterValidator(_check_mount_path)]
 """Source: the API reference of VolumeMount."""
+VolumePath = Annotated[str, Field(min_length=1), AfterValidator(_check_volume_path)]
+"""Source: validateLocalDescendingPath."""
 HostPath = Annotated[str, AfterValidator(_check_host_path)]
 """Source: validateHostPathVolumeSource and validatePathNoBacksteps."""
 Provisioner = Annotated[str, _validator(_is_annotation_key, "provisioner name", "one such as ebs.csi.aws.com")]

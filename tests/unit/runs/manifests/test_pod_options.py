@@ -8,11 +8,12 @@ import pytest
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from tests.unit.make import make_distributed, make_run
+from tests.unit.make import make_distributed, make_mount, make_run
 from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import make_launch
 from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from trainstack.objects.labels import DEFAULT_CONTAINER
+from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import PLACEHOLDER_FACTS, identity
 from trainstack.runs.manifests.build import companions, manifest, plan_launch
 from trainstack.runs.manifests.launched_pods import launched_pods
@@ -337,6 +338,40 @@ def test_a_volume_of_the_patch_precedes_a_scratch_volume_of_its_name() -> None:
         scratch=(Scratch(name="code", mount_path="/code"),),
     )
     assert spec["containers"][1]["volumeMounts"] == [mount]
+
+
+def test_groups_priority_and_the_nodes_ipc_namespace_are_fields_of_the_pod() -> None:
+    """The group of the volumes is the user's unless it is set, and an unmanaged run has only what it sets."""
+    (template,) = pods(make_run(run_as_user=7, run_as_group=0, fs_group=9, priority_class_name="high", host_ipc=True))
+    spec = template["spec"]
+    context = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert spec["securityContext"] == {"runAsUser": 7, "runAsGroup": 0, "fsGroup": 9, **context}
+    assert (spec["priorityClassName"], spec["hostIPC"]) == ("high", True)
+    unmanaged = {"managed": False, "record": None, "security": "baseline"}
+    contexts = {
+        name: pods(make_run(**unmanaged, **changes))[0]["spec"]["securityContext"]
+        for name, changes in {"user": {"run_as_user": 7}, "groups": {"run_as_group": 1, "fs_group": 2}}.items()
+    }
+    assert contexts == {"user": {"runAsUser": 7}, "groups": {"runAsGroup": 1, "fsGroup": 2}}
+
+
+def test_a_part_of_a_volume_is_mounted_by_its_path() -> None:
+    """The record is in the mount of the whole volume: its path is relative to the volume."""
+    part = make_mount(mount_path="/datasets", sub_path="datasets/mnist", read_only=True)
+    (template,) = pods(make_run(volumes=(part, make_mount())))
+    main = template["spec"]["containers"][0]
+    mount = {"name": "training", "mountPath": "/datasets", "subPath": "datasets/mnist", "readOnly": True}
+    assert main["volumeMounts"][0] == mount
+    assert {"name": "TRAINSTACK_RECORD", "value": "/mnt/training/runs"} in main["env"]
+    with pytest.raises(WorkloadError, match="does not mount volume training"):
+        pods(make_run(volumes=(make_mount(sub_path="runs"),)))
+
+
+@pytest.mark.parametrize("path", ["/a", "..", "a/../b", ""])
+def test_the_path_in_a_volume_does_not_leave_it(path: str) -> None:
+    """The API server refuses such a path."""
+    with pytest.raises(ValidationError, match=r"is not a path in a volume|at least 1 character"):
+        make_mount(sub_path=path)
 
 
 def test_a_main_container_of_another_name_is_annotated_beside_further_containers() -> None:

@@ -479,24 +479,21 @@ def test_a_file_that_cannot_be_parsed_is_the_only_fault(tmp_path: Path, file: st
 
 def test_keys_of_kubernetes_have_remedies_of_their_own(tmp_path: Path) -> None:
     """A similar name of a setting would mean something else."""
-    keys = "initContainers: [], envFrom: [], priorityClassName: high, spec: {}, dnsPolicy: None, imag: {}"
-    run = f"{{name: train, namespace: a, {keys}, volumes: [{{name: data, subPath: a}}]}}"
+    keys = "initContainers: [], ports: [], preemptionPolicy: Never, spec: {}, dnsPolicy: None, imag: {}"
+    run = f"{{name: train, namespace: a, {keys}, volumes: [{{name: data, subPathExpr: a}}]}}"
     found = [fault.partition("unknown key ")[2] for fault in runs_of(tmp_path, f"      - {run}\n")]
     assert sorted(filter(None, found)) == [
         "dnsPolicy; set it under podPatch.spec.dnsPolicy",
-        "envFrom; set it in podPatch.spec.containers, as {name: <container>, envFrom: …}",
         "imag; did you mean image?",
         "initContainers; set it under podPatch.spec.initContainers",
         "name; set volume, the name of the claim",
-        (
-            "priorityClassName; set priority, a WorkloadPriorityClass, by which Kueue orders the runs of a queue (a "
-            "run without a queue has no priority)"
-        ),
+        "ports; set it in podPatch.spec.containers, as {name: <container>, ports: …}",
+        "preemptionPolicy; set priorityClassName, a PriorityClass, which has the policy",
         (
             "spec; set the fields of the pods in the run, such as image, command and resources, and others under "
             "podPatch.spec"
         ),
-        "subPath; mount it under podPatch.spec.containers",
+        "subPathExpr; mount it under podPatch.spec.containers",
     ]
 
 
