@@ -247,6 +247,12 @@ OF_RUNS = {
     "workingDir": st.one_of(paths, words),
     "env": env,
     "secretEnv": secret_env,
+    "fieldEnv": st.dictionaries(
+        words, st.one_of(st.sampled_from(("metadata.name", "status.podIPs", "metadata.labels['a']")), words), max_size=2
+    ),
+    "envFrom": st.lists(
+        st.fixed_dictionaries({}, optional={"secret": names, "configMap": names, "prefix": words}), max_size=2
+    ),
     "seed": integers,
     "attempt": integers,
     "code": code,

@@ -76,7 +76,7 @@ def _identity_of_settings(workload: Workload, facts: Facts) -> Manifest:
     workingDir    which files the program finds by relative paths
     pods          for each role: how many (the world size, or a Job's completions, which are its parallelism if unset),
                   arguments and environment; the command of Jobs of a JobSet that have their own
-    secretEnv     variables from Secrets, by Secret name and key; only if there are any
+    secretEnv     variables from Secrets, by Secret name and key; only if there are any; also fieldEnv and envFrom
     code          the repository, independent of the protocol, and the commit; only if there is any
     data          the digest of the data's manifest
     seed          the random seed
@@ -105,8 +105,7 @@ def _identity_of_settings(workload: Workload, facts: Facts) -> Manifest:
         "attempt": workload.attempt,
     }
     # These fields are absent if unset, so that runs that were launched before the fields existed keep their ids.
-    if workload.secret_env:
-        result["secretEnv"] = {name: [value.secret, value.key] for name, value in workload.secret_env.items()}
+    result |= _referenced_variables(workload)
     if workload.code is not None:
         result["code"] = {"git": workload.code.repository, "revision": workload.code.revision}
     if facts.parameter_set is not None:
@@ -132,6 +131,16 @@ def _identity_of_settings(workload: Workload, facts: Facts) -> Manifest:
         policy = workload.success_policy
         result["successPolicy"] = [policy.operator, sorted(policy.target_replicated_jobs)]
     return result
+
+
+def _referenced_variables(workload: Workload) -> Manifest:
+    """Return the references of variables whose values the settings do not contain."""
+    references: Manifest = {
+        "secretEnv": {name: [value.secret, value.key] for name, value in workload.secret_env.items()},
+        "fieldEnv": dict(workload.field_env),
+        "envFrom": [[source.secret, source.config_map, source.prefix] for source in workload.env_from],
+    }
+    return {field: value for field, value in references.items() if value}
 
 
 def _pod_identity(workload: Workload, pod: RolePods) -> Manifest:

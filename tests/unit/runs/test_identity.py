@@ -11,7 +11,7 @@ from trainstack.settings.base import Toleration
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.elastic import Elastic
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
-from trainstack.settings.sections.secrets import SecretValue
+from trainstack.settings.sections.secrets import EnvSource, SecretValue
 from trainstack.settings.sections.workloads import Image, Resources, Role, Workload
 
 SAME, OTHER = True, False
@@ -35,6 +35,8 @@ EDITS: list[tuple[dict[str, Any], bool]] = [
     ({"args": ("--lr=0.1",)}, OTHER),
     ({"env": {"LR": "0.1"}}, OTHER),
     ({"secret_env": {"KEY": SecretValue(secret="store", key="id")}}, OTHER),
+    ({"field_env": {"POD": "metadata.name"}}, OTHER),
+    ({"env_from": (EnvSource(secret="store"),)}, OTHER),
     ({"working_dir": "/work"}, OTHER),
     ({"seed": 1}, OTHER),
     ({"attempt": 2}, OTHER),

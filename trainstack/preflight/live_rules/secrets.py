@@ -37,6 +37,9 @@ def secret_references(settings: Settings) -> Iterator[tuple[str, str, str]]:
             yield f"{path}.secretEnv[{variable}].secret", run.namespace, value.secret
         for secret_path, name in secrets_of_manifest(path, run):
             yield secret_path, run.namespace, name
+        for index, source in enumerate(run.env_from):
+            if source.secret is not None:
+                yield f"{path}.envFrom[{index}].secret", run.namespace, source.secret
         if run.code is not None and run.code.secret is not None:
             yield f"{path}.code.secret", run.namespace, run.code.secret
     for namespace in sorted(settings.volume_namespaces):

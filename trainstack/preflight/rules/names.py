@@ -80,7 +80,7 @@ def env_reserved(context: RuleContext) -> Iterator[Violation]:
         except WorkloadError:
             continue  # Other rules report it.
     for path, sweep in context.sweeps():
-        if sweep.form == "jobs" and NUMBER_VARIABLE in {*sweep.run.env, *sweep.run.secret_env}:
+        if sweep.form == "jobs" and NUMBER_VARIABLE in {*sweep.run.env, *sweep.run.referenced_variables}:
             message = f"sweep {sweep.name}: env sets {NUMBER_VARIABLE}, which is reserved for its trials"
             yield Violation(f"{path}.run.env", message)
 

@@ -193,7 +193,8 @@ class _Variables:
         `names`: the variables in its manifest. `form`: the form of the sweep if the run is a trial.
         """
         overrides = (*run.roles.values(), *run.replicated_jobs)
-        settings_names = frozenset({*run.env, *run.secret_env}.union(*(override.env or () for override in overrides)))
+        role_names = [override.env or () for override in overrides]
+        settings_names = frozenset({*run.env, *run.referenced_variables}.union(*role_names))
         provided = {*names, *_SET_BY_OPERATORS.get(run.kind, ())} - settings_names
         provided |= {"JOB_COMPLETION_INDEX"} if is_indexed(run) or run.kind == "JobSet" else set()
         provided |= {NUMBER_VARIABLE} if form == "jobs" else set()

@@ -56,7 +56,7 @@ _MAIN_CONTAINER_REMEDIES: Mapping[str, str] = {
 _LIST_KEYS = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath"}
 """The merge keys by lists of the main container to which a patch may only add elements."""
 _LIST_REMEDIES = {
-    "env": "set env or secretEnv of the run",
+    "env": "set env, secretEnv or fieldEnv of the run",
     "ports": "remove it: the operator uses the port",
     "volumeMounts": "set volumes, scratch, sharedMemory or code of the run",
 }

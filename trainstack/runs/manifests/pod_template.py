@@ -13,6 +13,7 @@ from trainstack.runs.manifests.sweep_pod import sweep_definition, sweep_env, swe
 from trainstack.runs.manifests.variable_expansion import referenced_variables
 from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
+from trainstack.settings.sections.secrets import EnvSource
 from trainstack.settings.sections.workloads import Mount, Workload
 
 TRAINING_CONTAINER = "training"
@@ -146,7 +147,7 @@ def _container(
     # A managed pod gets the seed from the wrapper's variables, an unmanaged one unless it sets the variable itself.
     if workload.managed:
         env += wrapper_env(workload, pod, role_pods(workload)[0], launch)
-    elif workload.seed is not None and SEED_VARIABLE not in {*pod.env, *workload.secret_env}:
+    elif workload.seed is not None and SEED_VARIABLE not in {*pod.env, *workload.referenced_variables}:
         env.append({"name": SEED_VARIABLE, "value": str(workload.seed)})
     # These variables are last, and the workload may not set them, so they are never overridden.
     kind_variables = [*kind_variables, *sweep_env(launch)]
@@ -156,6 +157,7 @@ def _container(
     optional = {
         "workingDir": workload.working_dir,
         "env": [*env, *kind_variables],
+        "envFrom": list(map(_env_source, workload.env_from)),
         "ports": [dict(port)] if port else [],
         "resources": pod.resources.model_dump(exclude_defaults=True),
         "volumeMounts": _mounts(workload, pod, launch),
@@ -164,10 +166,15 @@ def _container(
 
 
 def _settings_env(workload: Workload, pod: RolePods) -> list[Manifest]:
-    """Return the variables of `env` and `secretEnv`.
+    """Return the variables of `env`, `secretEnv` and `fieldEnv`.
 
-    A variable can only refer to those before it, so those from Secrets that others refer to are first.
+    A variable can only refer to those before it, so fields, and values from Secrets that others refer to, are first.
     """
+    # The API version is set because of the API server's default, see `wrapper_env`.
+    field_env: list[Manifest] = [
+        {"name": key, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+        for key, path in workload.field_env.items()
+    ]
     plain_env: list[Manifest] = [{"name": key, "value": value} for key, value in pod.env.items()]
     secret_env: dict[str, Manifest] = {
         key: {"name": key, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
@@ -175,11 +182,21 @@ def _settings_env(workload: Workload, pod: RolePods) -> list[Manifest]:
     }
     referenced = frozenset[str]().union(*map(referenced_variables, pod.env.values()))
     first_env = [variable for key, variable in secret_env.items() if key in referenced]
-    return [*first_env, *plain_env, *(variable for key, variable in secret_env.items() if key not in referenced)]
+    return [
+        *field_env,
+        *first_env,
+        *plain_env,
+        *(variable for key, variable in secret_env.items() if key not in referenced),
+    ]
+
+
+def _env_source(source: EnvSource) -> Manifest:
+    kind, name = ("secretRef", source.secret) if source.secret else ("configMapRef", source.config_map)
+    return {kind: {"name": name}, **({"prefix": source.prefix} if source.prefix else {})}
 
 
 def _check_reserved(workload: Workload, pod: RolePods, reserved: set[str], reserved_for: str) -> None:
-    if reserved_names := sorted(reserved & {*pod.env, *workload.secret_env}):
+    if reserved_names := sorted(reserved & {*pod.env, *workload.referenced_variables}):
         raise ReservedVariableError(
             f"workload {workload.name}: env sets {', '.join(reserved_names)}, which is reserved for a {reserved_for}",
             "remove or rename it",
@@ -224,7 +241,7 @@ def wrapper_env(workload: Workload, pod: RolePods, recorder: RolePods, launch: L
             values["TRAINSTACK_DATA"] = _escape_dollars(canonical({"path": path, "manifest": launch.facts.data_digest}))
     if workload.seed is not None:
         values[SEED_VARIABLE] = str(workload.seed)
-    prefixed_names = {name for name in (*pod.env, *workload.secret_env) if name.startswith(_RESERVED_PREFIX)}
+    prefixed_names = {name for name in (*pod.env, *workload.referenced_variables) if name.startswith(_RESERVED_PREFIX)}
     _check_reserved(workload, pod, prefixed_names - {*WRAPPER_SETTINGS}, "managed workload")
     # apiVersion is set because the API server defaults it: a reference that differs from the live one is a conflict
     # under server-side apply, and an interrupted `up` could not be resumed.

@@ -124,7 +124,7 @@ def unsupported_settings(workload: Workload) -> Iterator[UnsupportedSetting]:
             f"is {first.restart_policy}, but the nodes of a TrainJob are pods of a Job",
             "set it to Never or OnFailure, or set kind to PyTorchJob",
         )
-    for name in sorted({*_TORCHRUN_VARIABLES} & {*first.env}):
+    for name in sorted({*_TORCHRUN_VARIABLES} & {*first.env, *workload.referenced_variables}):
         yield UnsupportedSetting("env", f"sets {name}, which is reserved for Trainer", "remove it")
 
 

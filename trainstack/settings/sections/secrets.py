@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from trainstack.settings.base import Section
-from trainstack.settings.values.kubernetes import DnsLabel, DnsName, SecretKey
+from trainstack.settings.values.kubernetes import DnsLabel, DnsName, EnvName, SecretKey
 
 PLAIN_TEXT_ERROR = "secret_in_plain"
 """The type of pydantic's error for an unencrypted value. The message does not contain the value."""
@@ -41,6 +41,21 @@ class SecretValue(Section):
 
     secret: DnsName
     key: SecretKey
+
+
+class EnvSource(Section):
+    """A Secret or a ConfigMap of the same namespace whose keys become variables."""
+
+    secret: DnsName | None = None
+    config_map: DnsName | None = None
+    prefix: EnvName | None = None
+    """Precedes each key."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> "EnvSource":
+        if (self.secret is None) == (self.config_map is None):
+            raise ValueError("an entry of envFrom needs one source: set either secret or configMap")
+        return self
 
 
 class Secret(Section):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError, WithJsonSchema, model_validator
@@ -16,7 +17,7 @@ from trainstack.settings.sections.elastic import Elastic
 from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy
 from trainstack.settings.sections.kueue_object import KueueObject
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
-from trainstack.settings.sections.secrets import SecretValue
+from trainstack.settings.sections.secrets import EnvSource, SecretValue
 from trainstack.settings.sections.topology import FIELDS_BY_ANNOTATION, TopologyRequest, faults_of_pod_sets
 from trainstack.settings.sections.workload_manifest import check_pods, faults_of_manifest
 from trainstack.settings.values.kubernetes import (
@@ -32,6 +33,7 @@ from trainstack.settings.values.kubernetes import (
     MountPath,
     NonNegative,
     Parallelism,
+    PodField,
     Positive,
     VolumePath,
 )
@@ -205,6 +207,12 @@ class Workload(Section):
     secret_env: dict[EnvName, SecretValue] = Field(default_factory=dict)
     """Variables with values from Secrets, to which those of `env` may refer as `$(NAME)`. The references, but not the
     values, are part of the run's identity."""
+    field_env: dict[EnvName, PodField] = Field(default_factory=dict)
+    """Variables with fields of the pod, such as `metadata.name` or `spec.nodeName`, to which those of `env` may refer
+    as `$(NAME)`."""
+    env_from: tuple[EnvSource, ...] = ()
+    """Secrets and ConfigMaps whose keys become variables; variables of the same name take precedence. The references,
+    but not the contents, are part of the run's identity."""
     seed: Int64 | None = None
     """Part of the run's identity; passed to the program as TRAINSTACK_SEED."""
     attempt: Positive = 1
@@ -323,8 +331,7 @@ class Workload(Section):
             missing_image = InitErrorDetails(type="missing", loc=("image",), input=None)
             raise ValidationError.from_exception_data("Workload", [missing_image])
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
-        if duplicates := sorted(self.secret_env.keys() & self.env.keys()):
-            faults.append(f"env and secretEnv both set {', '.join(duplicates)}: leave them out of one")
+        faults += _faults_of_variables(self)
         faults += _faults_of_topology_requests(self)
         raise_faults([*faults, *_faults_of_pods(self)])
         return self
@@ -351,6 +358,11 @@ class Workload(Section):
         An unmanaged workload's manifest has only the fields that are set; the cluster's defaults apply to the others.
         """
         return self.managed or field in self.model_fields_set
+
+    @property
+    def referenced_variables(self) -> frozenset[str]:
+        """The names of variables whose values the settings do not contain."""
+        return frozenset({*self.secret_env, *self.field_env})
 
     @property
     def pods_to_succeed(self) -> int:
@@ -630,6 +642,17 @@ def _faults_of_managed(workload: Workload) -> Iterator[str]:
         yield "the pods of a managed JobSet resolve the first pod's name: set naming to derived or fixed"
     if workload.elastic is not None and "Master" not in workload.roles:
         yield "a managed workload needs a rank 0, which writes the record: add roles.Master, or set managed to false"
+
+
+def _faults_of_variables(workload: Workload) -> Iterator[str]:
+    variables: dict[str, Mapping[str, Any]] = {
+        "env": workload.env,
+        "secretEnv": workload.secret_env,
+        "fieldEnv": workload.field_env,
+    }
+    for (field, names), (other_field, other_names) in combinations(variables.items(), 2):
+        if duplicates := sorted(names.keys() & other_names.keys()):
+            yield f"{field} and {other_field} both set {', '.join(duplicates)}: leave them out of one"
 
 
 def _faults_of_pods(workload: Workload) -> Iterator[str]:

@@ -125,6 +125,21 @@ def _check_volume_path(text: str) -> str:
     return text
 
 
+_POD_FIELDS = (
+    *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
+    *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
+)
+_METADATA_FIELD = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+
+
+def _check_pod_field(text: str) -> str:
+    match = _METADATA_FIELD.fullmatch(text)
+    if text not in _POD_FIELDS and (match is None or not _is_annotation_key(match[2])):
+        valid = (*_POD_FIELDS, "metadata.labels['<key>']", "metadata.annotations['<key>']")
+        raise ValueError(unknown_word_message(text, valid))
+    return text
+
+
 def _check_host_path(text: str) -> str:
     if ".." in _check_absolute_path(text).split("/"):
         raise ValueError(
@@ -246,6 +261,8 @@ Annotations = Annotated[dict[AnnotationKey, str], AfterValidator(_check_annotati
 _ENV_REMEDY = "letters, digits, '_', '-' and '.', without a digit at the beginning"
 EnvName = Annotated[str, _validator(_is_env_name, "name of an environment variable", _ENV_REMEDY)]
 """The form that every Kubernetes release accepts; newer ones accept more characters. Source: IsEnvVarName."""
+PodField = Annotated[str, AfterValidator(_check_pod_field)]
+"""A field of a pod in the downward API. Source: validEnvDownwardAPIFieldPathExpressions."""
 AbsolutePath = Annotated[str, AfterValidator(_check_absolute_path)]
 """A container's working directory: the container runtime rejects a relative one."""
 MountPath = Annotated[str, AfterValidator(_check_mount_path)]

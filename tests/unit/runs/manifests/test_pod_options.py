@@ -13,7 +13,7 @@ from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import make_launch
 from tests.unit.sweeps.planned_sweeps import make_indexed, make_planned
 from trainstack.objects.labels import DEFAULT_CONTAINER
-from trainstack.runs.errors import WorkloadError
+from trainstack.runs.errors import ReservedVariableError, WorkloadError
 from trainstack.runs.identity import PLACEHOLDER_FACTS, identity
 from trainstack.runs.manifests.build import companions, manifest, plan_launch
 from trainstack.runs.manifests.launched_pods import launched_pods
@@ -26,6 +26,7 @@ from trainstack.settings.base import Toleration
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
+from trainstack.settings.sections.secrets import EnvSource
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
 from trainstack.stack_objects.launch_groups import first_launches
 from trainstack.sweeps.planned_sweep import PlannedSweep
@@ -353,6 +354,48 @@ def test_groups_priority_and_the_nodes_ipc_namespace_are_fields_of_the_pod() -> 
         for name, changes in {"user": {"run_as_user": 7}, "groups": {"run_as_group": 1, "fs_group": 2}}.items()
     }
     assert contexts == {"user": {"runAsUser": 7}, "groups": {"runAsGroup": 1, "fsGroup": 2}}
+
+
+def test_variables_come_from_fields_of_the_pod_and_whole_secrets() -> None:
+    """Fields are first, so that `env` may refer to them; the API server's defaults are written out."""
+    sources = (EnvSource(secret="wandb"), EnvSource(config_map="settings", prefix="APP_"))
+    fields = {"NODE": "spec.nodeName", "TEAM": "metadata.labels['team']"}
+    (template,) = pods(make_run(field_env=fields, env_from=sources, env={"URL": "http://$(NODE)"}))
+    main = template["spec"]["containers"][0]
+    assert main["env"][:3] == [
+        {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+        {"name": "TEAM", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels['team']"}}},
+        {"name": "URL", "value": "http://$(NODE)"},
+    ]
+    assert main["envFrom"] == [
+        {"secretRef": {"name": "wandb"}},
+        {"configMapRef": {"name": "settings"}, "prefix": "APP_"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"field_env": {"NODE": "spec.node"}}, r"'spec\.node' is not one of .*; did you mean spec\.nodeName\?"),
+        ({"field_env": {"TEAM": "metadata.labels['a b']"}}, "is not one of"),
+        (
+            {"field_env": {"A": "metadata.name"}, "env": {"A": "b"}},
+            "env and fieldEnv both set A: leave them out of one",
+        ),
+        ({"env_from": ({"prefix": "A"},)}, "an entry of envFrom needs one source: set either secret or configMap"),
+        ({"env_from": ({"secret": "a", "config_map": "b"},)}, "an entry of envFrom needs one source"),
+    ],
+)
+def test_invalid_variables_are_refused(changes: dict[str, Any], message: str) -> None:
+    """The API server would refuse them, or one of two values would be lost."""
+    with pytest.raises(ValidationError, match=message):
+        make_run(**changes)
+
+
+def test_the_wrapper_keeps_its_variables() -> None:
+    """A field of the pod cannot replace them."""
+    with pytest.raises(ReservedVariableError, match="env sets TRAINSTACK_POD"):
+        pods(make_run(field_env={"TRAINSTACK_POD": "metadata.uid"}))
 
 
 def test_a_part_of_a_volume_is_mounted_by_its_path() -> None:
