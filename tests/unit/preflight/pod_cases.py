@@ -213,12 +213,12 @@ POD_CASES = {
         ),
         Case(
             with_worker(
-                Role(pod_patch={"spec": {"initContainers": [{"name": "a", "image": "a"}, helper("")]}}),
+                Role(pod_patch={"spec": {"initContainers": [{**helper("a"), "name": "a"}, helper("")]}}),
                 pod_patch={"spec": {"dnsPolicy": "Default"}},
             ),
             f"{RUN}.roles.Worker.podPatch.spec.initContainers[helper].image",
             "is missing",
-            "add image",
+            "add `image:`",
         ),
     ],
     "scratch-over-limit": [

@@ -78,6 +78,8 @@ def _pod_security_violations(
 
 def _setting_path(pods: RunPodSet, path: str) -> str:
     """Return the path of the setting from which a path in a pod template gets its value."""
+    if pods.template_path is not None:
+        return f"{pods.template_path}.{path}"
     if path == "spec.hostNetwork" or (path == "spec.hostIPC" and not _patch_sets(pods, "hostIPC")):
         return f"{pods.run_path}.{path.removeprefix('spec.')}"
     if pods.settings.capabilities is not None and path.endswith(".securityContext.capabilities"):
@@ -99,10 +101,16 @@ def _patch_sets(pods: RunPodSet, field: str) -> bool:
 def isolation_lost(context: RuleContext) -> Iterator[Violation]:
     isolated = {namespace.name for namespace in context.settings.environment.namespaces if namespace.is_isolated}
     for path, run in context.runs():
-        if run.host_network and run.namespace in isolated:
+        uses_node = {f"{path}.hostNetwork"} if run.host_network else set()
+        uses_node |= {
+            f"{pods.template_path}.spec.hostNetwork"
+            for pods in pod_sets(path, run)
+            if pods.template_path is not None and _patch_sets(pods, "hostNetwork")
+        }
+        for setting_path in sorted(uses_node) if run.namespace in isolated else ():
             message = f"namespace {run.namespace} is isolated, but pods in the node's network are not"
             remedy = f"remove it, or set environment.namespaces[{run.namespace}].network.isolated to false"
-            yield Violation(f"{path}.hostNetwork", message, remedy)
+            yield Violation(setting_path, message, remedy)
 
 
 @Rule(

@@ -66,4 +66,5 @@ def patch_invalid(context: RuleContext) -> Iterator[Violation]:
 
 
 def _patched_pod_sets(path: str, run: Workload) -> list[RunPodSet]:
-    return [pods for pods in pod_sets(path, run) if pods.settings.pod_patch is not None]
+    """Return the pod sets with a `podPatch`; `manifest-invalid` reports the pods of a manifest."""
+    return [pods for pods in pod_sets(path, run) if pods.settings.pod_patch is not None and run.manifest is None]

@@ -90,9 +90,13 @@ class RunPodSet:
     run_path: str
     overrides: frozenset[str] = frozenset()
     """The names of the settings that the role overrides."""
+    template_path: str | None = None
+    """The path of the template in a manifest, which is the `pod_patch` of the settings; None without a manifest."""
 
     def setting_path(self, field: str) -> str:
-        """Return the path of the setting that applies to the pods, of the role or of the run."""
+        """Return the path of the setting that applies to the pods, of the role, of the run or in the manifest."""
+        if self.template_path is not None:
+            return self.template_path if field == "pod_patch" else f"{self.template_path}.spec.{to_camel(field)}"
         return f"{self.path if field in self.overrides else self.run_path}.{to_camel(field)}"
 
     def relative_path(self, path: str) -> str:

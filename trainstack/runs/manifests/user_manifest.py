@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from trainstack.objects import labels
 from trainstack.objects.labels import Manifest
@@ -24,9 +27,15 @@ from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.manifests.strategic_merge import merge_patch
 from trainstack.runs.manifests.sweep_pod import sweep_env, sweep_mounts, sweep_volumes
 from trainstack.runs.role_pods import RolePods
+from trainstack.settings.base import Toleration
+from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.workloads import Mount, Resources, Workload
 from trainstack.settings.values.paths import named_element_paths
 from trainstack.settings.values.pod_patch import canonical_amount, canonical_fields
+
+T = TypeVar("T")
+
+_TOLERATIONS, _AFFINITY = TypeAdapter(tuple[Toleration, ...]), TypeAdapter(Affinity | None)
 
 _REQUIRED_CONTAINERS = ("pytorch", "node")
 """The names by which operators find the container with the program."""
@@ -166,6 +175,9 @@ def manifest_pod_sets(path: str, workload: Workload) -> Iterator[RunPodSet]:
     Raises WorkloadError.
     """
     for pods in pods_of_manifest(workload):
+        if pods.path is None:
+            yield _pod_set_of_runtime(path, pods)
+            continue
         spec_path = _spec_path(path, pods)
         container = main_container(workload, pods.template)
         names = [item.get("name") for item in pods.spec["containers"]]
@@ -179,9 +191,40 @@ def manifest_pod_sets(path: str, workload: Workload) -> Iterator[RunPodSet]:
             resources_path=f"{container_path}.resources",
             mounts=tuple(_claim_mounts(pods.spec)),
             mounts_path=f"{spec_path}.volumes",
-            settings=replace(_role_pods(pods, container), pod_patch=workload.pod_patch),
+            settings=replace(
+                _role_pods(pods, container),
+                node_selector=pods.spec.get("nodeSelector") or {},
+                tolerations=_parse(_TOLERATIONS, pods.spec.get("tolerations") or ()) or (),
+                affinity=_parse(_AFFINITY, pods.spec.get("affinity") or None),
+                pod_patch=pods.template,
+            ),
             run_path=path,
+            template_path=spec_path.removesuffix(".spec"),
         )
+
+
+def _pod_set_of_runtime(path: str, pods: LaunchedPods) -> RunPodSet:
+    """Return the pod set of the nodes of a TrainJob, whose pods are in a runtime."""
+    (container,) = pods.spec["containers"]
+    return RunPodSet(
+        path=f"{path}.manifest.spec",
+        name=pods.name,
+        count=pods.count,
+        resources=_resources(container),
+        resources_path=f"{path}.manifest.spec.trainer.resourcesPerNode",
+        mounts=(),
+        mounts_path=f"{path}.manifest.spec",
+        settings=_role_pods(pods, container),
+        run_path=path,
+    )
+
+
+def _parse(adapter: TypeAdapter[T], value: Any) -> T | None:
+    """Return a value of a manifest in the form of the settings; None if the settings do not have this form."""
+    try:
+        return adapter.validate_json(to_json(value))
+    except ValidationError:
+        return None
 
 
 def _spec_path(path: str, pods: LaunchedPods) -> str:

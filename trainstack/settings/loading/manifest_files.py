@@ -71,6 +71,10 @@ def with_settings_of_manifest(run: Node) -> Node:
     manifest = run.entries.get(_KEY)
     if manifest is None or not isinstance(manifest.data, Mapping):
         return run
+    if "status" in manifest.entries and not manifest.entries["status"].entries:
+        # `kubectl create --dry-run=client -o yaml` prints an empty one.
+        manifest = replace(manifest, data={key: node for key, node in manifest.entries.items() if key != "status"})
+        run = replace(run, data={**run.entries, _KEY: manifest})
     settings = settings_with_manifest({key: to_plain(node) for key, node in run.entries.items()}, API_VERSIONS)
     new_entries = {key: to_node(value, manifest.where) for key, value in settings.items() if key not in run.entries}
     if "object" in run.entries and run.entries["object"].entries:

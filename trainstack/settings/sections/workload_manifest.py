@@ -40,9 +40,6 @@ def with_settings_of_manifest(data: Mapping[str, Any], api_versions: Mapping[str
     if not isinstance(data.get("manifest"), Mapping):
         return dict(data)
     manifest = tuples_to_lists(data["manifest"])
-    if not manifest.get("status"):
-        # `kubectl create --dry-run=client -o yaml` prints an empty one.
-        manifest.pop("status", None)
     metadata = _map_at(manifest, "metadata")
     labels = _map_at(metadata, "labels")
     api_version = manifest.get("apiVersion")
