@@ -58,6 +58,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "adopt",
         "Write the existing volumes and queues of a namespace into an environment, which then manages them.",
     ),
+    "convert": (
+        "convert",
+        "Convert Kubernetes YAML into workloads and entries of an environment, without losing a field.",
+    ),
     "review": ("review", "Review pull requests: the steps of the workflows in .github/."),
     "sweep": ("sweep", "Search for the best parameter set: expand, follow and compare sweeps."),
     "cluster": ("cluster", "Manage the local cluster: Kubernetes on this machine, natively or in kind."),
@@ -71,7 +75,7 @@ PANELS: Mapping[str, tuple[str, ...]] = {
     "Check before deploying": ("check", "explain", "forecast", "render", "rights", "pin"),
     "Runs and their files": ("status", "wait", "logs", "events", "compare", "upload", "ls", "fetch"),
     "Sweeps and images": ("sweep", "image"),
-    "Teams and pull requests": ("add-team", "adopt", "review"),
+    "Teams and pull requests": ("add-team", "adopt", "convert", "review"),
     "The local cluster, and for contributors": ("cluster", "dev"),
 }
 """The headings of the help, each with its commands in order."""

@@ -7,8 +7,9 @@ A symbolic link may point to another file of the project, but neither outside it
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from trainstack.errors import TrainstackError, remedy_of
 from trainstack.files.locks import describe_holder, try_lock
@@ -71,9 +72,7 @@ def write_output(path: Path, content: bytes) -> None:
 @contextmanager
 def overlay_project(root: Path, files: Mapping[str, str], folder: Path) -> Iterator[Path]:
     """Fill the empty `folder` with `files` and with links to the other files of the project at `root`, and yield it."""
-    for entry in root.iterdir():
-        if entry.name not in files:
-            (folder / entry.name).symlink_to(Path(os.path.realpath(root)) / entry.name)
+    _link_entries(Path(os.path.realpath(root)), PurePath(), {PurePath(name) for name in files}, folder)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
     real_folder = Path(os.path.realpath(folder))
@@ -82,6 +81,18 @@ def overlay_project(root: Path, files: Mapping[str, str], folder: Path) -> Itera
         yield folder
     finally:
         del _original_roots[real_folder]
+
+
+def _link_entries(root: Path, subfolder: PurePath, files: AbstractSet[PurePath], folder: Path) -> None:
+    """Create links to a subfolder's entries, but real folders for those that `files` are in."""
+    folders = {file.parents[-len(subfolder.parts) - 2] for file in files if len(file.parts) > len(subfolder.parts) + 1}
+    (folder / subfolder).mkdir(exist_ok=True)
+    for entry in (root / subfolder).iterdir() if (root / subfolder).is_dir() else ():
+        name = subfolder / entry.name
+        if name not in files and name not in folders:
+            (folder / name).symlink_to(root / name)
+    for name in folders:
+        _link_entries(root, name, {file for file in files if name in file.parents}, folder)
 
 
 @contextmanager

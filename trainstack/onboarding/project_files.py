@@ -18,7 +18,7 @@ def find_faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
 
     `files` are their texts, by their names in the root.
     """
-    with _staged_project(root, files) as folder:
+    with staged_project(root, files) as folder:
         try:
             loaded = load_with_places(folder, stack)
         except SettingsError as error:
@@ -29,7 +29,7 @@ def find_faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
 
 def load_changed_project(root: Path, files: Mapping[str, str], stack: str) -> LoadedEnvironment:
     """Load an environment as if the project had the changed files. Raises SettingsError."""
-    with _staged_project(root, files) as folder:
+    with staged_project(root, files) as folder:
         return load_with_places(folder, stack)
 
 
@@ -45,7 +45,7 @@ def unified_diff_of(root: Path, files: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def _staged_project(root: Path, files: Mapping[str, str]) -> Iterator[Path]:
-    """Yield a temporary copy of the project with the changed files."""
+def staged_project(root: Path, files: Mapping[str, str]) -> Iterator[Path]:
+    """Yield a temporary copy of the project with the changed files, in which other files are links."""
     with temporary_folder() as folder, overlay_project(root, files, folder):
         yield folder

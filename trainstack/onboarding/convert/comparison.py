@@ -1,0 +1,149 @@
+"""Compare a rendered object with the object of a file, field by field."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainstack.objects.labels import QUEUE
+from trainstack.settings.values.quantities import canonical_quantity
+
+_QUANTITY_KEYS = ("requests", "limits", "capacity", "default", "hard")
+"""Maps whose values are quantities; `1024Mi` and `1Gi` are the same."""
+_QUANTITIES = ("nominalQuota", "borrowingLimit", "lendingLimit", "weight", "sizeLimit")
+_ABSENT = object()
+
+
+@dataclass(frozen=True, order=True)
+class LostField:
+    """A field of a file that the rendered object lacks, or has with another value."""
+
+    path: str
+    value: Any
+    rendered: Any
+    """The value of the rendered object; None if it lacks the field."""
+
+    def __str__(self) -> str:
+        shown = "is missing" if self.rendered is None else f"is {_shorten(self.rendered)}"
+        return f"{self.path}: {_shorten(self.value)} {shown}"
+
+
+@dataclass(frozen=True)
+class AddedField:
+    """A field that only the rendered object has."""
+
+    path: str
+    reason: str
+    """Why it is added; empty if it is not among the documented additions."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The differences between an object of a file and the rendered one."""
+
+    lost: tuple[LostField, ...]
+    added: tuple[AddedField, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the rendered object has every field, and nothing but the documented additions."""
+        return not self.lost and all(field.reason for field in self.added)
+
+
+_FIND = "find the launch and its pods, by status, logs and the launch rules"
+_ADDITIONS: Sequence[tuple[str, str]] = (
+    (r"metadata\.labels\.(app\.kubernetes\.io/managed-by|trainstack\.dev/stack)", "the stack that owns the object"),
+    (r"metadata\.labels\.trainstack\.dev/(run|workload|launch|sweep|set)", _FIND),
+    (r".*metadata\.labels\.trainstack\.dev/(run|workload|launch|role|sweep|set)", _FIND),
+    (r"metadata\.labels\.kueue\.x-k8s\.io/(queue-name|priority-class)", "the queue and priority in the settings"),
+    (r"metadata\.annotations\.pulumi\.com/skipAwait", "the engine does not wait until the object is ready"),
+    (r"metadata\.annotations\.pulumi\.com/patchForce", "`adopt: true` takes over the object's fields"),
+    (r"metadata\.annotations\.trainstack\.dev/object", "the paths of the pods of this kind"),
+    (r"metadata\.annotations\.trainstack\.dev/[a-z-]+", "read by the guards"),
+    (r"metadata\.namespace", "the namespace, which the file left to the kubectl context"),
+)
+"""The documented additions: patterns of paths, with the reasons."""
+_DEFAULTED = "the default of the API"
+
+
+def compare(
+    source: Mapping[str, Any], rendered: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> Comparison:
+    """Compare an object of a file with the rendered object. `defaults`: the object with the API's defaults."""
+    lost, added = list[LostField](), list[str]()
+    for path, value, rendered_value in _differences(source, rendered, ""):
+        if value is _ABSENT:
+            added += _leaf_paths(path, rendered_value)
+        elif not _is_left_to_kueue(path, rendered):
+            lost.append(LostField(path, value, None if rendered_value is _ABSENT else rendered_value))
+    default_paths = {} if defaults is None else dict(_leaves(defaults, ""))
+    rendered_leaves = dict(_leaves(rendered, "")) if default_paths else {}
+    reasons = (
+        AddedField(path, _reason(path, default_paths.get(path, _ABSENT), rendered_leaves.get(path))) for path in added
+    )
+    return Comparison(tuple(sorted(lost, key=lambda field: field.path)), tuple(sorted(reasons, key=lambda f: f.path)))
+
+
+def _reason(path: str, default: object, rendered: object) -> str:
+    if default is not _ABSENT and default == rendered:
+        return _DEFAULTED
+    return next((reason for pattern, reason in _ADDITIONS if re.fullmatch(pattern, path)), "")
+
+
+def _is_left_to_kueue(path: str, rendered: Mapping[str, Any]) -> bool:
+    """Return whether Kueue sets the field."""
+    is_queued = QUEUE in (rendered["metadata"].get("labels") or {})
+    return is_queued and path in ("spec.suspend", "spec.runPolicy.suspend")
+
+
+def _differences(source: Any, rendered: Any, path: str, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the path and both values of each difference; `_ABSENT` for a missing value."""
+    if isinstance(source, Mapping) and isinstance(rendered, Mapping):
+        for name in {**source, **rendered}:
+            source_value, rendered_value = (_value(fields, name) for fields in (source, rendered))
+            child_path = f"{path}.{name}" if path else str(name)
+            child_key = str(name) if key not in _QUANTITY_KEYS else key
+            yield from _differences(source_value, rendered_value, child_path, child_key)
+    elif isinstance(source, list) and isinstance(rendered, list):
+        for index in range(max(len(source), len(rendered))):
+            pair = [elements[index] if index < len(elements) else _ABSENT for elements in (source, rendered)]
+            yield from _differences(*pair, f"{path}[{index}]", key)
+    elif not _is_equal(source, rendered, key):
+        yield path, source, rendered
+
+
+def _value(fields: Mapping[str, Any], key: str) -> Any:
+    """Return a value; a null is a missing value for the API."""
+    value = fields.get(key)
+    return _ABSENT if value is None else value
+
+
+def _is_equal(source: Any, rendered: Any, key: str) -> bool:
+    if type(source) is type(rendered) and source == rendered:
+        return True
+    if source is _ABSENT or rendered is _ABSENT or not (key in _QUANTITY_KEYS or key in _QUANTITIES):
+        return False
+    try:
+        return canonical_quantity(source) == canonical_quantity(rendered)
+    except ValueError:
+        return False
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, child in value.items():
+            yield from _leaves(child, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value:
+        for index, child in enumerate(value):
+            yield from _leaves(child, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+def _leaf_paths(path: str, value: Any) -> list[str]:
+    return [leaf for leaf, _ in _leaves(value, path)]
+
+
+def _shorten(value: Any, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

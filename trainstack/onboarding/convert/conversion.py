@@ -1,0 +1,385 @@
+"""The conversion: the files and the environment's entries for the objects of YAML files."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, Literal
+
+from pydantic.alias_generators import to_snake
+
+from trainstack.errors import TrainstackError
+from trainstack.objects.labels import STACK
+from trainstack.onboarding.convert.documents import InputObject
+from trainstack.onboarding.convert.kinds import (
+    ENTRIES,
+    LEFT_OUT,
+    OTHER_WORKLOADS,
+    KindKey,
+    disposition,
+    find_pods,
+    supported_version,
+)
+from trainstack.onboarding.convert.section_entries import build_entry
+from trainstack.onboarding.convert.server_fields import sources_of_admission
+from trainstack.onboarding.convert.texts import dump_object, object_text
+from trainstack.onboarding.yaml_additions import FileAddition
+from trainstack.preflight.rules.references import ALWAYS_PRESENT
+from trainstack.settings.model import Settings
+
+Outcome = Literal["converted", "referenced", "left"]
+"""`referenced`: the object stays as it is in the cluster, and the environment refers to it."""
+_NOT_IN_NAME = re.compile("[^a-z0-9]+")
+_MAX_NAME = 63
+_CLUSTER_OBJECTS = {"ConfigMap": ("kube-root-ca.crt", "openshift-service-ca.crt"), "ServiceAccount": ("default",)}
+"""Objects that the cluster creates in every namespace."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertedObject:
+    """What became of an object of the files."""
+
+    source: InputObject
+    outcome: Outcome
+    place: str = ""
+    """The file or the list of the environment that has it now."""
+    reason: str = ""
+    """Why it is only referred to, or left out."""
+    run: str = ""
+    """The name of its run."""
+    trial: int | None = None
+    """The number of the trial that it has become, in the sweep `run`."""
+    namespace: str | None = None
+    """The namespace of the rendered object, if the file has none."""
+
+
+@dataclass(kw_only=True)
+class Conversion:
+    """New files of the project, and additions to the environment's file."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    entries: list[FileAddition] = field(default_factory=list)
+    objects: list[ConvertedObject] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def files_or_entries(self) -> bool:
+        """Whether the project changes."""
+        return bool(self.files or self.entries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The environment that objects are added to."""
+
+    settings: Settings
+    namespace: str | None
+    """The namespace of objects whose files have none; None if the environment has several."""
+    workload_names: frozenset[str]
+    """The names that runs, sweeps and folders of workloads have already."""
+    shared_priorities: frozenset[str] = frozenset()
+    """The priority classes that only defaults.yaml declares."""
+
+    @property
+    def declares_platform(self) -> bool:
+        environment = self.settings.environment
+        return "platform" in environment.layers and environment.profile == "owner"
+
+
+def convert_objects(objects: Sequence[InputObject], target: Target, *, with_sweeps: bool = False) -> Conversion:
+    """Convert objects into files and entries. Raises TrainstackError with all objects that have no place.
+
+    `with_sweeps`: make one sweep of workloads that differ in names, arguments and variables only.
+    """
+    builder = _Builder(target)
+    builder.add(objects, with_sweeps=with_sweeps)
+    return builder.conversion
+
+
+class _Builder:
+    def __init__(self, target: Target) -> None:
+        self.conversion = Conversion()
+        self._target, self._settings = target, target.settings
+        self._names = {*target.workload_names}
+        self._faults: list[str] = []
+
+    def add(self, objects: Sequence[InputObject], *, with_sweeps: bool) -> None:
+        """Convert objects."""
+        self._refuse_duplicates(objects)
+        other_objects = defaultdict[str, list[InputObject]](list)
+        for source in objects:
+            if reason := self._reason_to_leave(source):
+                self._record(source, *reason)
+                continue
+            match disposition((source.group, source.kind)):
+                case "workload":
+                    self._add_workload(source)
+                case "entry":
+                    if not self._add_entry(source):
+                        other_objects[source.where.file].append(source)
+                case "secret":
+                    self._add_secret(source)
+                case _:
+                    other_objects[source.where.file].append(source)
+        for file, sources in other_objects.items():
+            self._add_objects(file, sources)
+        self._add_references()
+        if self._faults:
+            raise TrainstackError("\n".join(self._faults))
+
+    def _refuse_duplicates(self, objects: Sequence[InputObject]) -> None:
+        first: dict[tuple[str, str, str | None, str], InputObject] = {}
+        for source in objects:
+            if "name" not in source.metadata:
+                continue
+            key = (source.group, source.kind, source.namespace or self._target.namespace, source.name)
+            if key in first:
+                self._faults.append(
+                    f"{source.where}: {source.identity} is in {first[key].where} too; leave one of them out"
+                )
+            first.setdefault(key, source)
+
+    def _reason_to_leave(self, source: InputObject) -> tuple[Outcome, str] | None:
+        """Return the outcome and the reason for an object that is not converted; None for all others."""
+        key: KindKey = (source.group, source.kind)
+        labels = source.metadata.get("labels") or {}
+        if owner := labels.get(STACK):
+            return "left", f"stack {owner} of Trainstack declares it"
+        if source.controller:
+            return "referenced", f"{source.controller} creates it"
+        if source.name in _CLUSTER_OBJECTS.get(source.kind, ()) and not source.body.get("imagePullSecrets"):
+            return "referenced", "the cluster creates it in every namespace"
+        annotations = source.metadata.get("annotations") or {}
+        if source.kind == "PersistentVolume" and "pv.kubernetes.io/provisioned-by" in annotations:
+            return "referenced", "its provisioner creates it for a claim"
+        match disposition(key):
+            case "cluster":
+                return "referenced", "the cluster creates it"
+            case "left":
+                return "left", LEFT_OUT[key]
+            case "namespace":
+                self._add_namespace(source.name)
+                return "referenced", "it is used as an existing one (environment.existing.namespaces)"
+            case "workload":
+                return self._fault_of_workload(key, source)
+            case "entry" if not self._target.declares_platform and key != ("", "PersistentVolumeClaim"):
+                return "left", f"{self._settings.stack} has no platform: convert it into the platform's environment"
+        return None
+
+    @staticmethod
+    def _fault_of_workload(key: KindKey, source: InputObject) -> tuple[Outcome, str] | None:
+        api_version, version = str(source.body["apiVersion"]), supported_version(key)
+        if key not in OTHER_WORKLOADS and version not in (None, api_version):
+            return "left", f"{api_version} is not supported: set apiVersion to {version}"
+        if key in OTHER_WORKLOADS and not find_pods(key, source.body):
+            return "left", "no paths of its pods are known"
+        return None
+
+    def _record(self, source: InputObject, outcome: Outcome, reason: str = "", place: str = "", run: str = "") -> None:
+        namespace = None if source.namespace else self._target.namespace
+        self.conversion.objects.append(
+            ConvertedObject(source=source, outcome=outcome, reason=reason, place=place, run=run, namespace=namespace)
+        )
+
+    # Workloads
+
+    def _add_workload(self, source: InputObject) -> None:
+        name = self._new_name(source)
+        file = f"workloads/{name}/workload.yaml"
+        run: dict[str, Any] = {"name": name}
+        if "name" not in source.metadata:
+            run["naming"] = "generated"
+        else:
+            run["naming"] = "fixed"
+        if source.namespace is None:
+            run["namespace"] = self._require_namespace(source)
+        if (key := (source.group, source.kind)) in OTHER_WORKLOADS:
+            object_file = f"workloads/{name}/{source.kind.lower()}.yaml"
+            self.conversion.files[object_file] = object_text(source)
+            self.conversion.files[file] = _workload_settings(key, source)
+        else:
+            self.conversion.files[file] = object_text(source)
+        self.conversion.entries.append(FileAddition(("workloads", "runs"), run))
+        self._record(source, "converted", place=file, run=name)
+        if source.is_live:
+            for path in sources_of_admission(source.body):
+                note = f"{source.identity}: Kueue adds the labels of its flavor to {path} of a running object; check it"
+                self.conversion.notes.append(note)
+
+    def _new_name(self, source: InputObject) -> str:
+        base = _NOT_IN_NAME.sub("-", source.name.lower()).strip("-")[:_MAX_NAME].strip("-") or source.kind.lower()
+        candidates = [base, f"{base}-{source.kind.lower()}", f"{base}-{source.namespace or ''}".strip("-")]
+        name = next((name for name in candidates if name not in self._names and len(name) <= _MAX_NAME), "")
+        if not name or base in self._target.workload_names:
+            self._faults.append(
+                f"{source.where}: workload {base} exists in the project (workloads/{base}, or a run or sweep of "
+                f"{self._settings.stack}); rename {source.identity} or remove the other one"
+            )
+        self._names.add(name)
+        return name or base
+
+    # Entries of sections
+
+    def _add_entry(self, source: InputObject) -> bool:
+        """Add an entry for a volume or a queue. Return False if it is to be among the other objects instead."""
+        key: KindKey = (source.group, source.kind)
+        kind = ENTRIES[key]
+        place = ".".join(kind.path)
+        is_shared = source.kind == "WorkloadPriorityClass" and source.name in self._target.shared_priorities
+        namespace = self._namespace_of(source) if "namespace" in kind.model.model_fields else None
+        if (source.name, namespace) in self._declared_names(key) and not is_shared:
+            self._record(source, "converted", place=place)
+            self.conversion.notes.append(f"{source.identity} is declared already; nothing is added for it")
+            return True
+        element, lost = build_entry(source, namespace or "", self._settings.stack)
+        if element is not None:
+            if is_shared:
+                element = {**element, "description": source.body.get("description", "")}
+            self.conversion.entries.append(FileAddition(kind.path, element))
+            self._record(source, "converted", place=place)
+            return True
+        if source.kind in ("PersistentVolume", "PersistentVolumeClaim"):
+            return False
+        self._record(source, "left", f"{place} has no settings for {lost}")
+        return True
+
+    def _declared_names(self, key: KindKey) -> set[tuple[str, str | None]]:
+        section, list_name = map(to_snake, ENTRIES[key].path)
+        elements = getattr(getattr(self._settings, section), list_name)
+        return {(element.name, getattr(element, "namespace", None)) for element in elements}
+
+    # Other objects
+
+    def _add_secret(self, source: InputObject) -> None:
+        keys = sorted({**(source.body.get("data") or {}), **(source.body.get("stringData") or {})})
+        namespace = self._namespace_of(source)
+        secret_type = source.body.get("type")
+        words = ["kubectl create secret generic", source.name, *([f"-n {namespace}"] if namespace else [])]
+        words += [f"--type={secret_type}"] if secret_type and secret_type != "Opaque" else []
+        words += [f"--from-file={key}=<file>" for key in keys]
+        # The values are not copied into a file, a message or a command.
+        self._record(source, "referenced", f"its values stay out of the project; create it with: {' '.join(words)}")
+
+    def _add_objects(self, file: str, sources: Sequence[InputObject]) -> None:
+        """Write the objects of one file to one file of the project, and list it."""
+        texts, adopted = list[str](), list[str]()
+        name = f"objects/{_NOT_IN_NAME.sub('-', PurePath(file).stem.lower()).strip('-') or 'objects'}.yaml"
+        for source in sources:
+            if "name" not in source.metadata:
+                self._record(source, "left", "its name is generated: set metadata.name")
+                continue
+            texts.append(self._text_of_object(source))
+            if source.is_live:
+                adopted.append(source.identity)
+            self._record(source, "converted", place=name)
+        if not texts:
+            return
+        while name in self.conversion.files:
+            name = f"{name.removesuffix('.yaml')}-objects.yaml"
+        self.conversion.files[name] = "---\n".join(texts)
+        self.conversion.entries.append(FileAddition(("objects", "files"), name))
+        self.conversion.entries += [FileAddition(("objects", "adopt"), identity) for identity in adopted]
+
+    def _text_of_object(self, source: InputObject) -> str:
+        if source.namespace is None and _is_namespaced(source) and len(self._namespaces()) > 1:
+            namespace = self._require_namespace(source)
+            metadata = {**source.body["metadata"], "namespace": namespace}
+            return dump_object({**source.body, "metadata": metadata})
+        return object_text(source)
+
+    # References
+
+    def _add_references(self) -> None:
+        """Add existing namespaces, classes and claims that the converted objects refer to."""
+        converted = [item for item in self.conversion.objects if item.outcome == "converted"]
+        for name in dict.fromkeys(self._namespace_of(item.source) for item in converted if _is_namespaced(item.source)):
+            if name:
+                self._add_namespace(name)
+        claims = {
+            (self._namespace_of(item.source), item.source.name)
+            for item in converted
+            if item.source.kind == "PersistentVolumeClaim"
+        }
+        claims |= {(volume.namespace, volume.name) for volume in self._settings.mountable_volumes}
+        for item in converted:
+            namespace = self._namespace_of(item.source)
+            for name in dict.fromkeys(_mounted_claims(item.source.body)) if item.run else ():
+                if (namespace, name) not in claims and namespace is not None:
+                    claims.add((namespace, name))
+                    value = {"name": name, "namespace": namespace}
+                    self.conversion.entries.append(FileAddition(("environment", "existing", "volumes"), value))
+        self._add_storage_classes(converted)
+
+    def _add_storage_classes(self, converted: Iterable[ConvertedObject]) -> None:
+        storage, existing = self._settings.storage, self._settings.environment.existing
+        sources = [item.source for item in converted]
+        known = {*existing.storage_classes, *(storage_class.name for storage_class in storage.classes)}
+        known |= {source.name for source in sources if source.kind == "StorageClass"}
+        known |= {volume.storage_class for volume in storage.persistent_volumes if volume.storage_class}
+        known |= {_storage_class(source) for source in sources if source.kind == "PersistentVolume"}
+        used = [_storage_class(source) for source in sources if source.kind == "PersistentVolumeClaim"]
+        for name in dict.fromkeys(used):
+            if name and name not in known:
+                self.conversion.entries.append(FileAddition(("environment", "existing", "storageClasses"), name))
+
+    def _add_namespace(self, name: str) -> None:
+        entry = FileAddition(("environment", "existing", "namespaces"), name)
+        if name not in {*self._namespaces(), *ALWAYS_PRESENT}:
+            self.conversion.entries.append(entry)
+
+    def _namespaces(self) -> set[str]:
+        environment = self._settings.environment
+        added = (entry for entry in self.conversion.entries if entry.path[-2:] == ("existing", "namespaces"))
+        declared = {namespace.name for namespace in environment.namespaces}
+        return {*declared, *environment.existing.namespaces, *(str(entry.value) for entry in added)}
+
+    def _namespace_of(self, source: InputObject) -> str | None:
+        return source.namespace or self._target.namespace
+
+    def _require_namespace(self, source: InputObject) -> str:
+        namespace = self._namespace_of(source)
+        if namespace is None:
+            self._faults.append(f"{source.where}: {source.identity} has no namespace; name one with --namespace")
+        return namespace or "unknown"
+
+
+def _workload_settings(key: KindKey, source: InputObject) -> str:
+    """Return the workload.yaml of a kind whose pods are found by paths."""
+    pods = [
+        {
+            key: value
+            for key, value in (("name", pod.name), ("template", pod.template), ("replicas", pod.replicas))
+            if value
+        }
+        for pod in find_pods(key, source.body)
+    ]
+    settings = {
+        "manifest": f"{source.kind.lower()}.yaml",
+        "object": {"framework": OTHER_WORKLOADS[key].framework, "pods": pods},
+    }
+    return dump_object(settings)
+
+
+def _is_namespaced(source: InputObject) -> bool:
+    if (source.group, source.kind) in ENTRIES:
+        return "namespace" in ENTRIES[source.group, source.kind].model.model_fields
+    return source.namespace is not None or disposition((source.group, source.kind)) == "workload"
+
+
+def _mounted_claims(value: Any) -> Iterator[str]:
+    """Yield the claims that the pods of an object mount, wherever it has its pods."""
+    if isinstance(value, Mapping):
+        claim = value.get("persistentVolumeClaim")
+        if isinstance(claim, Mapping) and isinstance(claim.get("claimName"), str):
+            yield claim["claimName"]
+        for child in value.values():
+            yield from _mounted_claims(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _mounted_claims(child)
+
+
+def _storage_class(source: InputObject) -> str | None:
+    spec = source.body.get("spec")
+    return spec.get("storageClassName") if isinstance(spec, Mapping) else None
