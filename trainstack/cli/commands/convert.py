@@ -69,9 +69,8 @@ def convert(
     with edit_project(session.root) as edit:
         old_text = edit.read(file)
         conversion, changed_files = _convert(edit, session.root, stack, objects, old_text, namespace, sweep=sweep)
-        checked = (
-            check_conversion(session.root, changed_files, stack, conversion) if conversion.files_or_entries else ()
-        )
+        has_changes = conversion.files_or_entries
+        checked = check_conversion(session.root, changed_files, stack, conversion) if has_changes else ()
         is_complete = all(item.comparison.is_complete for item in checked)
         diff = staging.unified_diff_of(session.root, changed_files)
         is_written = is_complete and not dry_run and bool(changed_files)
@@ -82,7 +81,7 @@ def convert(
         show_json(_as_json(checked, conversion, sorted(changed_files) if is_written else [], diff))
     else:
         creation = [] if old_text else creation_steps(stack)
-        _show(stack, checked, conversion, diff if dry_run else "", creation, is_complete=is_complete, dry_run=dry_run)
+        _show(stack, checked, conversion, diff if dry_run else "", creation, dry_run=dry_run)
     if not is_complete or any(item.converted.outcome == "left" for item in checked):
         raise typer.Exit(ExitCode.FINDINGS)
 
@@ -166,7 +165,6 @@ def _show(
     diff: str,
     stack_creation: list[str],
     *,
-    is_complete: bool,
     dry_run: bool,
 ) -> None:
     out.print(diff, end="")

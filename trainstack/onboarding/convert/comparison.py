@@ -30,7 +30,7 @@ class LostField:
 
 @dataclass(frozen=True)
 class AddedField:
-    """A field that only the rendered object has."""
+    """A field that only the rendered object has, or that it leaves to Kueue."""
 
     path: str
     reason: str
@@ -50,6 +50,7 @@ class Comparison:
         return not self.lost and all(field.reason for field in self.added)
 
 
+NO_DIFFERENCES = Comparison((), ())
 _FIND = "find the launch and its pods, by status, logs and the launch rules"
 _ADDITIONS: Sequence[tuple[str, str]] = (
     (r"metadata\.labels\.(app\.kubernetes\.io/managed-by|trainstack\.dev/stack)", "the stack that owns the object"),
@@ -60,34 +61,61 @@ _ADDITIONS: Sequence[tuple[str, str]] = (
     (r"metadata\.annotations\.pulumi\.com/patchForce", "`adopt: true` takes over the object's fields"),
     (r"metadata\.annotations\.trainstack\.dev/object", "the paths of the pods of this kind"),
     (r"metadata\.annotations\.trainstack\.dev/[a-z-]+", "read by the guards"),
+    (r".*\.fieldRef\.apiVersion|.*\.resourceFieldRef\.divisor", "the default of the API"),
     (r"metadata\.namespace", "the namespace, which the file left to the kubectl context"),
 )
 """The documented additions: patterns of paths, with the reasons."""
 _DEFAULTED = "the default of the API"
+_ADDITIONS_OF_TRIALS: Sequence[tuple[str, str]] = (
+    (r".*\.env\[[0-9]+\]\.(name|value)", "JOB_ID, the number of the trial"),
+    *_ADDITIONS,
+)
 
 
 def compare(
-    source: Mapping[str, Any], rendered: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+    source: Mapping[str, Any],
+    rendered: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+    additions: Sequence[tuple[str, str]] = _ADDITIONS,
 ) -> Comparison:
-    """Compare an object of a file with the rendered object. `defaults`: the object with the API's defaults."""
-    lost, added = list[LostField](), list[str]()
+    """Compare an object of a file with the rendered object.
+
+    `defaults`: the object with the API's defaults. `additions`: the documented ones.
+    """
+    lost, added, changed = list[LostField](), list[str](), list[AddedField]()
     for path, value, rendered_value in _differences(source, rendered, ""):
         if value is _ABSENT:
             added += _leaf_paths(path, rendered_value)
-        elif not _is_left_to_kueue(path, rendered):
+        elif _is_left_to_kueue(path, rendered):
+            changed.append(AddedField(f"{path} (left out)", "Kueue sets it"))
+        else:
             lost.append(LostField(path, value, None if rendered_value is _ABSENT else rendered_value))
     default_paths = {} if defaults is None else dict(_leaves(defaults, ""))
     rendered_leaves = dict(_leaves(rendered, "")) if default_paths else {}
-    reasons = (
-        AddedField(path, _reason(path, default_paths.get(path, _ABSENT), rendered_leaves.get(path))) for path in added
+    changed += (
+        AddedField(path, _reason(path, default_paths.get(path, _ABSENT), rendered_leaves.get(path), additions))
+        for path in added
     )
-    return Comparison(tuple(sorted(lost, key=lambda field: field.path)), tuple(sorted(reasons, key=lambda f: f.path)))
+    return Comparison(
+        tuple(sorted(lost, key=lambda field: field.path)), tuple(sorted(changed, key=lambda field: field.path))
+    )
 
 
-def _reason(path: str, default: object, rendered: object) -> str:
+def compare_trial(source: Mapping[str, Any], rendered: Mapping[str, Any]) -> Comparison:
+    """Compare an object of a file with the launch of a trial, which may have another name."""
+    name = source["metadata"]["name"]
+    renamed = {**rendered, "metadata": {**rendered["metadata"], "name": name}}
+    comparison = compare(source, renamed, additions=_ADDITIONS_OF_TRIALS)
+    if rendered["metadata"]["name"] == name:
+        return comparison
+    renaming = AddedField("metadata.name", "the name of the trial: the sweep's with the trial's number")
+    return Comparison(comparison.lost, (renaming, *comparison.added))
+
+
+def _reason(path: str, default: object, rendered: object, additions: Sequence[tuple[str, str]]) -> str:
     if default is not _ABSENT and default == rendered:
         return _DEFAULTED
-    return next((reason for pattern, reason in _ADDITIONS if re.fullmatch(pattern, path)), "")
+    return next((reason for pattern, reason in additions if re.fullmatch(pattern, path)), "")
 
 
 def _is_left_to_kueue(path: str, rendered: Mapping[str, Any]) -> bool:

@@ -12,10 +12,12 @@ from pydantic.alias_generators import to_snake
 from trainstack.errors import TrainstackError
 from trainstack.objects.labels import STACK
 from trainstack.onboarding.convert.documents import InputObject
+from trainstack.onboarding.convert.families import Family, find_families
 from trainstack.onboarding.convert.kinds import (
     ENTRIES,
     LEFT_OUT,
     OTHER_WORKLOADS,
+    TRAINING_ENTRIES,
     KindKey,
     disposition,
     find_pods,
@@ -32,6 +34,12 @@ Outcome = Literal["converted", "referenced", "left"]
 """`referenced`: the object stays as it is in the cluster, and the environment refers to it."""
 _NOT_IN_NAME = re.compile("[^a-z0-9]+")
 _MAX_NAME = 63
+_LEAST_SUGGESTED_TRIALS = 3
+"""The least number of objects for which a sweep is proposed."""
+_SPACE_HEAD = """\
+# The sets are those of the converted objects. The objective is a placeholder: name a metric that the program writes or
+# prints, by which the trials are compared.
+"""
 _CLUSTER_OBJECTS = {"ConfigMap": ("kube-root-ca.crt", "openshift-service-ca.crt"), "ServiceAccount": ("default",)}
 """Objects that the cluster creates in every namespace."""
 
@@ -107,14 +115,14 @@ class _Builder:
     def add(self, objects: Sequence[InputObject], *, with_sweeps: bool) -> None:
         """Convert objects."""
         self._refuse_duplicates(objects)
-        other_objects = defaultdict[str, list[InputObject]](list)
+        workloads, other_objects = list[InputObject](), defaultdict[str, list[InputObject]](list)
         for source in objects:
             if reason := self._reason_to_leave(source):
                 self._record(source, *reason)
                 continue
             match disposition((source.group, source.kind)):
                 case "workload":
-                    self._add_workload(source)
+                    workloads.append(source)
                 case "entry":
                     if not self._add_entry(source):
                         other_objects[source.where.file].append(source)
@@ -122,6 +130,7 @@ class _Builder:
                     self._add_secret(source)
                 case _:
                     other_objects[source.where.file].append(source)
+        self._add_workloads(workloads, with_sweeps=with_sweeps)
         for file, sources in other_objects.items():
             self._add_objects(file, sources)
         self._add_references()
@@ -143,69 +152,87 @@ class _Builder:
     def _reason_to_leave(self, source: InputObject) -> tuple[Outcome, str] | None:
         """Return the outcome and the reason for an object that is not converted; None for all others."""
         key: KindKey = (source.group, source.kind)
-        labels = source.metadata.get("labels") or {}
-        if owner := labels.get(STACK):
+        if reason := _created_by(source):
+            return "referenced", reason
+        if owner := (source.metadata.get("labels") or {}).get(STACK):
             return "left", f"stack {owner} of Trainstack declares it"
-        if source.controller:
-            return "referenced", f"{source.controller} creates it"
-        if source.name in _CLUSTER_OBJECTS.get(source.kind, ()) and not source.body.get("imagePullSecrets"):
-            return "referenced", "the cluster creates it in every namespace"
-        annotations = source.metadata.get("annotations") or {}
-        if source.kind == "PersistentVolume" and "pv.kubernetes.io/provisioned-by" in annotations:
-            return "referenced", "its provisioner creates it for a claim"
-        match disposition(key):
-            case "cluster":
-                return "referenced", "the cluster creates it"
-            case "left":
-                return "left", LEFT_OUT[key]
-            case "namespace":
-                self._add_namespace(source.name)
-                return "referenced", "it is used as an existing one (environment.existing.namespaces)"
-            case "workload":
-                return self._fault_of_workload(key, source)
-            case "entry" if not self._target.declares_platform and key != ("", "PersistentVolumeClaim"):
-                return "left", f"{self._settings.stack} has no platform: convert it into the platform's environment"
-        return None
+        kind = disposition(key)
+        if kind == "namespace":
+            self._add_namespace(source.name)
+            return "referenced", "it is used as an existing one (environment.existing.namespaces)"
+        if kind == "entry" and not self._target.declares_platform and key not in TRAINING_ENTRIES:
+            return "left", f"{self._settings.stack} has no platform: convert it into the platform's environment"
+        reason = LEFT_OUT.get(key, "") or (_fault_of_workload(key, source) if kind == "workload" else "")
+        return ("left", reason) if reason else None
 
-    @staticmethod
-    def _fault_of_workload(key: KindKey, source: InputObject) -> tuple[Outcome, str] | None:
-        api_version, version = str(source.body["apiVersion"]), supported_version(key)
-        if key not in OTHER_WORKLOADS and version not in (None, api_version):
-            return "left", f"{api_version} is not supported: set apiVersion to {version}"
-        if key in OTHER_WORKLOADS and not find_pods(key, source.body):
-            return "left", "no paths of its pods are known"
-        return None
-
-    def _record(self, source: InputObject, outcome: Outcome, reason: str = "", place: str = "", run: str = "") -> None:
+    def _record(
+        self,
+        source: InputObject,
+        outcome: Outcome,
+        reason: str = "",
+        place: str = "",
+        run: str = "",
+        trial: int | None = None,
+    ) -> None:
         namespace = None if source.namespace else self._target.namespace
         self.conversion.objects.append(
-            ConvertedObject(source=source, outcome=outcome, reason=reason, place=place, run=run, namespace=namespace)
+            ConvertedObject(
+                source=source, outcome=outcome, reason=reason, place=place, run=run, trial=trial, namespace=namespace
+            )
         )
 
     # Workloads
 
+    def _add_workloads(self, sources: Sequence[InputObject], *, with_sweeps: bool) -> None:
+        families = find_families(sources, self._target.workload_names)
+        trials = set[int]()
+        for family in families:
+            if with_sweeps:
+                self._add_sweep(family)
+                trials |= set(map(id, family.members))
+            elif len(family.members) >= _LEAST_SUGGESTED_TRIALS:
+                self.conversion.notes.append(
+                    f"{len(family.members)} objects differ in names, arguments, variables and labels only "
+                    f"({family.members[0].identity} and others): `--sweep` makes one sweep of them"
+                )
+        for source in sources:
+            if id(source) not in trials:
+                self._add_workload(source)
+
+    def _add_sweep(self, family: Family) -> None:
+        """Add a sweep, whose workload is the first object of the family."""
+        name, source = family.name, family.members[0]
+        self._names.add(name)
+        self._write_workload(name, source)
+        place = f"sweeps/{name}/space.yaml"
+        self.conversion.files[place] = _SPACE_HEAD + dump_object(family.space)
+        self.conversion.files[f"sweeps/{name}/hyperparams.yml"] = family.sets_text
+        run = {"naming": "fixed", **({} if source.namespace else {"namespace": self._require_namespace(source)})}
+        self.conversion.entries.append(FileAddition(("sweeps", "sweeps"), {"name": name, "run": run}))
+        for number, member in enumerate(family.members, 1):
+            self._record(member, "converted", place=place, run=name, trial=number)
+
     def _add_workload(self, source: InputObject) -> None:
         name = self._new_name(source)
-        file = f"workloads/{name}/workload.yaml"
         run: dict[str, Any] = {"name": name}
-        if "name" not in source.metadata:
-            run["naming"] = "generated"
-        else:
-            run["naming"] = "fixed"
+        run["naming"] = "fixed" if "name" in source.metadata else "generated"
         if source.namespace is None:
             run["namespace"] = self._require_namespace(source)
-        if (key := (source.group, source.kind)) in OTHER_WORKLOADS:
-            object_file = f"workloads/{name}/{source.kind.lower()}.yaml"
-            self.conversion.files[object_file] = object_text(source)
-            self.conversion.files[file] = _workload_settings(key, source)
-        else:
-            self.conversion.files[file] = object_text(source)
         self.conversion.entries.append(FileAddition(("workloads", "runs"), run))
-        self._record(source, "converted", place=file, run=name)
+        self._record(source, "converted", place=self._write_workload(name, source), run=name)
         if source.is_live:
             for path in sources_of_admission(source.body):
                 note = f"{source.identity}: Kueue adds the labels of its flavor to {path} of a running object; check it"
                 self.conversion.notes.append(note)
+
+    def _write_workload(self, name: str, source: InputObject) -> str:
+        """Write the files of a workload, and return the one with its object."""
+        file, key = f"workloads/{name}/workload.yaml", (source.group, source.kind)
+        if key in OTHER_WORKLOADS:
+            self.conversion.files[file] = _workload_settings(key, source)
+            file = f"workloads/{name}/{source.kind.lower()}.yaml"
+        self.conversion.files[file] = object_text(source)
+        return file
 
     def _new_name(self, source: InputObject) -> str:
         base = _NOT_IN_NAME.sub("-", source.name.lower()).strip("-")[:_MAX_NAME].strip("-") or source.kind.lower()
@@ -254,9 +281,9 @@ class _Builder:
     def _add_secret(self, source: InputObject) -> None:
         keys = sorted({**(source.body.get("data") or {}), **(source.body.get("stringData") or {})})
         namespace = self._namespace_of(source)
-        secret_type = source.body.get("type")
+        type_options = [f"--type={source.body['type']}"] if source.body.get("type") not in (None, "Opaque") else []
         words = ["kubectl create secret generic", source.name, *([f"-n {namespace}"] if namespace else [])]
-        words += [f"--type={secret_type}"] if secret_type and secret_type != "Opaque" else []
+        words += type_options
         words += [f"--from-file={key}=<file>" for key in keys]
         # The values are not copied into a file, a message or a command.
         self._record(source, "referenced", f"its values stay out of the project; create it with: {' '.join(words)}")
@@ -342,6 +369,26 @@ class _Builder:
         if namespace is None:
             self._faults.append(f"{source.where}: {source.identity} has no namespace; name one with --namespace")
         return namespace or "unknown"
+
+
+def _created_by(source: InputObject) -> str:
+    """Return who creates an object that its author did not write; empty if the author did."""
+    if source.controller:
+        return f"{source.controller} creates it"
+    if source.name in _CLUSTER_OBJECTS.get(source.kind, ()) and not source.body.get("imagePullSecrets"):
+        return "the cluster creates it in every namespace"
+    annotations = source.metadata.get("annotations") or {}
+    if source.kind == "PersistentVolume" and "pv.kubernetes.io/provisioned-by" in annotations:
+        return "its provisioner creates it for a claim"
+    return "the cluster creates it" if disposition((source.group, source.kind)) == "cluster" else ""
+
+
+def _fault_of_workload(key: KindKey, source: InputObject) -> str:
+    """Return why the object cannot be a workload; empty if it can."""
+    api_version, version = str(source.body["apiVersion"]), supported_version(key)
+    if key in OTHER_WORKLOADS:
+        return "" if find_pods(key, source.body) else "no paths of its pods are known"
+    return "" if version == api_version else f"{api_version} is not supported: set apiVersion to {version}"
 
 
 def _workload_settings(key: KindKey, source: InputObject) -> str:

@@ -75,6 +75,9 @@ ENTRIES: Mapping[KindKey, KindConversion] = {
 }
 """The kinds that are entries of the environment's sections."""
 
+TRAINING_ENTRIES: frozenset[KindKey] = frozenset({("", "PersistentVolumeClaim")})
+"""The entries that environments without a platform have, too."""
+
 CREATED_BY_CLUSTER: frozenset[KindKey] = frozenset(
     {
         ("", "Endpoints"),

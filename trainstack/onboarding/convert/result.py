@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainstack.objects.labels import Manifest
 from trainstack.objects.ownership import Identity, identity
-from trainstack.onboarding.convert.comparison import Comparison, LostField, compare
+from trainstack.onboarding.convert.comparison import NO_DIFFERENCES, Comparison, LostField, compare, compare_trial
 from trainstack.onboarding.convert.conversion import Conversion, ConvertedObject
 from trainstack.onboarding.convert.kinds import ENTRIES
 from trainstack.onboarding.convert.section_entries import current_version, with_api_defaults
@@ -22,7 +22,7 @@ class CheckedObject:
     """A converted object with the differences of its rendered form; no differences for other objects."""
 
     converted: ConvertedObject
-    comparison: Comparison = Comparison((), ())
+    comparison: Comparison = NO_DIFFERENCES
 
 
 def check_conversion(
@@ -54,7 +54,7 @@ class _RenderedObjects:
 
     def compare(self, item: ConvertedObject) -> Comparison:
         if item.outcome != "converted":
-            return Comparison((), ())
+            return NO_DIFFERENCES
         source, body = item.source, item.source.body
         is_entry = (source.group, source.kind) in ENTRIES
         if is_entry:
@@ -62,6 +62,8 @@ class _RenderedObjects:
         rendered = self._find(item)
         if rendered is None:
             return Comparison((LostField("metadata.name", source.name, None),), ())
+        if item.trial is not None:
+            return compare_trial(body, rendered)
         return compare(body, rendered, with_api_defaults(body) if is_entry else None)
 
     def _find(self, item: ConvertedObject) -> Manifest | None:

@@ -19,6 +19,10 @@ _WORDS = frozenset({"", "~", "null", "true", "false", "y", "n", "yes", "no", "on
 _DUMPER: Any = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {"ignore_aliases": lambda *_: True})
 
 
+class Flow(dict[str, Any]):
+    """A map that is written on one line."""
+
+
 def object_text(source: InputObject) -> str:
     """Return the text of a file with the object: that of its document, without what the cluster has set."""
     text = source.text.strip("\n")
@@ -72,4 +76,7 @@ def _represent_text(dumper: Any, text: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
+_DUMPER.add_representer(
+    Flow, lambda dumper, value: dumper.represent_mapping("tag:yaml.org,2002:map", value.items(), flow_style=True)
+)
 _DUMPER.add_representer(str, _represent_text)

@@ -1,25 +1,31 @@
 """The trials of a sweep with their workloads."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
+from trainstack.objects.labels import Manifest
+from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import Facts
 from trainstack.settings.search_space import templates
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import PodOverrides, Workload
+from trainstack.settings.values.paths import PathStep, parse_steps
 
 R = TypeVar("R", bound=PodOverrides)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOverrides:
-    """The arguments and variables that a parameter set adds to the workload of its sweep."""
+    """What a parameter set adds to the workload of its sweep, or changes in its manifest."""
 
     args: tuple[str, ...]
     env: Mapping[str, str]
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Values of the manifest by their paths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,22 +69,32 @@ def build_trial(sweep: Sweep, parameter_set: ParameterSet) -> Trial:
 
 
 def parameter_overrides(sweep: Sweep, parameter_set: ParameterSet) -> TrialOverrides:
-    """Return the sweep's `args` and `env` with the values of a set.
+    """Return the sweep's `args`, `env` and `fields` with the values of a set.
 
-    Arguments and variables that refer to a parameter that the set lacks are omitted.
+    Arguments, variables and fields that refer to a parameter that the set lacks are omitted.
     """
     args = (templates.fill_template(template, parameter_set.parameters) for template in sweep.space.args)
     env = {
         name: templates.fill_template(template, parameter_set.parameters) for name, template in sweep.space.env.items()
     }
+    fields = {
+        path: templates.fill_template(template, parameter_set.parameters)
+        for path, template in sweep.space.fields.items()
+    }
     return TrialOverrides(
         args=tuple(text for text in args if text is not None),
         env={name: text for name, text in env.items() if text is not None},
+        fields={path: text for path, text in fields.items() if text is not None},
     )
 
 
 def with_overrides(run: Workload, overrides: TrialOverrides) -> Workload:
-    """Return a sweep's `run` with the overrides in every role: arguments are appended, variables replaced."""
+    """Return a sweep's `run` with the overrides in every role: arguments are appended, variables replaced.
+
+    Fields replace values of the manifest. Raises WorkloadError if the manifest lacks one.
+    """
+    if run.manifest is not None and overrides.fields:
+        run = run.model_copy(update={"manifest": _replace_fields(run.name, run.manifest, overrides.fields)})
     return run.model_copy(
         update={
             "args": (*run.args, *overrides.args),
@@ -89,6 +105,38 @@ def with_overrides(run: Workload, overrides: TrialOverrides) -> Workload:
             "replicated_jobs": tuple(_override_role(job, overrides) for job in run.replicated_jobs),
         }
     )
+
+
+def _replace_fields(sweep: str, manifest: Mapping[str, Any], fields: Mapping[str, str]) -> Manifest:
+    result: Manifest = deepcopy(dict(manifest))
+    for path, text in fields.items():
+        *steps, last_step = parse_steps(path)
+        try:
+            parent: Any = result
+            for step in steps:
+                parent = parent[_key(parent, step)]
+            key = _key(parent, last_step)
+            if isinstance(parent[key], dict | list):
+                raise TypeError
+            parent[key] = text
+        except (LookupError, TypeError):
+            message = f"sweep {sweep}: space.fields has {path}, but the manifest has no such value"
+            raise WorkloadError(message, "correct the path, or add the value to the manifest") from None
+    return result
+
+
+def _key(parent: Any, step: PathStep) -> Any:
+    """Return the key or the index of a step in a map or list. Raises LookupError or TypeError if there is none."""
+    if step.element is None:
+        return step.key
+    names = [item.get("name") if isinstance(item, Mapping) else None for item in parent]
+    return names.index(step.element) if step.element in names else _index(step.element)
+
+
+def _index(text: str) -> int:
+    if not text.isdigit():
+        raise LookupError(text)
+    return int(text)
 
 
 def _overrides_of_role(run: Workload, role: str, overrides: TrialOverrides) -> TrialOverrides:

@@ -21,7 +21,7 @@ SPACE_FILE = "space.yaml"
 SETS_FILE = "hyperparams.yml"
 
 _DIGEST = re.compile(r"^# space: sha256:(?P<digest>[0-9a-f]{64})$", re.MULTILINE)
-_KEYS_WITHOUT_EFFECT = ("objective", "args", "env", "file")
+_KEYS_WITHOUT_EFFECT = ("objective", "args", "env", "fields", "file")
 """The keys of a space that do not affect its sets, and so are not part of the digest."""
 _DUMPER: Any = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
 

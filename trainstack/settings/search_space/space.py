@@ -33,6 +33,8 @@ def _check_epoch(value: object) -> object:
 
 ScalarValue = Annotated[Value, BeforeValidator(_check_scalar)]
 """A scalar, with its type in the file: `1` is an int, `1.0` a float."""
+ManifestPath = Annotated[str, Field(pattern=r"^(metadata|spec)([.\[].+)$")]
+"""The path of a value in an object; keys with other characters than letters, digits, '-' and '_' are in brackets."""
 _MAX_LOGARITHM = 700.0
 """Near the natural logarithm of the greatest float, and near the negative one of the least."""
 _MAX_NUMBER = 1e308
@@ -177,11 +179,11 @@ class Objective(Section):
 class Space(Section):
     """A search space, and how its sets are passed to the program."""
 
-    method: Literal["grid", "random", "sobol", "halton"]
+    method: Literal["grid", "random", "sobol", "halton", "list"]
     """`grid`: every combination, the last parameter changing fastest. `random`: independent draws. `sobol`, `halton`:
-    scrambled quasi-random sequences, which cover the space more evenly."""
+    scrambled quasi-random sequences, which cover the space more evenly. `list`: only the listed `sets`."""
     trials: int | None = Field(None, ge=1)
-    """How many sets to draw; not for a grid."""
+    """How many sets to draw; not for a grid or a list."""
     seed: int = Field(0, ge=0)
     parameters: dict[str, Parameter]
     constraints: tuple[str, ...] = ()
@@ -194,6 +196,9 @@ class Space(Section):
     a set lacks is left out."""
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables that override the workload's, with the same references as in `args`."""
+    fields: dict[ManifestPath, str] = Field(default_factory=dict)
+    """Values of the workload's manifest by their paths, such as `spec.template.spec.containers[0].args[1]`, with the
+    same references as in `args`. The manifest must have the fields."""
     file: str | None = Field(None, pattern="^/")
     """The program's path of hyperparams.yml; a trial's set is element JOB_ID, from 1. None: it is not mounted."""
 

@@ -108,6 +108,12 @@ def _faults_of_conditions(space: Space) -> Iterator[SpaceFault]:
 
 
 def _faults_of_method(space: Space) -> Iterator[SpaceFault]:
+    if space.method == "list":
+        if not space.sets:
+            yield SpaceFault(("method",), "method list has no sets", "list them under `sets:`, or use another method")
+        if space.trials is not None:
+            yield SpaceFault(("trials",), "a list has one trial for each set", "leave it out")
+        return
     if space.method != "grid":
         if space.trials is None:
             yield SpaceFault(("method",), f"method {space.method} requires trials", "add `trials:`")
@@ -206,6 +212,7 @@ def _faults_of_objective(space: Space) -> Iterator[SpaceFault]:
 def _faults_of_templates(space: Space) -> Iterator[SpaceFault]:
     texts: list[tuple[tuple[str | int, ...], str]] = [(("args", index), text) for index, text in enumerate(space.args)]
     texts += [(("env", name), text) for name, text in space.env.items()]
+    texts += [(("fields", path), text) for path, text in space.fields.items()]
     used_parameters: set[str] = set()
     for steps, text in texts:
         names = templates.referenced_parameters(text)
@@ -218,13 +225,13 @@ def _faults_of_templates(space: Space) -> Iterator[SpaceFault]:
             elif steps[0] == "args" and space.parameters[name].when and text == f"${{parameters.{name}}}":
                 message = f"is left out of sets without {name}, but the argument before it is not"
                 yield SpaceFault(steps, message, f"write both as one argument, such as --{name}={text}")
-        # A malformed reference is reported above; it cannot be filled in.
-        if not any(name.startswith("$") for name in names):
+        # A malformed reference is reported above; it cannot be filled in. A manifest is expanded as its author knows.
+        if steps[0] != "fields" and not any(name.startswith("$") for name in names):
             yield from _faults_of_expansion(space, steps, text)
     for name in space.parameters:
         if name not in used_parameters and space.file is None:
             remedy = f"use ${{parameters.{name}}} in args or env, or set file to the program's path of hyperparams.yml"
-            yield SpaceFault(("parameters", name), "is not used in args or env, so it has no effect", remedy)
+            yield SpaceFault(("parameters", name), "is not used in args, env or fields, so it has no effect", remedy)
 
 
 def _faults_of_variables(space: Space) -> Iterator[SpaceFault]:

@@ -50,6 +50,8 @@ class Sweep(Section):
             *_faults_of_run(self.run),
             *(_faults_of_indexed_form(self) if self.form == "indexed" else _faults_of_jobs_form(self)),
         ]
+        if self.space.fields and self.run.manifest is None:
+            faults.append("space.fields are values of a manifest: set manifest of the run, or leave out space.fields")
         if self.max_gpu_hours is not None and self.run.deadline_seconds is None:
             faults.append("maxGpuHours requires a deadline for trials: set run.activeDeadlineSeconds")
         raise_faults(faults)

@@ -25,8 +25,8 @@ class SpaceError(TrainstackError):
 
 def expand(space: Space) -> tuple[ParameterSet, ...]:
     """Return the distinct sets of a space: those of its method, then those that it lists. Raises SpaceError."""
-    sets_by_id = grid(space) if space.method == "grid" else _draw_sets(space)
-    if not sets_by_id:
+    sets_by_id = _sets_of_method(space)
+    if not sets_by_id and space.method == "grid":
         raise SpaceError(
             "constraints", "no point of the grid meets all constraints; remove a constraint, or add values"
         )
@@ -34,6 +34,12 @@ def expand(space: Space) -> tuple[ParameterSet, ...]:
         set_id(parameters): parameters for parameters in (normalize_set(space, listed_set) for listed_set in space.sets)
     }
     return number_sets(list(sets_by_id.values()))
+
+
+def _sets_of_method(space: Space) -> dict[str, dict[str, Value]]:
+    if space.method == "list":
+        return {}
+    return grid(space) if space.method == "grid" else _draw_sets(space)
 
 
 def grid(space: Space) -> dict[str, dict[str, Value]]:

@@ -222,7 +222,7 @@ def test_an_invalid_parameter_is_refused(tmp_path: Path, x: str, fault: str | No
         (
             'args: ["--lr=${parameters.lr}"]',
             (
-                "3: parameters.batch_size: is not used in args or env, so it has no effect; use "
+                "3: parameters.batch_size: is not used in args, env or fields, so it has no effect; use "
                 "${parameters.batch_size} in args or env, or set file to the program's path of hyperparams.yml"
             ),
         ),
