@@ -134,8 +134,10 @@ def _differences(source: Any, rendered: Any, path: str, key: str = "") -> Iterat
             yield from _differences(source_value, rendered_value, child_path, child_key)
     elif isinstance(source, list) and isinstance(rendered, list):
         for index in range(max(len(source), len(rendered))):
-            pair = [elements[index] if index < len(elements) else _ABSENT for elements in (source, rendered)]
-            yield from _differences(*pair, f"{path}[{index}]", key)
+            source_item, rendered_item = (
+                elements[index] if index < len(elements) else _ABSENT for elements in (source, rendered)
+            )
+            yield from _differences(source_item, rendered_item, f"{path}[{index}]", key)
     elif not _is_equal(source, rendered, key):
         yield path, source, rendered
 

@@ -344,7 +344,7 @@ class _Builder:
         known = {*existing.storage_classes, *(storage_class.name for storage_class in storage.classes)}
         known |= {source.name for source in sources if source.kind == "StorageClass"}
         known |= {volume.storage_class for volume in storage.persistent_volumes if volume.storage_class}
-        known |= {_storage_class(source) for source in sources if source.kind == "PersistentVolume"}
+        known |= {_storage_class(source) or "" for source in sources if source.kind == "PersistentVolume"}
         used = [_storage_class(source) for source in sources if source.kind == "PersistentVolumeClaim"]
         for name in dict.fromkeys(used):
             if name and name not in known:

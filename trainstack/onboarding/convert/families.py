@@ -287,7 +287,7 @@ def _range_of(values: Sequence[Value], *, is_grid: bool) -> dict[str, Any]:
     if is_grid or len(values) <= _MAX_LISTED_VALUES or not all(type(value) in (int, float) for value in values):
         return Flow({"values": list(values)})
     key = "int" if isinstance(values[0], int) else "float"
-    return Flow({key: {"low": min(values), "high": max(values)}})  # type: ignore[type-var]  # numbers of one type
+    return Flow({key: {"low": min(values), "high": max(values)}})
 
 
 def _is_grid(sets: Sequence[Mapping[str, Value]], choices: Mapping[str, Sequence[Value]]) -> bool:
@@ -295,7 +295,7 @@ def _is_grid(sets: Sequence[Mapping[str, Value]], choices: Mapping[str, Sequence
         return False
     for index, values in enumerate(sets):
         rest = index
-        for name, column in reversed(choices.items()):
+        for name, column in reversed([*choices.items()]):
             rest, position = divmod(rest, len(column))
             if column[position] != values[name]:
                 return False

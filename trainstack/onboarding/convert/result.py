@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trainstack.objects.labels import Manifest
 from trainstack.objects.ownership import Identity, identity
@@ -66,7 +67,7 @@ class _RenderedObjects:
             return compare_trial(body, rendered)
         return compare(body, rendered, with_api_defaults(body) if is_entry else None)
 
-    def _find(self, item: ConvertedObject) -> Manifest | None:
+    def _find(self, item: ConvertedObject) -> Mapping[str, Any] | None:
         if item.trial is not None:
             return self._trials.get((item.run, item.trial))
         if item.run:

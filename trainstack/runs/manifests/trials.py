@@ -111,17 +111,18 @@ def _replace_fields(sweep: str, manifest: Mapping[str, Any], fields: Mapping[str
     result: Manifest = deepcopy(dict(manifest))
     for path, text in fields.items():
         *steps, last_step = parse_steps(path)
+        parent: Any = result
         try:
-            parent: Any = result
             for step in steps:
                 parent = parent[_key(parent, step)]
             key = _key(parent, last_step)
-            if isinstance(parent[key], dict | list):
-                raise TypeError
-            parent[key] = text
+            is_text = isinstance(parent[key], str)
         except (LookupError, TypeError):
-            message = f"sweep {sweep}: space.fields has {path}, but the manifest has no such value"
-            raise WorkloadError(message, "correct the path, or add the value to the manifest") from None
+            is_text = False
+        if not is_text:
+            message = f"sweep {sweep}: space.fields has {path}, but the manifest has no such string"
+            raise WorkloadError(message, "correct the path, or add the string to the manifest")
+        parent[key] = text
     return result
 
 
