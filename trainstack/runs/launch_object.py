@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from trainstack.objects.labels import PRIORITY, QUEUE, Manifest, metadata
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.pod_template import launch_labels
-from trainstack.runs.names import object_name
+from trainstack.runs.names import generated_prefix, object_name
 from trainstack.settings.sections.workloads import Workload
 
 
@@ -28,5 +28,5 @@ def launch_object(
     object_metadata = metadata(name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)
     if workload.naming == "generated":
         del object_metadata["name"]
-        object_metadata = {"generateName": f"{workload.name}-", **object_metadata}
+        object_metadata = {"generateName": generated_prefix(workload), **object_metadata}
     return {"apiVersion": api_version, "kind": kind, "metadata": object_metadata, "spec": spec}

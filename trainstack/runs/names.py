@@ -9,6 +9,9 @@
 A sweep's Indexed Job is named like a launch, with a digest of its trials' run ids in place of the run's digest.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from trainstack.objects.labels import MAX_LABEL_CHARACTERS
 from trainstack.settings.sections.workloads import Workload
 
@@ -65,8 +68,23 @@ def object_name(workload: Workload, launch: str, trial_number: int | None = None
 
     `trial_number` is None unless the launch is a single trial.
     """
-    fixed_name = workload.name if trial_number is None else f"{workload.name}-{trial_number}"
-    return {"derived": launch, "fixed": fixed_name, "generated": f"{workload.name}{GENERATED_SUFFIX}"}[workload.naming]
+    fixed_name = own_name(workload) if trial_number is None else f"{workload.name}-{trial_number}"
+    generated_name = generated_prefix(workload) + GENERATED_SUFFIX.removeprefix("-")
+    return {"derived": launch, "fixed": fixed_name, "generated": generated_name}[workload.naming]
+
+
+def own_name(workload: Workload) -> str:
+    """Return the name of a workload's object with `naming: fixed`: that in its manifest, or the workload's."""
+    return str(_metadata(workload).get("name") or workload.name)
+
+
+def generated_prefix(workload: Workload) -> str:
+    """Return the beginning of the names of a workload's objects with `naming: generated`."""
+    return str(_metadata(workload).get("generateName") or f"{workload.name}-")
+
+
+def _metadata(workload: Workload) -> Mapping[str, Any]:
+    return (workload.manifest or {}).get("metadata") or {}
 
 
 def is_indexed(workload: Workload) -> bool:

@@ -1,5 +1,5 @@
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -169,12 +169,9 @@ def _show(
 ) -> None:
     out.print(diff, end="")
     show(make_table(("object", "becomes"), _object_rows([item.converted for item in checked]), fold=("becomes",)))
-    if additions := Counter(
-        (field.path, field.reason) for item in checked for field in item.comparison.added if field.reason
-    ):
+    if rows := list(_addition_rows(checked)):
         out.print()
-        rows = [(path, str(count), reason) for (path, reason), count in sorted(additions.items())]
-        show(make_table(("added", "objects", "why"), rows, right=("objects",), fold=("why",)))
+        show(make_table(("added", "objects", "why"), rows, right=("objects",), fold=("added", "why")))
     _show_dropped(checked)
     for note in conversion.notes:
         err.print(note)
@@ -215,6 +212,18 @@ def _object_rows(objects: Sequence[ConvertedObject]) -> Iterator[tuple[str, str]
         listed = ", ".join(names[:_MAX_LISTED_OBJECTS])
         rest = f" and {len(names) - _MAX_LISTED_OBJECTS} more" if len(names) > _MAX_LISTED_OBJECTS else ""
         yield f"{kind} {listed}{rest}", becomes
+
+
+def _addition_rows(checked: Sequence[CheckedObject]) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows of the table of additions, one for each reason."""
+    paths, objects = defaultdict[str, set[str]](set), Counter[str]()
+    for item in checked:
+        reasons = {field.reason for field in item.comparison.added if field.reason}
+        objects.update(reasons)
+        for field in item.comparison.added:
+            paths[field.reason].add(field.summary)
+    for reason in sorted(objects):
+        yield ", ".join(sorted(paths[reason])), str(objects[reason]), reason
 
 
 def _show_dropped(checked: Sequence[CheckedObject]) -> None:

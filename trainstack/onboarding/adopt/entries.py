@@ -114,10 +114,10 @@ def _format_fault(fault: ErrorDetails) -> str:
 
 def _fields(body: Body) -> dict[str, Any]:
     fields = {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata", "status")}
-    return {**fields, "spec": _with_expression_of_name(spec_of(body))} if body["kind"] == "ClusterQueue" else fields
+    return {**fields, "spec": with_expression_of_name(spec_of(body))} if body["kind"] == "ClusterQueue" else fields
 
 
-def _with_expression_of_name(queue: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_expression_of_name(queue: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a ClusterQueue's spec whose selector of one namespace by a label has the form that the settings have."""
     match queue.get("namespaceSelector"):
         case {"matchLabels": {**labels}, **others} if not others and labels.keys() == {NAMESPACE_NAME}:
@@ -269,7 +269,7 @@ def _cluster_queue(live: Body) -> Element:
         if (key, value) != ("borrowWithinCohort", _DEFAULT_BORROWING)
     }
     # The settings have a list of namespaces; any other selector remains a difference, so the queue is not adopted.
-    selector = _with_expression_of_name(queue).get("namespaceSelector")
+    selector = with_expression_of_name(queue).get("namespaceSelector")
     expressions = (selector or {}).get("matchExpressions") or []
     namespaces = [
         expression["values"]

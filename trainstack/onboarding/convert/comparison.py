@@ -12,6 +12,7 @@ _QUANTITY_KEYS = ("requests", "limits", "capacity", "default", "hard")
 """Maps whose values are quantities; `1024Mi` and `1Gi` are the same."""
 _QUANTITIES = ("nominalQuota", "borrowingLimit", "lendingLimit", "weight", "sizeLimit")
 _ABSENT = object()
+_POD_PREFIX = re.compile(r".*\b(template\.(?=metadata)|template\.spec\.(?=(initC|c)ontainers)|containers\[[0-9]+\]\.)")
 
 
 @dataclass(frozen=True, order=True)
@@ -36,6 +37,11 @@ class AddedField:
     reason: str
     """Why it is added; empty if it is not among the documented additions."""
 
+    @property
+    def summary(self) -> str:
+        """The path without the place of the pods, of which an object may have several."""
+        return _POD_PREFIX.sub("pods: ", self.path)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -51,14 +57,14 @@ class Comparison:
 
 
 NO_DIFFERENCES = Comparison((), ())
-_FIND = "find the launch and its pods, by status, logs and the launch rules"
+_FIND = "status, logs and the launch rules find the launch by them"
 _ADDITIONS: Sequence[tuple[str, str]] = (
     (r"metadata\.labels\.(app\.kubernetes\.io/managed-by|trainstack\.dev/stack)", "the stack that owns the object"),
-    (r"metadata\.labels\.trainstack\.dev/(run|workload|launch|sweep|set)", _FIND),
-    (r".*metadata\.labels\.trainstack\.dev/(run|workload|launch|role|sweep|set)", _FIND),
+    (r"metadata\.labels\.trainstack\.dev/section", "the section that declares the object"),
+    (r"(.*\.)?metadata\.labels\.trainstack\.dev/(run|workload|launch|role|sweep|set)", _FIND),
     (r"metadata\.labels\.kueue\.x-k8s\.io/(queue-name|priority-class)", "the queue and priority in the settings"),
     (r"metadata\.annotations\.pulumi\.com/skipAwait", "the engine does not wait until the object is ready"),
-    (r"metadata\.annotations\.pulumi\.com/patchForce", "`adopt: true` takes over the object's fields"),
+    (r"metadata\.annotations\.pulumi\.com/patchForce", "`adopt` takes over the object's fields"),
     (r"metadata\.annotations\.trainstack\.dev/object", "the paths of the pods of this kind"),
     (r"metadata\.annotations\.trainstack\.dev/[a-z-]+", "read by the guards"),
     (r".*\.fieldRef\.apiVersion|.*\.resourceFieldRef\.divisor", "the default of the API"),

@@ -10,7 +10,7 @@ from trainstack.objects.ownership import Identity, identity
 from trainstack.onboarding.convert.comparison import NO_DIFFERENCES, Comparison, LostField, compare, compare_trial
 from trainstack.onboarding.convert.conversion import Conversion, ConvertedObject
 from trainstack.onboarding.convert.kinds import ENTRIES
-from trainstack.onboarding.convert.section_entries import current_version, with_api_defaults
+from trainstack.onboarding.convert.section_entries import current_form, with_api_defaults
 from trainstack.onboarding.project_files import staged_project
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
@@ -59,7 +59,7 @@ class _RenderedObjects:
         source, body = item.source, item.source.body
         is_entry = (source.group, source.kind) in ENTRIES
         if is_entry:
-            body = current_version(body)
+            body = current_form(body)
         rendered = self._find(item)
         if rendered is None:
             return Comparison((LostField("metadata.name", source.name, None),), ())

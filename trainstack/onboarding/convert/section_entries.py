@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainstack.objects.labels import Manifest
-from trainstack.onboarding.adopt.entries import Element, KindConversion
+from trainstack.onboarding.adopt.entries import Element, KindConversion, with_expression_of_name
 from trainstack.onboarding.convert.comparison import compare
 from trainstack.onboarding.convert.documents import InputObject
 from trainstack.onboarding.convert.kinds import ENTRIES, KindKey
@@ -39,8 +39,15 @@ _RENAMED: Mapping[str, Mapping[str, str]] = {
 """Fields of `spec` in Kueue's earlier API versions, with their names in KUEUE_VERSION."""
 
 
-def current_version(body: Mapping[str, Any]) -> Manifest:
-    """Return an object of Kueue in the API version of the settings; any other object unchanged."""
+def current_form(body: Mapping[str, Any]) -> Manifest:
+    """Return an object of Kueue in the API version and the form of the settings; any other object unchanged."""
+    result = _current_version(body)
+    if body["kind"] == "ClusterQueue" and isinstance(result.get("spec"), dict):
+        result["spec"] = dict(with_expression_of_name(result["spec"]))
+    return result
+
+
+def _current_version(body: Mapping[str, Any]) -> Manifest:
     result: Manifest = deepcopy(dict(body))
     api_version, kind = str(body["apiVersion"]), str(body["kind"])
     if not api_version.startswith("kueue.x-k8s.io/") or api_version == KUEUE_VERSION:
@@ -62,7 +69,10 @@ def current_version(body: Mapping[str, Any]) -> Manifest:
 
 def with_api_defaults(body: Mapping[str, Any]) -> Manifest:
     """Return the object as the API server completes it, as far as the settings' manifests have these fields."""
-    return _merge_defaults(_DEFAULTS.get(str(body["kind"]), {}), body)
+    result = _merge_defaults(_DEFAULTS.get(str(body["kind"]), {}), body)
+    if body["kind"] == "PersistentVolume" and isinstance(folder := result["spec"].get("hostPath"), dict):
+        folder.setdefault("type", "")
+    return result
 
 
 def _merge_defaults(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> Manifest:
@@ -80,7 +90,7 @@ def build_entry(source: InputObject, namespace: str, stack: str) -> tuple[Elemen
     """
     key: KindKey = (source.group, source.kind)
     kind = ENTRIES[key]
-    body = current_version(source.body)
+    body = current_form(source.body)
     completed = with_api_defaults(body)
     if "namespace" in kind.model.model_fields:
         completed["metadata"] = {**completed["metadata"], "namespace": source.namespace or namespace}
