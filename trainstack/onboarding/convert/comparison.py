@@ -12,7 +12,8 @@ _QUANTITY_KEYS = ("requests", "limits", "capacity", "default", "hard")
 """Maps whose values are quantities; `1024Mi` and `1Gi` are the same."""
 _QUANTITIES = ("nominalQuota", "borrowingLimit", "lendingLimit", "weight", "sizeLimit")
 _ABSENT = object()
-_POD_PREFIX = re.compile(r".*\b(template\.(?=metadata)|template\.spec\.(?=(initC|c)ontainers)|containers\[[0-9]+\]\.)")
+_IN_METADATA = re.compile(r"(?P<pods>.*\.)?metadata\.(?P<field>label|annotation)s\.(?P<key>.+)")
+_IN_CONTAINER = re.compile(r".*\bcontainers\[[0-9]+\]\.", re.IGNORECASE)
 
 
 @dataclass(frozen=True, order=True)
@@ -40,7 +41,10 @@ class AddedField:
     @property
     def summary(self) -> str:
         """The path without the place of the pods, of which an object may have several."""
-        return _POD_PREFIX.sub("pods: ", self.path)
+        match = _IN_METADATA.fullmatch(self.path)
+        if match is None:
+            return _IN_CONTAINER.sub("", self.path)
+        return f"{match['field']} {match['key']}{' of pods' if match['pods'] else ''}"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from trainstack.onboarding.convert.kinds import (
     find_pods,
     supported_version,
 )
-from trainstack.onboarding.convert.section_entries import build_entry
+from trainstack.onboarding.convert.section_entries import build_entry, current_form
 from trainstack.onboarding.convert.server_fields import sources_of_admission
 from trainstack.onboarding.convert.texts import dump_object, object_text
 from trainstack.onboarding.yaml_additions import FileAddition
@@ -337,6 +337,21 @@ class _Builder:
                     value = {"name": name, "namespace": namespace}
                     self.conversion.entries.append(FileAddition(("environment", "existing", "volumes"), value))
         self._add_storage_classes(converted)
+        self._add_cohorts(converted)
+
+    def _add_cohorts(self, converted: Iterable[ConvertedObject]) -> None:
+        """Declare the cohorts that queues name. Kueue accepts ones without objects, but the settings do not."""
+        bodies = [current_form(item.source.body) for item in converted if item.source.group == "kueue.x-k8s.io"]
+        known = {cohort.name for cohort in self._settings.queues.cohorts}
+        known |= {body["metadata"]["name"] for body in bodies if body["kind"] == "Cohort"}
+        fields = {"ClusterQueue": "cohortName", "Cohort": "parentName"}
+        for body in bodies:
+            name = (body.get("spec") or {}).get(fields.get(body["kind"], ""))
+            if name and name not in known:
+                known.add(name)
+                self.conversion.entries.append(FileAddition(("queues", "cohorts"), {"name": name}))
+                note = f"cohort {name} is in no file; `up` creates an empty one, which has no effect"
+                self.conversion.notes.append(note)
 
     def _add_storage_classes(self, converted: Iterable[ConvertedObject]) -> None:
         storage, existing = self._settings.storage, self._settings.environment.existing

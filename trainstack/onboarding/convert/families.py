@@ -25,6 +25,7 @@ _FINE_TOKENS = re.compile("[-_]+")
 _FLAG = re.compile(r"--?[A-Za-z]")
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9_]+")
 _NUMBER = re.compile(r"-?[0-9]+|-?[0-9]*\.[0-9]+([eE][-+]?[0-9]+)?|-?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+_LEAST_MEMBERS = 2
 _MAX_LISTED_VALUES = 20
 _MAX_NAME = 40
 """Characters of a sweep's name: its trials' names have a number after it, and labels contain a hash too."""
@@ -67,7 +68,7 @@ def find_families(sources: Sequence[InputObject], taken_names: Iterable[str]) ->
     names = {*taken_names}
     families = []
     for members in groups.values():
-        if len(members) > 1 and "name" in members[0][0].metadata and (family := _build_family(members, names)):
+        if len(members) >= _LEAST_MEMBERS and "name" in members[0][0].metadata and (family := _build_family(members, names)):
             families.append(family)
             names.add(family.name)
     return families
@@ -200,9 +201,9 @@ def _build_family(members: Sequence[tuple[InputObject, list[_Leaf]]], taken_name
         distinct.setdefault(json.dumps(values), index)
     indices = list(distinct.values())[:MAX_SETS]
     sources = [ordered[index][0] for index in indices]
-    name = _sweep_name([source.name for source in sources], taken_names, sources[0].kind)
-    if len(indices) < 2 or any(referenced_parameters(text) for texts in _literals(ordered) for text in texts):
+    if len(indices) < _LEAST_MEMBERS or any(referenced_parameters(text) for texts in _literals(ordered) for text in texts):
         return None
+    name = _sweep_name([source.name for source in sources], taken_names, sources[0].kind)
     content = _space_content([sets[index] for index in indices], fields)
     space = Space.model_validate_json(json.dumps(content), by_alias=True, by_name=False)
     if any(faults_of_space(space)):

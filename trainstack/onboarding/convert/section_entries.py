@@ -100,6 +100,8 @@ def build_entry(source: InputObject, namespace: str, stack: str) -> tuple[Elemen
         return None, f"its form is not that of the API ({error})"
     if not source.is_live:
         del element["adopt"]
+    if source.kind == "WorkloadPriorityClass" and not element.get("description"):
+        element.pop("description", None)
     manifest = _build_manifest(kind, element, stack)
     if isinstance(manifest, str):
         return None, manifest

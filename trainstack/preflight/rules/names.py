@@ -120,7 +120,7 @@ def _fixed_names(settings: Settings) -> Iterator[str]:
     ]
     yield from trial_objects
     for run in settings.workloads.runs:
-        if run.naming == "fixed" and (run_object := _qualified_name(run, run.name)) in trial_objects:
+        if run.naming == "fixed" and (run_object := _qualified_name(run, names.own_name(run))) in trial_objects:
             yield run_object
 
 

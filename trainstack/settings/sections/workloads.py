@@ -178,8 +178,9 @@ class Workload(Section):
     """`DataLoader` is a Job whose idle pod is used to copy files. `Object` is any other kind that Kueue queues."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
     """The object's name. `derived`: `<name>-<run>-<launch>`, with hashes of its content, so that each launch is a new
-    object. `fixed`: `<name>`, or the name in a manifest, and `<name>-<number>` for a sweep's trial; a new launch replaces the object.
-    `generated`: `<name>-` and five characters that the API server chooses, for clusters that require it."""
+    object. `fixed`: `<name>`, or the name in a manifest, and `<name>-<number>` for a sweep's trial; a new launch
+    replaces the object. `generated`: `<name>-`, or the prefix in a manifest, and five characters that the API server
+    chooses, for clusters that require it."""
     namespace: DnsLabel
     queue: DnsLabel | None = None
     """The LocalQueue; None: Kueue does not queue the workload."""
