@@ -20,7 +20,7 @@ def storage_class(settings: StorageClass, stack: str) -> Manifest:
     result: Manifest = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
-        "metadata": metadata(settings.name, stack, adopt=settings.adopt),
+        "metadata": metadata(settings.name, stack, annotations=settings.annotations, adopt=settings.adopt),
         "provisioner": settings.provisioner,
         "reclaimPolicy": settings.reclaim_policy,
         "volumeBindingMode": settings.volume_binding_mode,

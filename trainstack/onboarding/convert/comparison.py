@@ -5,13 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.objects.labels import QUEUE
+from trainstack.objects.labels import MANAGED_BY, OWNER, QUEUE
 from trainstack.settings.values.quantities import canonical_quantity
 
 _QUANTITY_KEYS = ("requests", "limits", "capacity", "default", "hard")
 """Maps whose values are quantities; `1024Mi` and `1Gi` are the same."""
 _QUANTITIES = ("nominalQuota", "borrowingLimit", "lendingLimit", "weight", "sizeLimit")
 _ABSENT = object()
+_OWNER_PATH = f"metadata.labels.{MANAGED_BY}"
+"""The label that a chart sets too. Its value is that of the tool that manages the object from now on."""
 _IN_METADATA = re.compile(r"(?P<pods>.*\.)?metadata\.(?P<field>label|annotation)s\.(?P<key>.+)")
 _IN_CONTAINER = re.compile(r".*\bcontainers\[[0-9]+\]\.", re.IGNORECASE)
 
@@ -98,6 +100,8 @@ def compare(
             added += _leaf_paths(path, rendered_value)
         elif _is_left_to_kueue(path, rendered):
             changed.append(AddedField(f"{path} (left out)", "Kueue sets it"))
+        elif path == _OWNER_PATH and rendered_value == OWNER:
+            changed.append(AddedField(path, _reason(path, _ABSENT, rendered_value, additions)))
         else:
             lost.append(LostField(path, value, None if rendered_value is _ABSENT else rendered_value))
     default_paths = {} if defaults is None else dict(_leaves(defaults, ""))

@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_snake
 
 from trainstack.errors import TrainstackError
 from trainstack.objects.labels import STACK
+from trainstack.onboarding.adopt.entries import adoption_obstacle
 from trainstack.onboarding.convert.documents import InputObject
 from trainstack.onboarding.convert.families import Family, find_families
 from trainstack.onboarding.convert.kinds import (
@@ -156,6 +157,8 @@ class _Builder:
             return "referenced", reason
         if owner := (source.metadata.get("labels") or {}).get(STACK):
             return "left", f"stack {owner} of Trainstack declares it"
+        if source.is_live and (reason := adoption_obstacle(source.body, self._settings.stack)):
+            return "left", reason
         kind = disposition(key)
         if kind == "namespace":
             self._add_namespace(source.name)

@@ -68,7 +68,11 @@ def find_families(sources: Sequence[InputObject], taken_names: Iterable[str]) ->
     names = {*taken_names}
     families = []
     for members in groups.values():
-        if len(members) >= _LEAST_MEMBERS and "name" in members[0][0].metadata and (family := _build_family(members, names)):
+        if (
+            len(members) >= _LEAST_MEMBERS
+            and "name" in members[0][0].metadata
+            and (family := _build_family(members, names))
+        ):
             families.append(family)
             names.add(family.name)
     return families
@@ -201,7 +205,9 @@ def _build_family(members: Sequence[tuple[InputObject, list[_Leaf]]], taken_name
         distinct.setdefault(json.dumps(values), index)
     indices = list(distinct.values())[:MAX_SETS]
     sources = [ordered[index][0] for index in indices]
-    if len(indices) < _LEAST_MEMBERS or any(referenced_parameters(text) for texts in _literals(ordered) for text in texts):
+    if len(indices) < _LEAST_MEMBERS or any(
+        referenced_parameters(text) for texts in _literals(ordered) for text in texts
+    ):
         return None
     name = _sweep_name([source.name for source in sources], taken_names, sources[0].kind)
     content = _space_content([sets[index] for index in indices], fields)

@@ -117,6 +117,10 @@ def _further_fields(kind: str, body: Mapping[str, Any]) -> Element:
         return {"volumeName": body["spec"]["volumeName"]}
     if kind == "PersistentVolume" and (reference := body["spec"].get("claimRef")):
         return {"claim": f"{reference.get('namespace')}/{reference.get('name')}"}
+    if kind == "StorageClass" and (annotations := body["metadata"].get("annotations")):
+        return {"annotations": annotations}
+    if kind == "ClusterQueue" and (fungibility := body["spec"].get("flavorFungibility")):
+        return {"flavorFungibility": fungibility}
     return {}
 
 

@@ -50,6 +50,9 @@ def drop_server_fields(body: Mapping[str, Any]) -> CleanedObject:
     for key in _METADATA:
         result.remove("metadata", key)
     result.remove("metadata", "annotations", _APPLIED)
+    if metadata.get("name"):
+        # A live object has both; the API server uses the name.
+        result.remove("metadata", "generateName")
     if body["kind"] == "Job":
         _clean_job(result)
     if is_live:

@@ -9,7 +9,15 @@ from pydantic import AfterValidator, Field, model_validator
 from trainstack.settings.base import ApiFields, Section, Text, check_unique, raise_faults
 from trainstack.settings.errors import suggest_name
 from trainstack.settings.sections.affinity import NodeSelector
-from trainstack.settings.values.kubernetes import DnsLabel, DnsName, HostPath, LabelKey, Labels, Provisioner
+from trainstack.settings.values.kubernetes import (
+    Annotations,
+    DnsLabel,
+    DnsName,
+    HostPath,
+    LabelKey,
+    Labels,
+    Provisioner,
+)
 from trainstack.settings.values.pod_fields import PERSISTENT_VOLUME
 from trainstack.settings.values.pod_patch import check_fields
 from trainstack.settings.values.quantities import Quantity, amount
@@ -116,6 +124,8 @@ class StorageClass(Section):
     """Options with which the class's volumes are mounted, such as `nconnect=8`."""
     allowed_topologies: tuple[TopologyTerm, ...] = ()
     """Where volumes are provisioned; empty: everywhere."""
+    annotations: Annotations = Field(default_factory=dict)
+    """Such as `storageclass.kubernetes.io/is-default-class: "true"`, for claims that name no class."""
     adopt: bool = False
 
 
