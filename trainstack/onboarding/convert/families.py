@@ -205,9 +205,7 @@ def _build_family(members: Sequence[tuple[InputObject, list[_Leaf]]], taken_name
         distinct.setdefault(json.dumps(values), index)
     indices = list(distinct.values())[:MAX_SETS]
     sources = [ordered[index][0] for index in indices]
-    if len(indices) < _LEAST_MEMBERS or any(
-        referenced_parameters(text) for texts in _literals(ordered) for text in texts
-    ):
+    if len(indices) < _LEAST_MEMBERS or any(map(referenced_parameters, _literals(ordered))):
         return None
     name = _sweep_name([source.name for source in sources], taken_names, sources[0].kind)
     content = _space_content([sets[index] for index in indices], fields)
@@ -217,8 +215,9 @@ def _build_family(members: Sequence[tuple[InputObject, list[_Leaf]]], taken_name
     return Family(name=name, members=tuple(sources), space=content, sets_text=format_sets(name, space, expand(space)))
 
 
-def _literals(members: Sequence[tuple[InputObject, list[_Leaf]]]) -> Iterator[list[str]]:
-    return ([leaf.text for leaf in leaves if "${" in leaf.text] for _, leaves in members)
+def _literals(members: Sequence[tuple[InputObject, list[_Leaf]]]) -> Iterator[str]:
+    """Yield the texts that a template may not be able to contain."""
+    return (leaf.text for _, leaves in members for leaf in leaves if "${" in leaf.text)
 
 
 def _in_order_of_names(

@@ -148,9 +148,20 @@ def _pods_of_component(index: int, component: Mapping[str, Any]) -> Iterator[tup
         return
     template = _map_at(component, "template")
     kind, spec = str(template.get("kind")), _map_at(template, "spec")
+    if kind == "Pod":
+        yield f"{prefix}template", None
     if kind in _TEMPLATES:
         field = "parallelism" if kind == "Job" else "replicas"
         yield f"{prefix}template.{_TEMPLATES[kind]}", f"{prefix}template.spec.{field}" if field in spec else None
+    for position, job in enumerate(spec.get("replicatedJobs") or ()):
+        path = f"{prefix}template.spec.replicatedJobs[{position}]"
+        yield f"{path}.template.spec.template", f"{path}.replicas" if "replicas" in job else None
+    cluster, ray = (spec, "") if kind == "RayCluster" else (_map_at(spec, "rayClusterSpec"), "rayClusterSpec.")
+    if "headGroupSpec" in cluster:
+        yield f"{prefix}template.spec.{ray}headGroupSpec.template", None
+    for position, group in enumerate(cluster.get("workerGroupSpecs") or ()):
+        path = f"{prefix}template.spec.{ray}workerGroupSpecs[{position}]"
+        yield f"{path}.template", f"{path}.replicas" if "replicas" in group else None
     for field, roles in spec.items():
         if field.endswith("ReplicaSpecs") and isinstance(roles, Mapping):
             for role, pods in roles.items():
