@@ -158,7 +158,7 @@ def test_an_invalid_parameter_is_refused(tmp_path: Path, x: str, fault: str | No
     [
         (
             "method: grids",
-            '1: method: is not supported (value "grids"); write grid, random, sobol or halton',
+            '1: method: is not supported (value "grids"); write grid, random, sobol, halton or list',
         ),
         ("method: random", "1: method: method random requires trials; add `trials:`"),
         ("trials: 3", "7: trials: a grid has one trial for each point; leave it out"),
