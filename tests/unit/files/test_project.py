@@ -256,3 +256,18 @@ def test_hidden_folders_of_the_project_and_above_it_are_no_fault(tmp_path: Path)
     (tmp_path / "link").symlink_to(root)
     write(tmp_path / "link", {".github/workflows/a.yaml": "a"})
     assert (root / ".github" / "workflows" / "a.yaml").read_text() == "a"
+
+
+def test_an_overlay_has_new_files_in_folders_of_the_project(tmp_path: Path) -> None:
+    """Folders that a new file is in are real; everything else is a link, so the project itself is unchanged."""
+    root, folder = make_project(tmp_path / "project"), tmp_path / "overlay"
+    write(root, {"workloads/old/a.yaml": "old", "workloads/both/a.yaml": "old", "workloads/both/b.yaml": "old"})
+    folder.mkdir()
+    files = {"workloads/both/a.yaml": "new", "workloads/new/deep/a.yaml": "new", "Pulumi.lab.yaml": "new"}
+    with project.overlay_project(root, files, folder):
+        texts = {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*.yaml")}
+        assert texts == {**files, "workloads/both/b.yaml": "old"}
+        assert project_file(folder, "workloads/old/a.yaml").read_text() == "old"
+        assert (folder / "workloads" / "old").is_symlink()
+    assert not (root / "workloads" / "new").exists()
+    assert (root / "workloads" / "both" / "a.yaml").read_text() == "old"

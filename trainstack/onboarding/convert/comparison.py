@@ -74,6 +74,7 @@ _ADDITIONS: Sequence[tuple[str, str]] = (
     (r"metadata\.annotations\.trainstack\.dev/object", "the paths of the pods of this kind"),
     (r"metadata\.annotations\.trainstack\.dev/[a-z-]+", "read by the guards"),
     (r".*\.fieldRef\.apiVersion|.*\.resourceFieldRef\.divisor", "the default of the API"),
+    (r"spec\.claimRef\.(apiVersion|kind)", "the kind of what a volume is reserved for"),
     (r"metadata\.namespace", "the namespace, which the file left to the kubectl context"),
 )
 """The documented additions: patterns of paths, with the reasons."""

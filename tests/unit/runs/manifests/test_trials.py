@@ -1,13 +1,17 @@
 """The trials of a sweep are ordinary workloads; their run ids depend on their sets and not on their numbers."""
 
+import pytest
+from pydantic import ValidationError
+
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweep
+from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import identity
 from trainstack.runs.manifests.trials import TrialOverrides, trials
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.space import Parameter
 from trainstack.settings.sections.sweeps import Sweeps
-from trainstack.settings.sections.workloads import Role
+from trainstack.settings.sections.workloads import Role, Workload
 from trainstack.stack_objects.inputs import Inputs
 from trainstack.stack_objects.stack_objects import StackObjects
 
@@ -82,3 +86,56 @@ def test_a_run_has_no_parameters_in_its_identity() -> None:
     shared = declared.facts(declared.settings.sweeps.sweeps[0].run)
     assert identity(first.workload, first.facts(shared))["parameters"] == {"batch_size": 32}
     assert "parameters" not in identity(first.workload, shared)
+
+
+def make_manifest_run(*command: str) -> Workload:
+    """Return a workload that is a manifest."""
+    container = {"name": "main", "image": "a:1", "command": [*command], "env": [{"name": "LR", "value": "0"}]}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    metadata = {"name": "mine", "namespace": "vision", "labels": {"example.org/trial": "x"}}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+    return Workload.model_validate({"name": "search", "naming": "fixed", "manifest": body})
+
+
+def test_fields_replace_texts_of_a_manifest() -> None:
+    """Elements of lists are found by name or index, keys with other characters in quotes."""
+    space = make_space(
+        args=(),
+        fields={
+            "spec.template.spec.containers[main].command[2]": "train --size ${parameters.batch_size}",
+            "spec.template.spec.containers[0].env[LR].value": "0.1",
+            'metadata.labels["example.org/trial"]': "size-${parameters.batch_size}",
+        },
+    )
+    run = make_manifest_run("bash", "-c", "train")
+    sweep = make_sweep(run=run, space=space, expansion=make_expansion(space=space))
+    manifests = [trial.workload.manifest or {} for trial in trials(sweep)]
+    container = manifests[1]["spec"]["template"]["spec"]["containers"][0]
+    assert container["command"] == ["bash", "-c", "train --size 64"]
+    assert container["env"] == [{"name": "LR", "value": "0.1"}]
+    assert [manifest["metadata"]["labels"]["example.org/trial"] for manifest in manifests][:2] == ["size-32", "size-64"]
+    assert run == make_manifest_run("bash", "-c", "train"), "the sweep's own manifest is unchanged"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "spec.template.spec.containers[other].command[0]",
+        "spec.template.spec.containers[main].command[3]",
+        "spec.template.spec.containers[main].command",
+        "spec.template.other",
+    ],
+)
+def test_a_field_that_the_manifest_lacks_is_an_error(path: str) -> None:
+    """It names the sweep and the path."""
+    space = make_space(args=(), fields={path: "${parameters.batch_size}"})
+    sweep = make_sweep(run=make_manifest_run("x"), space=space, expansion=make_expansion(space=space))
+    with pytest.raises(WorkloadError) as error:
+        trials(sweep)
+    assert str(error.value).startswith(f"sweep search: space.fields has {path}, but the manifest has no such string")
+
+
+def test_fields_require_a_manifest() -> None:
+    """Other workloads have args and env."""
+    with pytest.raises(ValidationError, match="fields are values of a manifest: set manifest of the run"):
+        make_sweep(space=make_space(fields={"spec.x": "${parameters.batch_size}"}))

@@ -161,6 +161,12 @@ def test_the_largest_ranges_are_drawn_without_overflow(method: str, parameter: d
     assert [values["x"] for values in sets_of(space) if not contains(space.parameters["x"], values["x"])] == []
 
 
+def test_a_list_has_only_its_sets() -> None:
+    """Whatever values its parameters have."""
+    space = make("list", {"b": {"int": {"low": 1, "high": 9}}}, sets=({"b": 7}, {"b": 2}))
+    assert sets_of(space) == [{"b": 7}, {"b": 2}]
+
+
 def test_constraints_and_conditions_exclude_sets() -> None:
     """A grid excludes points that a constraint refuses, and those that differ only in an inactive parameter."""
     parameters = {
