@@ -44,6 +44,10 @@ def convert(
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Make one sweep of Jobs that differ in names, arguments and variables only.")
     ] = False,
+    native: Annotated[
+        bool,
+        typer.Option("--native", help="Write settings instead of a manifest for Jobs of which they say everything."),
+    ] = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,6 +64,7 @@ def convert(
       trainstack convert job.yaml volumes.yaml -s lab
       kubectl get jobs,pvc -n vision -o yaml | trainstack convert - -s lab
       trainstack convert jobs/ -s lab --sweep
+      trainstack convert job.yaml -s lab --native
     """
     session = Session.open(stack)
     objects = read_objects(_read_sources(files))
@@ -68,7 +73,9 @@ def convert(
     file = stack_file(stack)
     with edit_project(session.root) as edit:
         old_text = edit.read(file)
-        conversion, changed_files = _convert(edit, session.root, stack, objects, old_text, namespace, sweep=sweep)
+        conversion, changed_files = _convert(
+            edit, session.root, stack, objects, old_text, namespace, sweep=sweep, native=native
+        )
         has_changes = conversion.files_or_entries
         checked = check_conversion(session.root, changed_files, stack, conversion) if has_changes else ()
         is_complete = all(item.comparison.is_complete for item in checked)
@@ -118,13 +125,14 @@ def _convert(
     namespace: str | None,
     *,
     sweep: bool,
+    native: bool,
 ) -> tuple[Conversion, dict[str, str]]:
     """Return the conversion, and the new texts of all files that change."""
     file = stack_file(stack)
     text = old_text or default_text(objects, namespace)
     loaded = staging.load_changed_project(root, {file: text}, stack)
     target = environment_target(root, loaded, namespace, objects)
-    conversion = convert_objects(objects, target, with_sweeps=sweep)
+    conversion = convert_objects(objects, target, with_sweeps=sweep, native=native)
     for name in conversion.files:
         if edit.read(name) is not None:
             fail(f"{name} exists, and is not overwritten; nothing was written. Remove it, or rename the object")

@@ -24,6 +24,7 @@ from trainstack.onboarding.convert.kinds import (
     find_pods,
     supported_version,
 )
+from trainstack.onboarding.convert.native import native_settings
 from trainstack.onboarding.convert.section_entries import build_entry, current_form
 from trainstack.onboarding.convert.server_fields import sources_of_admission
 from trainstack.onboarding.convert.texts import dump_object, object_text
@@ -96,19 +97,23 @@ class Target:
         return "platform" in environment.layers and environment.profile == "owner"
 
 
-def convert_objects(objects: Sequence[InputObject], target: Target, *, with_sweeps: bool = False) -> Conversion:
+def convert_objects(
+    objects: Sequence[InputObject], target: Target, *, with_sweeps: bool = False, native: bool = False
+) -> Conversion:
     """Convert objects into files and entries. Raises TrainstackError with all objects that have no place.
 
-    `with_sweeps`: make one sweep of workloads that differ in names, arguments and variables only.
+    `with_sweeps`: make one sweep of workloads that differ in names, arguments and variables only. `native`: write
+    settings instead of a manifest where they say everything.
     """
-    builder = _Builder(target)
+    builder = _Builder(target, native=native)
     builder.add(objects, with_sweeps=with_sweeps)
     return builder.conversion
 
 
 class _Builder:
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, native: bool) -> None:
         self.conversion = Conversion()
+        self._native = native
         self._target, self._settings = target, target.settings
         self._names = {*target.workload_names}
         self._faults: list[str] = []
@@ -157,8 +162,8 @@ class _Builder:
             return "referenced", reason
         if owner := (source.metadata.get("labels") or {}).get(STACK):
             return "left", f"stack {owner} of Trainstack declares it"
-        if source.is_live and (reason := adoption_obstacle(source.body, self._settings.stack)):
-            return "left", reason
+        if source.is_live and (obstacle := adoption_obstacle(source.body, self._settings.stack)):
+            return "left", obstacle
         kind = disposition(key)
         if kind == "namespace":
             self._add_namespace(source.name)
@@ -217,6 +222,8 @@ class _Builder:
 
     def _add_workload(self, source: InputObject) -> None:
         name = self._new_name(source)
+        if self._native and name == source.name and self._add_native_workload(source):
+            return
         run: dict[str, Any] = {"name": name}
         run["naming"] = "fixed" if "name" in source.metadata else "generated"
         if source.namespace is None:
@@ -227,6 +234,18 @@ class _Builder:
             for path in sources_of_admission(source.body):
                 note = f"{source.identity}: Kueue adds the labels of its flavor to {path} of a running object; check it"
                 self.conversion.notes.append(note)
+
+    def _add_native_workload(self, source: InputObject) -> bool:
+        """Add a workload without a manifest. Return False if its settings would not say everything."""
+        settings = native_settings(source, self._require_namespace(source), self._settings.stack)
+        if settings is None:
+            return False
+        workload, run = settings
+        file = f"workloads/{source.name}/workload.yaml"
+        self.conversion.files[file] = dump_object(workload)
+        self.conversion.entries.append(FileAddition(("workloads", "runs"), {"name": source.name, **run}))
+        self._record(source, "converted", place=file, run=source.name)
+        return True
 
     def _write_workload(self, name: str, source: InputObject) -> str:
         """Write the files of a workload, and return the one with its object."""

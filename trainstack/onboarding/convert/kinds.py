@@ -156,17 +156,26 @@ def _pods_of_component(index: int, component: Mapping[str, Any]) -> Iterator[tup
     for position, job in enumerate(spec.get("replicatedJobs") or ()):
         path = f"{prefix}template.spec.replicatedJobs[{position}]"
         yield f"{path}.template.spec.template", f"{path}.replicas" if "replicas" in job else None
-    cluster, ray = (spec, "") if kind == "RayCluster" else (_map_at(spec, "rayClusterSpec"), "rayClusterSpec.")
+    if kind == "RayCluster":
+        yield from _pods_of_ray(f"{prefix}template.spec", spec)
+    yield from _pods_of_ray(f"{prefix}template.spec.rayClusterSpec", _map_at(spec, "rayClusterSpec"))
+    yield from _pods_of_replica_specs(f"{prefix}template.spec", spec)
+
+
+def _pods_of_ray(path: str, cluster: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     if "headGroupSpec" in cluster:
-        yield f"{prefix}template.spec.{ray}headGroupSpec.template", None
+        yield f"{path}.headGroupSpec.template", None
     for position, group in enumerate(cluster.get("workerGroupSpecs") or ()):
-        path = f"{prefix}template.spec.{ray}workerGroupSpecs[{position}]"
-        yield f"{path}.template", f"{path}.replicas" if "replicas" in group else None
+        group_path = f"{path}.workerGroupSpecs[{position}]"
+        yield f"{group_path}.template", f"{group_path}.replicas" if "replicas" in group else None
+
+
+def _pods_of_replica_specs(path: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     for field, roles in spec.items():
         if field.endswith("ReplicaSpecs") and isinstance(roles, Mapping):
             for role, pods in roles.items():
-                path = f"{prefix}template.spec.{field}.{role}"
-                yield f"{path}.template", f"{path}.replicas" if "replicas" in pods else None
+                role_path = f"{path}.{field}.{role}"
+                yield f"{role_path}.template", f"{role_path}.replicas" if "replicas" in pods else None
 
 
 def _map_at(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
