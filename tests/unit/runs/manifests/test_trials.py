@@ -3,7 +3,15 @@
 import pytest
 from pydantic import ValidationError
 
-from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweep
+from tests.unit.make import (
+    make_distributed,
+    make_expansion,
+    make_manifest_run,
+    make_run,
+    make_settings,
+    make_space,
+    make_sweep,
+)
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import identity
 from trainstack.runs.manifests.trials import TrialOverrides, trials
@@ -88,13 +96,13 @@ def test_a_run_has_no_parameters_in_its_identity() -> None:
     assert "parameters" not in identity(first.workload, shared)
 
 
-def make_manifest_run(*command: str) -> Workload:
+def make_search_run(*command: str) -> Workload:
     """Return a workload that is a manifest."""
     container = {"name": "main", "image": "a:1", "command": [*command], "env": [{"name": "LR", "value": "0"}]}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     metadata = {"name": "mine", "namespace": "vision", "labels": {"example.org/trial": "x"}}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
-    return Workload.model_validate({"name": "search", "naming": "fixed", "manifest": body})
+    return make_manifest_run(body, name="search", naming="fixed")
 
 
 def test_fields_replace_texts_of_a_manifest() -> None:
@@ -107,14 +115,14 @@ def test_fields_replace_texts_of_a_manifest() -> None:
             'metadata.labels["example.org/trial"]': "size-${parameters.batch_size}",
         },
     )
-    run = make_manifest_run("bash", "-c", "train")
+    run = make_search_run("bash", "-c", "train")
     sweep = make_sweep(run=run, space=space, expansion=make_expansion(space=space))
     manifests = [trial.workload.manifest or {} for trial in trials(sweep)]
     container = manifests[1]["spec"]["template"]["spec"]["containers"][0]
     assert container["command"] == ["bash", "-c", "train --size 64"]
     assert container["env"] == [{"name": "LR", "value": "0.1"}]
     assert [manifest["metadata"]["labels"]["example.org/trial"] for manifest in manifests][:2] == ["size-32", "size-64"]
-    assert run == make_manifest_run("bash", "-c", "train"), "the sweep's own manifest is unchanged"
+    assert run == make_search_run("bash", "-c", "train"), "the sweep's own manifest is unchanged"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +137,7 @@ def test_fields_replace_texts_of_a_manifest() -> None:
 def test_a_field_that_the_manifest_lacks_is_an_error(path: str) -> None:
     """It names the sweep and the path."""
     space = make_space(args=(), fields={path: "${parameters.batch_size}"})
-    sweep = make_sweep(run=make_manifest_run("x"), space=space, expansion=make_expansion(space=space))
+    sweep = make_sweep(run=make_search_run("x"), space=space, expansion=make_expansion(space=space))
     with pytest.raises(WorkloadError) as error:
         trials(sweep)
     assert str(error.value).startswith(f"sweep search: space.fields has {path}, but the manifest has no such string")
