@@ -103,7 +103,10 @@ def test_another_file_replaces_the_manifest(tmp_path: Path) -> None:
         (("busybox:1.37", "3"), "workload.yaml:14: must be a string"),
         (("kind: Job\n", ""), "workload.yaml:1: "),
         (("metadata:\n", "metadata:\n  uid: 1-2\n"), "manifest.metadata.uid is written by the cluster"),
-        (("spec:\n  suspend: yes", "status: {}\nspec:\n  suspend: yes"), "manifest.status is written by the cluster"),
+        (
+            ("spec:\n  suspend: yes", "status: {active: 1}\nspec:\n  suspend: yes"),
+            "manifest.status is written by the cluster",
+        ),
         (("batch/v1", "batch/v1beta1"), "Job of batch/v1beta1 is not supported"),
         (("kind: Job", "kind: PaddleJob"), "the paths of the pods of kind PaddleJob are not known"),
         (("spec:\n  suspend: yes", "---\nspec:\n  suspend: yes"), "a manifest is one object"),
