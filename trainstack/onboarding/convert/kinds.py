@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from trainstack.onboarding.adopt import entries
 from trainstack.onboarding.adopt.entries import KindConversion
+from trainstack.settings.sections.workloads import API_VERSIONS
 
 KindKey = tuple[str, str]
 """API group (empty for the core group) and kind."""
@@ -14,17 +15,7 @@ _NOT_IN_LABEL = re.compile("[^a-z0-9-]")
 _MAX_PREFIX = 50
 """Characters of an AppWrapper's name in the names of its pod sets, which have at most 63."""
 
-KNOWN_WORKLOADS: frozenset[tuple[str, str]] = frozenset(
-    {
-        ("v1", "Pod"),
-        ("batch/v1", "Job"),
-        ("jobset.x-k8s.io/v1alpha2", "JobSet"),
-        ("kubeflow.org/v1", "PyTorchJob"),
-        ("kubeflow.org/v2beta1", "MPIJob"),
-        ("ray.io/v1", "RayJob"),
-        ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
-    }
-)
+KNOWN_WORKLOADS: frozenset[tuple[str, str]] = frozenset((version, kind) for kind, version in API_VERSIONS.items())
 """API version and kind of the workloads whose pods Trainstack finds without `object`."""
 
 
