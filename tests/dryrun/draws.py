@@ -272,6 +272,9 @@ OF_RUNS = {
     "tolerations": tolerations,
     "labels": labels,
     "annotations": labels,
+    "objectAnnotations": labels,
+    "subdomain": names,
+    "completionMode": st.sampled_from(("Indexed", "NonIndexed", "")),
     "runAsUser": integers,
     "security": st.sampled_from(("restricted", "baseline", "privileged")),
     "serviceAccount": names,
@@ -299,6 +302,10 @@ OF_KINDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "cleanPodPolicy": st.sampled_from(("None", "Running", "All", "Any")),
     },
     "runtime": {"runtime": names},
+    "ray": {
+        "rayVersion": st.sampled_from(("2.52.0", "latest", "")),
+        "runtimeEnvYAML": st.sampled_from(("pip: [a]", "pip: [", "a", "")),
+    },
     "jobset": {
         "replicatedJobs": replicated,
         "network": st.fixed_dictionaries(
@@ -333,6 +340,9 @@ _OVERRIDDEN = (
 ROLES = {
     "replicas": integers,
     "restartPolicy": st.sampled_from(("Never", "OnFailure", "Always", "ExitCode")),
+    "minReplicas": integers,
+    "maxReplicas": integers,
+    "rayStartParams": few_labels,
     **{key: OF_RUNS[key] for key in _OVERRIDDEN},
 }
 RUNS = ("job", "pod", "loader", "pytorch", "jobset", "train", "mpi", "ray", "object", "runtime")

@@ -84,7 +84,8 @@ def _identity_of_settings(workload: Workload, facts: Facts) -> Manifest:
     runtime       the name of the cluster's runtime, if any; its content is not known
     elastic       of an elastic run: the minimum and maximum number of workers
     parameters    of a trial: its set, however the program receives it
-    nprocPerNode  processes per pod, if set; also slotsPerWorker
+    nprocPerNode  processes per pod, if set; also slotsPerWorker, and completionMode of a Job that is not managed
+    runtimeEnv    of a RayJob: runtimeEnvYAML; also rayStartParams by role; only if they are set
     podPatch      images of containers and volumes, programs and variables that it sets, if any; `podPatches` by role if
                   they differ
     attempt       raised to train again
@@ -116,8 +117,7 @@ def _identity_of_settings(workload: Workload, facts: Facts) -> Manifest:
         result["runtime"] = workload.runtime
     if workload.elastic is not None:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
-    processes = {"nprocPerNode": workload.nproc_per_node, "slotsPerWorker": workload.slots_per_worker}
-    result |= {field: value for field, value in processes.items() if value is not None}
+    result |= _kind_fields(workload)
     result |= _patch_identity(workload)
     if workload.replicated_jobs:
         result["jobs"] = {
@@ -131,6 +131,21 @@ def _identity_of_settings(workload: Workload, facts: Facts) -> Manifest:
         policy = workload.success_policy
         result["successPolicy"] = [policy.operator, sorted(policy.target_replicated_jobs)]
     return result
+
+
+def _kind_fields(workload: Workload) -> Manifest:
+    """Return the fields of kinds that affect a result, as far as they are set."""
+    fields: Manifest = {
+        "nprocPerNode": workload.nproc_per_node,
+        "slotsPerWorker": workload.slots_per_worker,
+        "completionMode": workload.completion_mode,
+        "runtimeEnv": workload.runtime_env_yaml,
+        "rayStartParams": {
+            name: dict(role.ray_start_params) for name, role in workload.roles.items() if role.ray_start_params
+        }
+        or None,
+    }
+    return {field: value for field, value in fields.items() if value is not None}
 
 
 def _referenced_variables(workload: Workload) -> Manifest:

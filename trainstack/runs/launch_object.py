@@ -25,6 +25,7 @@ def launch_object(
     if workload.priority is not None:
         labels[PRIORITY] = workload.priority
     name = object_name(workload, launch.name, launch.trial_number)
+    annotations = {**workload.object_annotations, **(annotations or {})}
     object_metadata = metadata(name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)
     if workload.naming == "generated":
         del object_metadata["name"]

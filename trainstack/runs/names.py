@@ -89,4 +89,6 @@ def _metadata(workload: Workload) -> Mapping[str, Any]:
 
 def is_indexed(workload: Workload) -> bool:
     """Return whether the workload is an Indexed Job: a managed Job records each completion separately."""
-    return workload.kind == "Job" and workload.managed and workload.pods_to_succeed > 1
+    if workload.kind != "Job":
+        return False
+    return workload.pods_to_succeed > 1 if workload.managed else workload.completion_mode == "Indexed"

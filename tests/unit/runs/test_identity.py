@@ -49,6 +49,7 @@ EDITS: list[tuple[dict[str, Any], bool]] = [
     ({"resources": Resources(requests={"cpu": "4", "memory": "64Gi"})}, SAME),
     ({"shared_memory": "1Gi"}, SAME),
     ({"labels": {"team": "a"}}, SAME),
+    ({"object_annotations": {"a": "b"}}, SAME),
     ({"annotations": {"sidecar.istio.io/inject": "false"}}, SAME),
     ({"node_selector": {"disk": "fast"}}, SAME),
     ({"tolerations": (Toleration(operator="Exists"),)}, SAME),

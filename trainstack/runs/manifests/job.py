@@ -29,8 +29,8 @@ def job(workload: Workload, stack: str, launch: Launch, *, container: str = TRAI
     (pod,) = role_pods(workload)
     spec = explicit_fields(workload, "backoff_limit", "completions", "parallelism", *TIME_LIMITS)
     spec["template"] = pod_template(workload, pod, launch, container=container, restart_policy=workload.restart_policy)
-    if is_indexed(workload):
-        spec["completionMode"] = "Indexed"
+    if is_indexed(workload) or workload.completion_mode is not None:
+        spec["completionMode"] = workload.completion_mode or "Indexed"
     annotations = {SKIP_AWAIT: "true"}
     if workload.min_parallelism is not None:
         annotations[MIN_PARALLELISM] = str(workload.min_parallelism)

@@ -75,6 +75,7 @@ def pod_template(
         "nodeSelector": dict(pod.node_selector),
         "tolerations": [item.model_dump(by_alias=True, exclude_none=True) for item in pod.tolerations],
         "affinity": _affinity(pod),
+        "subdomain": workload.subdomain,
         "priorityClassName": workload.priority_class_name,
         "restartPolicy": restart_policy,
         "securityContext": _pod_security(workload, pod),

@@ -23,7 +23,7 @@ from trainstack.runs.manifests.kind import (
 from trainstack.runs.manifests.pod_template import TRAINING_CONTAINER, pod_template
 from trainstack.runs.names import GENERATED_SUFFIX
 from trainstack.runs.role_pods import RolePods, role_pods
-from trainstack.settings.sections.workloads import Workload
+from trainstack.settings.sections.workloads import Role, Workload
 
 API_VERSION = "ray.io/v1"
 _HEAD, _SUBMITTER = "head", "submitter"
@@ -42,23 +42,34 @@ def rayjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
         # Kueue requires this: otherwise the cluster would keep its nodes after the quota is released.
         "shutdownAfterJobFinishes": True,
         "rayClusterSpec": {
-            "headGroupSpec": {"rayStartParams": {}, "template": templates[_HEAD]},
+            "headGroupSpec": {
+                "rayStartParams": dict(workload.roles[_HEAD].ray_start_params),
+                "template": templates[_HEAD],
+            },
             "workerGroupSpecs": [
-                {
-                    "groupName": name,
-                    # The default of `minReplicas` is 0.
-                    **dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), workload.roles[name].replicas),
-                    "rayStartParams": {},
-                    "template": templates[name],
-                }
-                for name in _worker_groups(workload)
+                _worker_group(name, workload.roles[name], templates[name]) for name in _worker_groups(workload)
             ],
+            **explicit_fields(workload, "ray_version"),
         },
         **explicit_fields(workload, "backoff_limit", "active_deadline_seconds"),
     }
+    if workload.runtime_env_yaml is not None:
+        spec["runtimeEnvYAML"] = workload.runtime_env_yaml
     if _SUBMITTER in templates:
         spec["submitterPodTemplate"] = templates[_SUBMITTER]
     return launch_object("RayJob", API_VERSION, workload, stack, launch, spec)
+
+
+def _worker_group(name: str, role: Role, template: Manifest) -> Manifest:
+    return {
+        "groupName": name,
+        "replicas": role.replicas,
+        # The API's default of `minReplicas` is 0.
+        "minReplicas": role.replicas if role.min_replicas is None else role.min_replicas,
+        "maxReplicas": role.max_replicas or role.replicas,
+        "rayStartParams": dict(role.ray_start_params),
+        "template": template,
+    }
 
 
 def _worker_groups(workload: Workload) -> list[str]:

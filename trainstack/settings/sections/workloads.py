@@ -17,6 +17,7 @@ from trainstack.settings.sections.elastic import Elastic
 from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy
 from trainstack.settings.sections.kueue_object import KueueObject
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
+from trainstack.settings.sections.ray import RayParameter, RayVersion, RuntimeEnv
 from trainstack.settings.sections.secrets import EnvSource, SecretValue
 from trainstack.settings.sections.topology import FIELDS_BY_ANNOTATION, TopologyRequest, faults_of_pod_sets
 from trainstack.settings.sections.workload_manifest import check_pods, faults_of_manifest
@@ -140,6 +141,12 @@ class Role(PodOverrides):
     command: tuple[str, ...] | None = None
     """Of an MPIJob's workers; None: its operator starts an SSH server."""
     restart_policy: Literal["Never", "OnFailure", "Always", "ExitCode"] = "OnFailure"
+    min_replicas: NonNegative | None = None
+    """Of a RayJob's workers, for an autoscaler; None: `replicas`."""
+    max_replicas: Positive | None = None
+    """Of a RayJob's workers, for an autoscaler; None: `replicas`."""
+    ray_start_params: dict[RayParameter, str] = Field(default_factory=dict)
+    """Of a RayJob's head and workers: parameters of `ray start`, such as `num-cpus: "0"`."""
 
 
 class ReplicatedJob(PodOverrides):
@@ -237,6 +244,8 @@ class Workload(Section):
     labels: Labels = Field(default_factory=dict)
     annotations: Annotations = Field(default_factory=dict)
     """Annotations of the pods."""
+    object_annotations: Annotations = Field(default_factory=dict)
+    """Annotations of the object itself, such as `sagemaker.amazonaws.com/enable-job-auto-resume: "true"`."""
     topology_request: TopologyRequest | None = None
     """Where Kueue places the pods in the Topology of their flavor; None: no request, and Kueue uses flavors without a
     Topology, unless all flavors of the cluster queue have one."""
@@ -275,6 +284,12 @@ class Workload(Section):
     Kubernetes starts no further one once any has succeeded."""
     parallelism: Parallelism = 1
     """Job: concurrent pods."""
+    completion_mode: Literal["NonIndexed", "Indexed"] | None = None
+    """Job that is not managed: `Indexed` numbers the pods, by JOB_COMPLETION_INDEX, and requires `completions`. A
+    managed Job with several completions is indexed. None: `NonIndexed`."""
+    subdomain: DnsLabel | None = None
+    """Job and Pod that are not managed: the Service without a cluster IP by which pods find each other, those of an
+    indexed Job as `<job>-<index>.<subdomain>`."""
     min_parallelism: Parallelism | None = None
     """Job in a queue: the least number of concurrent pods to admit if the quota does not suffice for `parallelism`; the
     Job then keeps the admitted number. None: the Job waits until all pods fit.
@@ -313,6 +328,10 @@ class Workload(Section):
     fields reach the cluster. Its kind, namespace, queue and priority need no setting of their own, and `managed` is
     false by default; images, programs, resources and everything else about pods are in the manifest only. A file
     `workload.yaml` with `apiVersion` and `kind` is itself the manifest."""
+    ray_version: RayVersion | None = None
+    """RayJob: the version of Ray in the image, which KubeRay considers; None: it is not declared."""
+    runtime_env_yaml: Annotated[RuntimeEnv | None, Field(alias="runtimeEnvYAML")] = None
+    """RayJob: Ray's runtime environment, such as packages and variables, as a YAML text."""
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     """JobSet."""
     success_policy: SuccessPolicy | None = None
@@ -332,7 +351,7 @@ class Workload(Section):
             missing_image = InitErrorDetails(type="missing", loc=("image",), input=None)
             raise ValidationError.from_exception_data("Workload", [missing_image])
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
-        faults += _faults_of_variables(self)
+        faults += [*_faults_of_variables(self), *_faults_of_object_annotations(self)]
         faults += _faults_of_topology_requests(self)
         raise_faults([*faults, *_faults_of_pods(self)])
         return self
@@ -427,6 +446,10 @@ _KINDS_BY_FIELD: dict[str, tuple[str, ...]] = {
     "completions": ("Job", "DataLoader"),
     "parallelism": ("Job", "DataLoader"),
     "min_parallelism": ("Job",),
+    "completion_mode": ("Job",),
+    "subdomain": ("Job", "Pod"),
+    "ray_version": ("RayJob",),
+    "runtime_env_yaml": ("RayJob",),
     "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob", "RayJob"),
     # Trainer would recreate the JobSet of a finished TrainJob, and train again.
     "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet", "MPIJob"),
@@ -437,6 +460,8 @@ _KINDS_BY_FIELD: dict[str, tuple[str, ...]] = {
     "network": ("JobSet",),
 }
 """The fields that only some kinds have, with those kinds."""
+_RAY_FIELDS = ("min_replicas", "max_replicas", "ray_start_params")
+"""The fields of the roles of a RayJob."""
 _ROLES_BY_KIND: dict[str, tuple[str, ...]] = {
     "PyTorchJob": ("Master", "Worker"),
     "TrainJob": ("Master", "Worker"),
@@ -446,6 +471,7 @@ _ROLES_BY_KIND: dict[str, tuple[str, ...]] = {
 _FIELDS_WITH_RUNTIME = frozenset(
     {
         *("name", "kind", "naming", "namespace", "queue", "priority", "managed", "labels", "attempt", "depends_on"),
+        "object_annotations",
         *("image", "command", "args", "env", "secret_env", "seed", "resources", "roles", "runtime"),
         "expected_duration_seconds",
     }
@@ -472,6 +498,9 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
     for name, role in workload.roles.items():
         if role.command is not None and workload.runs_program(name):
             yield f"{name} has no command of its own: remove roles.{name}.command (only workers of an MPIJob have one)"
+        for field in _RAY_FIELDS if kind != "RayJob" else ():
+            if _has_effect(role, field):
+                yield f"{kind_phrase} has no roles.{name}.{to_camel(field)}: leave it out (only a RayJob has it)"
     if workload.restart_policy == "Always" and (kind in ("Job", "DataLoader") or (kind == "Pod" and workload.managed)):
         yield (
             "restartPolicy Always restarts a program that has succeeded, so only an unmanaged Pod may have it: "
@@ -559,10 +588,21 @@ def _faults_of_rayjob(workload: Workload) -> Iterator[str]:
             yield f"worker group {name} is not a DNS label: use lower-case letters, digits and '-'"
         if name in ("head", "submitter") and role.replicas != 1:
             yield f"a RayJob has one {name}: leave out its replicas"
+        yield from _faults_of_ray_start(name, role)
         if role.args is not None:
             yield f"the program of a RayJob has one list of arguments: move roles.{name}.args to args"
         if role.restart_policy in (("Always", "ExitCode") if name == "submitter" else ("ExitCode",)):
             yield f"pods of {name} cannot have restartPolicy {role.restart_policy}: leave it out"
+
+
+def _faults_of_ray_start(name: str, role: Role) -> Iterator[str]:
+    scales = role.min_replicas is not None or role.max_replicas is not None
+    if scales and name in ("head", "submitter"):
+        yield f"only workers are scaled: leave out minReplicas and maxReplicas of {name}"
+    elif not (role.min_replicas or 0) <= role.replicas <= (role.max_replicas or role.replicas):
+        yield f"replicas of {name} ({role.replicas}) are not between minReplicas and maxReplicas: correct them"
+    if role.ray_start_params and name == "submitter":
+        yield "the submitter does not start Ray: leave out its rayStartParams"
 
 
 def _faults_of_object(workload: Workload) -> Iterator[str]:
@@ -587,6 +627,10 @@ def _faults_of_object(workload: Workload) -> Iterator[str]:
 
 
 def _faults_of_job(workload: Workload) -> Iterator[str]:
+    if workload.completion_mode is not None and workload.managed:
+        yield "a managed Job is indexed if it has several completions: leave out completionMode"
+    elif workload.completion_mode == "Indexed" and not workload.has_field("completions"):
+        yield "an indexed Job needs completions: add them"
     min_parallelism, at_once = workload.min_parallelism, workload.pods_at_once
     if min_parallelism is not None and min_parallelism >= at_once:
         yield (
@@ -633,6 +677,8 @@ def _faults_of_managed(workload: Workload) -> Iterator[str]:
         yield "a managed workload needs a command: set it, since the wrapper cannot read the image's entrypoint"
     if workload.record is None:
         yield "a managed workload needs a record: set the volume that its runs are recorded on"
+    if workload.subdomain is not None:
+        yield "the pods of a managed Job or Pod do not find each other: leave out subdomain, or set managed to false"
     jobs = workload.replicated_jobs
     if len(jobs) > 1 or any(job.replicas > 1 for job in jobs):
         yield (
@@ -643,6 +689,14 @@ def _faults_of_managed(workload: Workload) -> Iterator[str]:
         yield "the pods of a managed JobSet resolve the first pod's name: set naming to derived or fixed"
     if workload.elastic is not None and "Master" not in workload.roles:
         yield "a managed workload needs a rank 0, which writes the record: add roles.Master, or set managed to false"
+
+
+def _faults_of_object_annotations(workload: Workload) -> Iterator[str]:
+    for key in sorted(workload.object_annotations):
+        if key == "kueue.x-k8s.io/job-min-parallelism":
+            yield f"objectAnnotations set {key}: set minParallelism instead"
+        elif key.startswith(("trainstack.dev/", "pulumi.com/")):
+            yield f"objectAnnotations set {key}, which Trainstack or the engine reads: leave it out"
 
 
 def _faults_of_variables(workload: Workload) -> Iterator[str]:

@@ -10,10 +10,13 @@ from tests.unit.make import make_mount, make_run
 from tests.unit.platform.restricted import violations
 from tests.unit.runs.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.manifests.build import manifest
+from trainstack.runs.identity import PLACEHOLDER_FACTS, identity
+from trainstack.runs.manifests.build import longest_derived_name, manifest
 from trainstack.settings.base import Toleration
 from trainstack.settings.sections.secrets import SecretValue
-from trainstack.settings.sections.workloads import Data, Image, Mount, Resources, Workload
+from trainstack.settings.sections.workloads import Data, Image, Mount, Resources, Role, Workload
+
+UNMANAGED: dict[str, Any] = {"managed": False, "record": None}
 
 
 def environment(workload: Workload, **facts: Any) -> dict[str, str]:
@@ -227,6 +230,48 @@ def test_min_parallelism_must_be_below_the_number_of_pods(completions: int, para
     message = f"minParallelism is {minimum}, but must be less than {at_once}"
     with pytest.raises(ValueError, match=message):
         make_run(completions=completions, parallelism=parallelism, min_parallelism=minimum)
+
+
+def test_an_unmanaged_job_may_be_indexed_with_names_in_a_service() -> None:
+    """Its controller names the pods by their index, of which the longest is validated."""
+    indexed = make_run(**UNMANAGED, completions=3, completion_mode="Indexed", subdomain="peers")
+    spec = manifest(indexed, "dev", make_launch())["spec"]
+    assert (spec["completionMode"], spec["template"]["spec"]["subdomain"]) == ("Indexed", "peers")
+    assert longest_derived_name(indexed, "train-1-2") == "train-1-2-2-xxxxx"
+    plain = make_run(**UNMANAGED, completion_mode="NonIndexed")
+    assert manifest(plain, "dev", make_launch())["spec"]["completionMode"] == "NonIndexed"
+    assert identity(indexed, PLACEHOLDER_FACTS) != identity(make_run(**UNMANAGED, completions=3), PLACEHOLDER_FACTS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"completion_mode": "Indexed"}, "a managed Job is indexed if it has several completions"),
+        ({"subdomain": "peers"}, "the pods of a managed Job or Pod do not find each other: leave out subdomain"),
+        ({**UNMANAGED, "completion_mode": "Indexed", "parallelism": 2}, "an indexed Job needs completions: add them"),
+        ({**UNMANAGED, "kind": "Pod", "completion_mode": "Indexed"}, "a Pod has no completionMode"),
+        ({"object_annotations": {"pulumi.com/x": "y"}}, "pulumi.com/x, which Trainstack or the engine reads"),
+        (
+            {"object_annotations": {"kueue.x-k8s.io/job-min-parallelism": "1"}},
+            "objectAnnotations set kueue.x-k8s.io/job-min-parallelism: set minParallelism instead",
+        ),
+    ],
+)
+def test_indexes_and_annotations_without_effect_are_refused(changes: dict[str, Any], message: str) -> None:
+    """The API server would refuse them, or Trainstack would replace them."""
+    with pytest.raises(ValidationError, match=message):
+        make_run(**changes)
+
+
+@pytest.mark.parametrize("kind", ["Job", "Pod", "PyTorchJob", "TrainJob"])
+def test_the_object_has_annotations_of_its_own(kind: str) -> None:
+    """Those of the pods stay in the pods, except for a Pod, which is both."""
+    roles = {} if kind in ("Job", "Pod") else {"Master": Role()}
+    resume = {"sagemaker.amazonaws.com/enable-job-auto-resume": "true"}
+    run = make_run(kind=kind, roles=roles, object_annotations=resume, annotations={"a": "b"})
+    annotations = manifest(run, "dev", make_launch())["metadata"]["annotations"]
+    assert annotations.items() >= resume.items()
+    assert ("a" in annotations) is (kind == "Pod")
 
 
 def test_a_bare_pod_is_managed_too() -> None:

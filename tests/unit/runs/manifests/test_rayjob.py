@@ -80,6 +80,21 @@ def test_a_separate_ray_cluster_runs_the_program() -> None:
     }
 
 
+def test_parameters_of_ray_and_its_runtime_environment() -> None:
+    """KubeRay reads them; an autoscaler may change the number of workers within the limits."""
+    runtime_env = "pip: [torch]\nenv_vars: {A: b}\n"
+    workers = Role(replicas=2, min_replicas=0, max_replicas=4, ray_start_params={"num-gpus": "1"})
+    head = Role(ray_start_params={"num-cpus": "0"})
+    run = make_rayjob(roles={"head": head, "workers": workers}, ray_version="2.52.0", runtime_env_yaml=runtime_env)
+    spec = manifest(run, "dev", make_launch())["spec"]
+    cluster = spec["rayClusterSpec"]
+    assert (spec["runtimeEnvYAML"], cluster["rayVersion"]) == (runtime_env, "2.52.0")
+    assert cluster["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0"}
+    (group,) = cluster["workerGroupSpecs"]
+    limits = {key: group[key] for key in ("replicas", "minReplicas", "maxReplicas", "rayStartParams")}
+    assert limits == {"replicas": 2, "minReplicas": 0, "maxReplicas": 4, "rayStartParams": {"num-gpus": "1"}}
+
+
 def test_a_submitter_is_a_pod_with_the_programs_log() -> None:
     """The builder sets it, because KubeRay's default has neither the required labels nor a security context."""
     spec = manifest(make_rayjob(security="baseline"), "dev", make_launch())["spec"]
@@ -191,6 +206,11 @@ def test_the_number_of_workers_is_part_of_the_identity() -> None:
 
     assert identity_of(Role(replicas=2)) != identity_of(Role(replicas=3))
     assert identity_of(Role(resources=GPU)) == identity_of(Role())
+    assert identity_of(Role(max_replicas=3)) == identity_of(Role())
+    assert identity_of(Role(ray_start_params={"num-gpus": "1"})) != identity_of(Role())
+    facts = make_launch().facts
+    assert identity(make_rayjob(ray_version="2.52.0"), facts) == identity(make_rayjob(), facts)
+    assert identity(make_rayjob(runtime_env_yaml="pip: [torch]"), facts) != identity(make_rayjob(), facts)
 
 
 def test_the_arguments_of_a_trial_are_appended_to_the_entrypoint() -> None:
@@ -216,6 +236,23 @@ def test_the_arguments_of_a_trial_are_appended_to_the_entrypoint() -> None:
         (
             {"roles": {"head": Role(), "submitter": Role(restart_policy="Always")}},
             "pods of submitter cannot have restartPolicy Always",
+        ),
+        (
+            {"roles": {"head": Role(max_replicas=2)}},
+            "only workers are scaled: leave out minReplicas and maxReplicas of head",
+        ),
+        ({"roles": {"head": Role(), "w": Role(min_replicas=2)}}, r"replicas of w \(1\) are not between minReplicas"),
+        ({"roles": {"head": Role(), "w": Role(replicas=3, max_replicas=2)}}, r"replicas of w \(3\) are not between"),
+        (
+            {"roles": {"head": Role(), "submitter": Role(ray_start_params={"a": "b"})}},
+            "the submitter does not start Ray: leave out its rayStartParams",
+        ),
+        ({"runtime_env_yaml": "pip: ["}, "is not YAML"),
+        ({"runtime_env_yaml": "torch"}, "is not a map; write a text such as"),
+        ({"ray_version": "latest"}, "pattern"),
+        (
+            {"kind": "MPIJob", "ssh_auth_mount_path": "/a", "roles": {"Launcher": Role(ray_start_params={"a": "b"})}},
+            r"an MPIJob has no roles\.Launcher\.rayStartParams: leave it out \(only a RayJob has it\)",
         ),
         ({"ttl_seconds_after_finished": 60}, "a RayJob has no ttlSecondsAfterFinished"),
     ],
