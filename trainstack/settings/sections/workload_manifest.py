@@ -57,6 +57,11 @@ def with_settings_of_manifest(data: Mapping[str, Any], api_versions: Mapping[str
     return settings
 
 
+def without_empty_status(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return a manifest without the empty status that `kubectl create --dry-run=client -o yaml` prints."""
+    return manifest if manifest.get("status") else {key: manifest[key] for key in manifest if key != "status"}
+
+
 def _with_object_of_manifest(section: Mapping[str, Any], manifest: Body) -> dict[str, Any]:
     """Return the settings of an Object with the kind of the manifest, and its `spec` without the pods."""
     rest = {"spec": deepcopy(manifest.get("spec"))}

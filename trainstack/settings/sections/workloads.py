@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import InitErrorDetails
 
@@ -20,7 +20,7 @@ from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.ray import RayParameter, RayVersion, RuntimeEnv
 from trainstack.settings.sections.secrets import EnvSource, SecretValue
 from trainstack.settings.sections.topology import FIELDS_BY_ANNOTATION, TopologyRequest, faults_of_pod_sets
-from trainstack.settings.sections.workload_manifest import check_pods, faults_of_manifest
+from trainstack.settings.sections.workload_manifest import check_pods, faults_of_manifest, without_empty_status
 from trainstack.settings.values.kubernetes import (
     AbsolutePath,
     Annotations,
@@ -45,6 +45,7 @@ RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])
 
 ManifestFields = Annotated[
     ApiFields,
+    AfterValidator(without_empty_status),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object", "required": ["apiVersion", "kind"]}]}),
 ]
 """An object. In files it may be the name of another file, which the loader reads."""
