@@ -7,7 +7,7 @@ Source: ValidatePodSpec in k8s.io/kubernetes/pkg/apis/core/validation.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,14 +121,26 @@ class PodFault:
     remedy: str
 
 
-def find_pod_faults(template: Body) -> list[PodFault]:
-    """Return what the API server would refuse in a pod template whose fields are known and have the right types."""
+_PLACES_OF_VOLUMES = "spec.volumes of the patch, or to scratch or volumes of the run"
+
+
+def find_pod_faults(
+    template: Body, operator_volumes: Collection[str] = (), places_of_volumes: str = _PLACES_OF_VOLUMES
+) -> list[PodFault]:
+    """Return what the API server would refuse in a pod template whose fields are known and have the right types.
+
+    `operator_volumes`: the names of volumes that the operator of the launch adds to the pods. `places_of_volumes`: for
+    remedies, where a missing volume may be added.
+    """
     faults = list(_faults_of_value(FieldForm(TEMPLATE), template, ""))
     spec = template["spec"]
-    volumes = {volume["name"]: volume for volume in spec.get("volumes") or ()}
+    volumes: dict[str, Body] = {
+        **{name: {} for name in operator_volumes},
+        **{volume["name"]: volume for volume in spec.get("volumes") or ()},
+    }
     main_names = {container["name"] for container in spec["containers"]}
     for path, container in _containers(spec):
-        faults += _faults_of_mounts(path, container, volumes)
+        faults += _faults_of_mounts(path, container, volumes, places_of_volumes)
         faults += _faults_of_ports(path, container)
         faults += _faults_of_security(path, container)
         if path.startswith("spec.initContainers"):
@@ -199,23 +211,24 @@ def _leaves_folder(path: str) -> bool:
     return path.startswith("/") or ".." in path.split("/")
 
 
-def _faults_of_mounts(path: str, container: Body, volumes: Mapping[str, Body]) -> Iterator[PodFault]:
+def _faults_of_mounts(path: str, container: Body, volumes: Mapping[str, Body], places: str) -> Iterator[PodFault]:
     for field in ("volumeMounts", "volumeDevices"):
         elements = container.get(field) or ()
         element_paths = named_element_paths(f"{path}.{field}", [element.get("name") for element in elements])
         for element_path, element in zip(element_paths, elements, strict=True):
             name = element.get("name")
             if name and name not in volumes:
-                yield PodFault(element_path, f"mounts {name}, which is not a volume", _volume_remedy(name, volumes))
+                remedy = _volume_remedy(name, volumes, places)
+                yield PodFault(element_path, f"mounts {name}, which is not a volume", remedy)
             elif name and field == "volumeDevices" and not {"ephemeral", "persistentVolumeClaim"} & {*volumes[name]}:
                 yield PodFault(element_path, f"{name} is not a claim", "list it under volumeMounts")
             if element.get("subPath") and element.get("subPathExpr"):
                 yield PodFault(element_path, "has subPath and subPathExpr", "keep one of them")
 
 
-def _volume_remedy(name: str, volumes: Mapping[str, Body]) -> str:
+def _volume_remedy(name: str, volumes: Mapping[str, Body], places: str) -> str:
     remedy = suggest_name(name, volumes) if volumes else "the pod has no volumes"
-    return f"{remedy.removesuffix('?')}, or add it to spec.volumes of the patch, or to scratch or volumes of the run"
+    return f"{remedy.removesuffix('?')}, or add it to {places}"
 
 
 def _faults_of_ports(path: str, container: Body) -> Iterator[PodFault]:

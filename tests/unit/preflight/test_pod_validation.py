@@ -36,6 +36,17 @@ def test_a_valid_pod_has_no_faults() -> None:
     assert faults(initContainers=[init], dnsPolicy="None", dnsConfig={"nameservers": ["1.1.1.1"]}) == []
 
 
+def test_a_volume_that_the_operator_adds_may_be_mounted() -> None:
+    container = make_container(volumeMounts=[{"name": "ssh-auth", "mountPath": "/ssh"}])
+    template = make_template(containers=[container])
+    assert find_pod_faults(template, ("ssh-auth",)) == []
+    (fault,) = find_pod_faults(template, places_of_volumes="volumes of the pod")
+    assert (fault.problem, fault.remedy) == (
+        "mounts ssh-auth, which is not a volume",
+        "valid names: cache, or add it to volumes of the pod",
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "path", "problem"),
     [

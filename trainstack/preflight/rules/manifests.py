@@ -10,6 +10,7 @@ from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.kind import LaunchedPods
 from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child_path
 from trainstack.settings.values.pod_patch import check_fields
@@ -36,7 +37,10 @@ def manifest_invalid(context: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{path}.manifest", error.message, error.remedy)
             continue
         for pods in launched_pods(launch):
-            for fault in find_pod_faults(pods.template) if pods.path is not None else ():
+            if pods.path is None:
+                continue
+            operator_volumes = WORKLOAD_KINDS[run.kind].operator_volumes
+            for fault in find_pod_faults(pods.template, operator_volumes, "volumes of the pod"):
                 yield Violation(f"{manifest_path(path, pods)}.{fault.path}", fault.problem, fault.remedy)
 
 

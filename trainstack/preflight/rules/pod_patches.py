@@ -9,6 +9,7 @@ from trainstack.preflight.rule_context import RuleContext, built_pod_sets
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.runs.manifests.pod_patch import PodPatchError
+from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.status.queued_workloads import pod_sets
 from trainstack.settings.sections.workloads import Workload
 
@@ -60,7 +61,7 @@ def patch_invalid(context: RuleContext) -> Iterator[Violation]:
             Violation(f"{pods.setting_path('pod_patch')}.{fault.path}", fault.problem, fault.remedy)
             for pods, launched in built_pod_sets(context, path, run)
             if pods.settings.pod_patch is not None
-            for fault in find_pod_faults(launched.template)
+            for fault in find_pod_faults(launched.template, WORKLOAD_KINDS[run.kind].operator_volumes)
         )
         yield from violations
 

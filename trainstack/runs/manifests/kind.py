@@ -158,6 +158,8 @@ class WorkloadKind:
     first pod is the log of the launch."""
     owners_of_pods: tuple[str, ...] = ()
     """The CustomResourceDefinitions of the owners between a launch and its pods, besides Jobs and JobSets."""
+    operator_volumes: tuple[str, ...] = ()
+    """The volumes that the operator adds to pods, which their containers may mount."""
     managed_by: tuple[str, ...] | None = None
     """The path of the field `managedBy`, by which MultiKueue manages the launch; None if the kind is not dispatched."""
     index_label: str | None = None
