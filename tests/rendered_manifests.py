@@ -12,7 +12,9 @@ from trainstack.stack_objects.inputs import Inputs
 from trainstack.stack_objects.stack_objects import StackObjects
 
 Manifest = dict[str, Any]
+Steps = tuple[str | int, ...]
 NAME, NAMESPACE, QUEUE = "corpus", "research", "user-queue"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _ADDED_LABELS = frozenset(
     {
         *("app.kubernetes.io/managed-by", "trainstack.dev/stack", "trainstack.dev/workload", "trainstack.dev/run"),
@@ -21,7 +23,7 @@ _ADDED_LABELS = frozenset(
 )
 _ADDED_POD_LABELS = frozenset({f"trainstack.dev/{key}" for key in ("workload", "run", "launch", "role")})
 _ADDED_ANNOTATIONS = frozenset({"pulumi.com/skipAwait", "trainstack.dev/object"})
-_DEFAULTS: Mapping[tuple[str | int, ...], str] = {
+_DEFAULTS: Mapping[Steps, str] = {
     ("fieldRef", "apiVersion"): "v1",
     ("resourceFieldRef", "divisor"): "0",
 }
@@ -51,14 +53,18 @@ def differences(original: Manifest, rendered: Manifest, *, queued: bool) -> list
 
     A field without a value is the same as none, as is an empty status. `queued`: whether the launch has a queue.
     """
+    # The API server gives a Job without labels those of its template.
+    takes_labels = original["kind"] == "Job" and not original["metadata"].get("labels")
+    template = original["spec"]["template"] if takes_labels else {}
+    template_labels = (template.get("metadata") or {}).get("labels") or {}
     return [
         f"{'.'.join(map(str, path))}: {before} became {after}"
         for path, before, after in _changes((), original, rendered)
-        if not _is_listed(path, before, after, queued=queued)
+        if not _is_listed(path, before, after, template_labels, queued=queued)
     ]
 
 
-def _changes(path: tuple[str | int, ...], before: Any, after: Any) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
+def _changes(path: Steps, before: Any, after: Any) -> Iterator[tuple[Steps, Any, Any]]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in (*before, *(key for key in after if key not in before)):
             yield from _changes((*path, key), before.get(key), after.get(key))
@@ -71,20 +77,20 @@ def _changes(path: tuple[str | int, ...], before: Any, after: Any) -> Iterator[t
         yield path, before, after
 
 
-def _is_listed(path: tuple[str | int, ...], before: Any, after: Any, *, queued: bool) -> bool:
+def _is_listed(path: Steps, before: Any, after: Any, template_labels: Mapping[str, str], *, queued: bool) -> bool:
     match path:
         case ("metadata", "name" | "namespace"):
             listed = after is not None
         case ("metadata", "generateName"):
             listed = True
         case ("metadata", "labels", label):
-            listed = label in _ADDED_LABELS and after is not None
+            listed = after is not None and (label in _ADDED_LABELS or template_labels.get(str(label)) == after)
         case ("metadata", "annotations", annotation):
             listed = annotation in _ADDED_ANNOTATIONS and after is not None
         case (*_, "metadata", "labels", label) if label in _ADDED_POD_LABELS:
             listed = before is None
         case ("spec", "suspend") | ("spec", "runPolicy", "suspend"):
-            listed = queued and after is None
+            listed = queued and not after
         case ("status",):
             listed = before == {}
         case _:
@@ -92,7 +98,7 @@ def _is_listed(path: tuple[str | int, ...], before: Any, after: Any, *, queued: 
     return listed
 
 
-def _is_form_of_api(path: tuple[str | int, ...], before: Any, after: Any) -> bool:
+def _is_form_of_api(path: Steps, before: Any, after: Any) -> bool:
     """Return whether a value of a pod is the default or the canonical form that the API server would store."""
     if before is None:
         return after is not None and _DEFAULTS.get(path[-2:]) == after

@@ -52,6 +52,7 @@ def manifest_launch(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """
     body = _copy_of_manifest(workload)
     spec = body["spec"]
+    own_template_labels = _labels_of_template(body)
     if workload.queue is not None:
         for section in (spec, spec.get("runPolicy")):
             if isinstance(section, dict):
@@ -61,6 +62,7 @@ def manifest_launch(workload: Workload, stack: str, launch: Launch) -> Manifest:
         if pods.path is not None:
             recorder = _complete_pods(workload, pods, launch, recorder)
     own_metadata = body.get("metadata") or {}
+    own_labels = own_metadata.get("labels") or own_template_labels
     annotations = {**(own_metadata.get("annotations") or {})}
     if body["kind"] in _WAITED_KINDS:
         annotations[labels.SKIP_AWAIT] = "true"
@@ -68,9 +70,15 @@ def manifest_launch(workload: Workload, stack: str, launch: Launch) -> Manifest:
     metadata = {
         **{key: value for key, value in own_metadata.items() if key not in ("name", "generateName")},
         **added["metadata"],
-        "labels": {**(own_metadata.get("labels") or {}), **added["metadata"]["labels"]},
+        "labels": {**own_labels, **added["metadata"]["labels"]},
     }
     return {**body, **added, "metadata": metadata}
+
+
+def _labels_of_template(body: Body) -> Body:
+    """Return the labels that the API server gives a Job without labels: those of its template."""
+    template = (body["spec"].get("template") or {}) if body["kind"] == "Job" else {}
+    return {**((template.get("metadata") or {}).get("labels") or {})}
 
 
 def pods_of_manifest(workload: Workload, body: Body | None = None) -> tuple[LaunchedPods, ...]:
