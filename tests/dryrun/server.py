@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.apiserver import ApiServer, api_server
+from tests.apiserver import ApiServer, Response, api_server
 from tests.definitions import FILES, definition
 from tests.unit.preflight.cases import ROOT
 from trainstack.live.paths import collection_path
@@ -32,6 +32,7 @@ _APPLY = "application/apply-patch+yaml"
 """The content type of a server-side apply, with which the engine's provider sends objects."""
 _IN_URLS = re.compile(r"[A-Za-z0-9][-.A-Za-z0-9]*")
 """Names that need no escaping in a path; objects with other names or without one are posted."""
+_QUERY = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "trainstack"}
 _SECONDS = 60
 """The timeout in seconds until the API server serves the kinds."""
 
@@ -59,18 +60,26 @@ class Server:
         key = json.dumps(body, sort_keys=True)
         if key in self._taken:
             return ""
-        self.dry_run_count += 1
-        path = collection_path(body["apiVersion"], body["kind"], body["metadata"].get("namespace"))
-        query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "trainstack"}
-        name = body["metadata"].get("name", "")
-        if _IN_URLS.fullmatch(name):
-            answer = self._server.send("PATCH", f"{path}/{name}", _complete(body), _APPLY, **query, force="true")
-        else:
-            answer = self._server.send("POST", path, _complete(body), **query)
+        answer = self.apply(body) if _IN_URLS.fullmatch(body["metadata"].get("name", "")) else self.create(body)
         if answer.code in _INVALID or answer.code >= 500:
             return f"{body['kind']}: {answer.code}: {answer.body.get('message')}"
         self._taken.add(key)
         return ""
+
+    def create(self, body: Manifest) -> Response:
+        """Create an object in a dry run, as kubectl does."""
+        self.dry_run_count += 1
+        return self._server.send("POST", _path(body), _complete(body), **_QUERY)
+
+    def apply(self, body: Manifest) -> Response:
+        """Apply an object with a name in a dry run, as the engine does."""
+        self.dry_run_count += 1
+        path = f"{_path(body)}/{body['metadata']['name']}"
+        return self._server.send("PATCH", path, _complete(body), _APPLY, **_QUERY, force="true")
+
+
+def _path(body: Manifest) -> str:
+    return collection_path(body["apiVersion"], body["kind"], body["metadata"].get("namespace"))
 
 
 def _pod(template: Mapping[str, Any]) -> Manifest:

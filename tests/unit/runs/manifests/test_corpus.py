@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.corpus_files import CORPUS, Manifest, corpus_workloads, read_corpus_file
-from tests.rendered_manifests import QUEUE, differences, render
+from tests.rendered_manifests import QUEUE, QUEUE_LABEL, differences, render
+from trainstack.preflight.file_checks import examine
 from trainstack.settings.errors import SettingsError
+from trainstack.settings.loading.load import load
+from trainstack.stack_objects.stack_objects import StackObjects
 
 WORKLOADS = corpus_workloads()
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 REFUSED = {
     "group/12-nightly.yaml CronJob tide-nightly": "the paths of the pods of kind CronJob are not known",
     "nautilus/bucket-sync.yaml CronJob bucket-sync": "the paths of the pods of kind CronJob are not known",
@@ -69,3 +71,12 @@ def test_a_manifest_that_is_no_run_is_refused_with_the_reason(tmp_path: Path, na
     manifest = WORKLOADS[name]
     with pytest.raises(SettingsError, match=REFUSED[name]):
         render(tmp_path, text_of(name, manifest), **settings_of(name, manifest))
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS.keys() - REFUSED.keys()))
+def test_check_finds_no_fault_in_pods(tmp_path: Path, name: str) -> None:
+    """The API server accepts them, as `tests/dryrun` shows."""
+    manifest = WORKLOADS[name]
+    render(tmp_path, text_of(name, manifest), **settings_of(name, manifest))
+    found = examine(StackObjects(load(tmp_path, "test")), tmp_path).findings
+    assert [finding.message for finding in found if finding.id.startswith("manifest-")] == []

@@ -54,7 +54,7 @@ def test_the_corpus_has_the_odd_forms_of_yaml(feature: str) -> None:
         ("nautilus/gpu-product-affinity.yaml", (0, "spec", "template", "metadata", "name"), "kelp-acoustics-lr3"),
         ("university/merge-keys.yaml", (*_CONTAINER, "name"), "train"),
         ("university/merge-keys.yaml", (0, "spec", "template", "metadata", "labels", "size"), "7b"),
-        ("university/locked-down.yaml", (*_CONTAINER, "resources", "limits", "memory"), 1_000_000_000),
+        ("university/locked-down.yaml", (*_CONTAINER, "resources", "limits", "memory"), 10**9),
         ("university/conda-hostpath.yaml", (0, "spec", "selector"), None),
         ("tutorials/hello.yaml", (*_CONTAINER, "command", 1), "café ✓"),
     ],
