@@ -1,8 +1,8 @@
 """Contexts that the rules examine: an environment, and an environment with its project's files."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -76,10 +76,11 @@ class EnvironmentContext:
             for path, pods in pod_sets_by_setting(run_path, run, field).items():
                 yield path, run, pods
 
-    def mounts(self) -> Iterator[tuple[str, Workload, Mount]]:
+    def mounts(self) -> Iterator[tuple[Callable[[str], str], Workload, Mount]]:
+        """Yield the mounts of all pods, each with its run and a function from a field of it to the field's path."""
         for _, run, pods in self.pod_sets():
             for index, mount in enumerate(pods.mounts):
-                yield f"{pods.mounts_path}[{index}]", run, mount
+                yield partial(pods.mount_path, index), run, mount
 
     def scratch_classes(self) -> Iterator[tuple[str, str]]:
         """Yield the StorageClasses that scratch volumes name, with the path of the setting."""

@@ -129,10 +129,10 @@ def path_upward(context: RuleContext) -> Iterator[Violation]:
     remedy="Mount the volume below `/mnt` or `/data`.",
 )
 def mount_hides_system(context: RuleContext) -> Iterator[Violation]:
-    for path, _, mount in context.mounts():
+    for path_of, _, mount in context.mounts():
         if mount.mount_path.rstrip("/") in _SYSTEM_FOLDERS:
             message = f"{mount.mount_path} is a system folder of the image, and the volume would hide its files"
-            yield Violation(f"{path}.mountPath", message)
+            yield Violation(path_of("mountPath"), message)
 
 
 @Rule(
@@ -219,8 +219,8 @@ def _paths(context: RuleContext) -> Iterator[tuple[str, str]]:
         fields |= {"record.path": run.record.path} if run.record else {}
         fields |= {"data.path": run.data.path, "data.manifest": run.data.manifest} if run.data else {}
         yield from ((f"{path}.{field}", text) for field, text in fields.items() if text is not None)
-    for path, _, mount in context.mounts():
-        yield f"{path}.mountPath", mount.mount_path
+    for path_of, _, mount in context.mounts():
+        yield path_of("mountPath"), mount.mount_path
     for path, install in installs_with_paths(context.settings):
         if install.manifest.path is not None:
             yield f"{path}.manifest.path", install.manifest.path

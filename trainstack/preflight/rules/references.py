@@ -55,7 +55,7 @@ def queue_unknown(context: RuleContext) -> Iterator[Violation]:
 def volume_unknown(context: RuleContext) -> Iterator[Violation]:
     references = {f"{path}.data.volume": (run, run.data.volume) for path, run in context.runs() if run.data}
     references |= {f"{path}.record.volume": (run, run.record.volume) for path, run in context.runs() if run.record}
-    references |= {f"{path}.volume": (run, mount.volume) for path, run, mount in context.mounts()}
+    references |= {path_of("volume"): (run, mount.volume) for path_of, run, mount in context.mounts()}
     for path, (run, name) in references.items():
         volume_names = {volume for namespace, volume in context.access_modes if namespace == run.namespace}
         if name not in volume_names:

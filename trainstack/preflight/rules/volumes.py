@@ -173,12 +173,12 @@ def find_one_node_violations(context: EnvironmentContext, access_modes: AccessMo
 
 
 def find_read_only_violations(context: EnvironmentContext, access_modes: AccessModesByVolume) -> Iterator[Violation]:
-    for path, run, mount in context.mounts():
+    for path_of, run, mount in context.mounts():
         modes = access_modes.get((run.namespace, mount.volume), ())
         if {*modes} == {"ReadOnlyMany"} and not mount.read_only:
             message = f"volume {mount.volume} is read-only (ReadOnlyMany), but it is mounted for writing"
             holds_record = run.record is not None and run.record.volume == mount.volume
-            yield Violation(f"{path}.readOnly", message, severity="error" if holds_record else "warning")
+            yield Violation(path_of("readOnly"), message, severity="error" if holds_record else "warning")
 
 
 def find_block_device_violations(volumes: Sequence[Volume], provisioners: Mapping[str, str]) -> Iterator[Violation]:
@@ -229,7 +229,7 @@ def _shared_volumes(context: EnvironmentContext) -> Iterator[tuple[str, tuple[st
         for pods in pod_sets(path, run):
             for name in dict.fromkeys(mount.volume for mount in pods.mounts):
                 index = next(index for index, mount in enumerate(pods.mounts) if mount.volume == name)
-                first_path, count = first_paths_and_counts.get(name, (f"{pods.mounts_path}[{index}].volume", 0))
+                first_path, count = first_paths_and_counts.get(name, (pods.mount_path(index, "volume"), 0))
                 first_paths_and_counts[name] = first_path, count + pods.count
         for name, (mount_path, count) in first_paths_and_counts.items():
             if count > 1:

@@ -92,6 +92,16 @@ class RunPodSet:
     """The names of the settings that the role overrides."""
     template_path: str | None = None
     """The path of the template in a manifest, which is the `pod_patch` of the settings; None without a manifest."""
+    claim_paths: tuple[str, ...] = ()
+    """The paths of the volumes of a manifest that `mounts` mount; empty without a manifest."""
+
+    def mount_path(self, index: int, field: str) -> str:
+        """Return the path of a field of a mount, or of the same field of its claim in the manifest."""
+        if not self.claim_paths:
+            return f"{self.mounts_path}[{index}].{field}"
+        claim_field = {"volume": "claimName", "readOnly": "readOnly"}.get(field)
+        path = self.claim_paths[index]
+        return path if claim_field is None else f"{path}.persistentVolumeClaim.{claim_field}"
 
     def setting_path(self, field: str) -> str:
         """Return the path of the setting that applies to the pods, of the role, of the run or in the manifest."""

@@ -188,6 +188,7 @@ def manifest_pod_sets(path: str, workload: Workload) -> Iterator[RunPodSet]:
             continue
         spec_path = _spec_path(path, pods)
         container = main_container(workload, pods.template)
+        claims = [*_claim_mounts(f"{spec_path}.volumes", pods.spec)]
         names = [item.get("name") for item in pods.spec["containers"]]
         containers_path = list(named_element_paths(f"{spec_path}.containers", names))
         container_path = containers_path[names.index(container.get("name"))]
@@ -197,8 +198,9 @@ def manifest_pod_sets(path: str, workload: Workload) -> Iterator[RunPodSet]:
             count=pods.count,
             resources=_resources(container),
             resources_path=f"{container_path}.resources",
-            mounts=tuple(_claim_mounts(pods.spec)),
+            mounts=tuple(mount for _, mount in claims),
             mounts_path=f"{spec_path}.volumes",
+            claim_paths=tuple(path for path, _ in claims),
             settings=replace(
                 _role_pods(pods, container),
                 node_selector=pods.spec.get("nodeSelector") or {},
@@ -254,9 +256,9 @@ def _resources(container: Body) -> Resources:
     return Resources.model_construct(requests=requests, limits=limits)
 
 
-def _claim_mounts(spec: Body) -> Iterator[Mount]:
-    """Yield the claims of a pod, each with its first mount in a container."""
-    for volume in spec.get("volumes") or ():
+def _claim_mounts(path: str, spec: Body) -> Iterator[tuple[str, Mount]]:
+    """Yield the claims among the volumes of a pod at a path, each with its path and its first mount in a container."""
+    for volume_path, volume in _named_elements(path, spec.get("volumes")):
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if claim is None:
             continue
@@ -271,7 +273,7 @@ def _claim_mounts(spec: Body) -> Iterator[Mount]:
             mount.get("readOnly", False) for mount in mounts
         )
         mount_path = str(mounts[0].get("mountPath", "")) if mounts else ""
-        yield Mount.model_construct(volume=str(claim), mount_path=mount_path, read_only=read_only)
+        yield volume_path, Mount.model_construct(volume=str(claim), mount_path=mount_path, read_only=read_only)
 
 
 def _copy_of_manifest(workload: Workload) -> Manifest:
