@@ -13,9 +13,10 @@ from trainstack.errors import ExitCode, TrainstackError, describe_os_error
 from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.files.regular import read_bytes
 from trainstack.onboarding import project_files as staging
-from trainstack.onboarding.convert.conversion import Conversion, ConvertedObject, convert_objects
+from trainstack.onboarding.convert.conversion import Conversion, convert_objects
 from trainstack.onboarding.convert.documents import InputObject, SourceText, read_objects
 from trainstack.onboarding.convert.environment import ENVIRONMENT_HEAD, default_text, environment_target
+from trainstack.onboarding.convert.outcomes import ConvertedObject
 from trainstack.onboarding.convert.result import CheckedObject, check_conversion
 from trainstack.onboarding.yaml_additions import add_section_entries
 from trainstack.settings.values.stack_name import stack_file

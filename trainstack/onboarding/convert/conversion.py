@@ -2,10 +2,10 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any
 
 from pydantic.alias_generators import to_snake
 
@@ -25,15 +25,16 @@ from trainstack.onboarding.convert.kinds import (
     supported_version,
 )
 from trainstack.onboarding.convert.native import native_settings
-from trainstack.onboarding.convert.section_entries import build_entry, current_form
+from trainstack.onboarding.convert.outcomes import ConvertedObject, Outcome
+from trainstack.onboarding.convert.references import existing_objects, undeclared_cohorts
+from trainstack.onboarding.convert.section_entries import build_entry
 from trainstack.onboarding.convert.server_fields import sources_of_admission
 from trainstack.onboarding.convert.texts import dump_object, object_text
 from trainstack.onboarding.yaml_additions import FileAddition
 from trainstack.preflight.rules.references import ALWAYS_PRESENT
 from trainstack.settings.model import Settings
+from trainstack.settings.values.kind_scopes import NAMESPACED_KINDS
 
-Outcome = Literal["converted", "referenced", "left"]
-"""`referenced`: the object stays as it is in the cluster, and the environment refers to it."""
 _NOT_IN_NAME = re.compile("[^a-z0-9]+")
 _MAX_NAME = 63
 _LEAST_SUGGESTED_TRIALS = 3
@@ -44,24 +45,6 @@ _SPACE_HEAD = """\
 """
 _CLUSTER_OBJECTS = {"ConfigMap": ("kube-root-ca.crt", "openshift-service-ca.crt"), "ServiceAccount": ("default",)}
 """Objects that the cluster creates in every namespace."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConvertedObject:
-    """What became of an object of the files."""
-
-    source: InputObject
-    outcome: Outcome
-    place: str = ""
-    """The file or the list of the environment that has it now."""
-    reason: str = ""
-    """Why it is only referred to, or left out."""
-    run: str = ""
-    """The name of its run."""
-    trial: int | None = None
-    """The number of the trial that it has become, in the sweep `run`."""
-    namespace: str | None = None
-    """The namespace of the rendered object, if the file has none."""
 
 
 @dataclass(kw_only=True)
@@ -116,32 +99,37 @@ class _Builder:
         self._native = native
         self._target, self._settings = target, target.settings
         self._names = {*target.workload_names}
+        self._workloads: list[InputObject] = []
+        self._others = defaultdict[str, list[InputObject]](list)
         self._faults: list[str] = []
 
     def add(self, objects: Sequence[InputObject], *, with_sweeps: bool) -> None:
         """Convert objects."""
         self._refuse_duplicates(objects)
-        workloads, other_objects = list[InputObject](), defaultdict[str, list[InputObject]](list)
         for source in objects:
-            if reason := self._reason_to_leave(source):
-                self._record(source, *reason)
-                continue
-            match disposition((source.group, source.kind)):
-                case "workload":
-                    workloads.append(source)
-                case "entry":
-                    if not self._add_entry(source):
-                        other_objects[source.where.file].append(source)
-                case "secret":
-                    self._add_secret(source)
-                case _:
-                    other_objects[source.where.file].append(source)
-        self._add_workloads(workloads, with_sweeps=with_sweeps)
-        for file, sources in other_objects.items():
+            self._sort(source)
+        self._add_workloads(self._workloads, with_sweeps=with_sweeps)
+        for file, sources in self._others.items():
             self._add_objects(file, sources)
         self._add_references()
         if self._faults:
             raise TrainstackError("\n".join(self._faults))
+
+    def _sort(self, source: InputObject) -> None:
+        """Add an entry for an object, or keep it until all namespaces are known."""
+        if reason := self._reason_to_leave(source):
+            self._record(source, *reason)
+            return
+        kind = disposition((source.group, source.kind))
+        if kind == "secret":
+            self._add_secret(source)
+            return
+        if _is_namespaced(source):
+            self._add_namespace(self._require_namespace(source))
+        if kind == "workload":
+            self._workloads.append(source)
+        elif kind != "entry" or not self._add_entry(source):
+            self._others[source.where.file].append(source)
 
     def _refuse_duplicates(self, objects: Sequence[InputObject]) -> None:
         first: dict[tuple[str, str, str | None, str], InputObject] = {}
@@ -182,7 +170,7 @@ class _Builder:
         run: str = "",
         trial: int | None = None,
     ) -> None:
-        namespace = None if source.namespace else self._target.namespace
+        namespace = self._namespace_of(source)
         self.conversion.objects.append(
             ConvertedObject(
                 source=source, outcome=outcome, reason=reason, place=place, run=run, trial=trial, namespace=namespace
@@ -340,52 +328,11 @@ class _Builder:
     # References
 
     def _add_references(self) -> None:
-        """Add existing namespaces, classes and claims that the converted objects refer to."""
-        converted = [item for item in self.conversion.objects if item.outcome == "converted"]
-        for name in dict.fromkeys(self._namespace_of(item.source) for item in converted if _is_namespaced(item.source)):
-            if name:
-                self._add_namespace(name)
-        claims = {
-            (self._namespace_of(item.source), item.source.name)
-            for item in converted
-            if item.source.kind == "PersistentVolumeClaim"
-        }
-        claims |= {(volume.namespace, volume.name) for volume in self._settings.mountable_volumes}
-        for item in converted:
-            namespace = self._namespace_of(item.source)
-            for name in dict.fromkeys(_mounted_claims(item.source.body)) if item.run else ():
-                if (namespace, name) not in claims and namespace is not None:
-                    claims.add((namespace, name))
-                    value = {"name": name, "namespace": namespace}
-                    self.conversion.entries.append(FileAddition(("environment", "existing", "volumes"), value))
-        self._add_storage_classes(converted)
-        self._add_cohorts(converted)
-
-    def _add_cohorts(self, converted: Iterable[ConvertedObject]) -> None:
-        """Declare the cohorts that queues name. Kueue accepts ones without objects, but the settings do not."""
-        bodies = [current_form(item.source.body) for item in converted if item.source.group == "kueue.x-k8s.io"]
-        known = {cohort.name for cohort in self._settings.queues.cohorts}
-        known |= {body["metadata"]["name"] for body in bodies if body["kind"] == "Cohort"}
-        fields = {"ClusterQueue": "cohortName", "Cohort": "parentName"}
-        for body in bodies:
-            name = (body.get("spec") or {}).get(fields.get(body["kind"], ""))
-            if name and name not in known:
-                known.add(name)
-                self.conversion.entries.append(FileAddition(("queues", "cohorts"), {"name": name}))
-                note = f"cohort {name} is in no file; `up` creates an empty one, which has no effect"
-                self.conversion.notes.append(note)
-
-    def _add_storage_classes(self, converted: Iterable[ConvertedObject]) -> None:
-        storage, existing = self._settings.storage, self._settings.environment.existing
-        sources = [item.source for item in converted]
-        known = {*existing.storage_classes, *(storage_class.name for storage_class in storage.classes)}
-        known |= {source.name for source in sources if source.kind == "StorageClass"}
-        known |= {volume.storage_class for volume in storage.persistent_volumes if volume.storage_class}
-        known |= {_storage_class(source) or "" for source in sources if source.kind == "PersistentVolume"}
-        used = [_storage_class(source) for source in sources if source.kind == "PersistentVolumeClaim"]
-        for name in dict.fromkeys(used):
-            if name and name not in known:
-                self.conversion.entries.append(FileAddition(("environment", "existing", "storageClasses"), name))
+        self.conversion.entries += existing_objects(self.conversion.objects, self._settings)
+        for name in undeclared_cohorts(self.conversion.objects, self._settings):
+            self.conversion.entries.append(FileAddition(("queues", "cohorts"), {"name": name}))
+            note = f"cohort {name} is in no file; `up` creates an empty one, which has no effect"
+            self.conversion.notes.append(note)
 
     def _add_namespace(self, name: str) -> None:
         entry = FileAddition(("environment", "existing", "namespaces"), name)
@@ -448,22 +395,5 @@ def _workload_settings(key: KindKey, source: InputObject) -> str:
 def _is_namespaced(source: InputObject) -> bool:
     if (source.group, source.kind) in ENTRIES:
         return "namespace" in ENTRIES[source.group, source.kind].model.model_fields
-    return source.namespace is not None or disposition((source.group, source.kind)) == "workload"
-
-
-def _mounted_claims(value: Any) -> Iterator[str]:
-    """Yield the claims that the pods of an object mount, wherever it has its pods."""
-    if isinstance(value, Mapping):
-        claim = value.get("persistentVolumeClaim")
-        if isinstance(claim, Mapping) and isinstance(claim.get("claimName"), str):
-            yield claim["claimName"]
-        for child in value.values():
-            yield from _mounted_claims(child)
-    elif isinstance(value, list):
-        for child in value:
-            yield from _mounted_claims(child)
-
-
-def _storage_class(source: InputObject) -> str | None:
-    spec = source.body.get("spec")
-    return spec.get("storageClassName") if isinstance(spec, Mapping) else None
+    is_workload = disposition((source.group, source.kind)) == "workload"
+    return source.namespace is not None or is_workload or source.kind in NAMESPACED_KINDS

@@ -125,7 +125,7 @@ def _pods_of_components(body: Mapping[str, Any]) -> Iterator[PodPlace]:
     """
     components = _map_at(body, "spec").get("components") or ()
     templates = [place for index, part in enumerate(components) for place in _pods_of_component(index, part)]
-    prefix = _NOT_IN_LABEL.sub("-", str(body["metadata"].get("name") or "pods"))[:_MAX_PREFIX].strip("-")
+    prefix = _NOT_IN_LABEL.sub("-", str(body["metadata"].get("name") or "pods").lower())[:_MAX_PREFIX].strip("-")
     for index, (template, replicas) in enumerate(templates):
         yield PodPlace(f"{prefix}-{index}", template, replicas)
 

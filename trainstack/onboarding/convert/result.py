@@ -8,8 +8,9 @@ from typing import Any
 from trainstack.objects.labels import Manifest
 from trainstack.objects.ownership import Identity, identity
 from trainstack.onboarding.convert.comparison import NO_DIFFERENCES, Comparison, LostField, compare, compare_trial
-from trainstack.onboarding.convert.conversion import Conversion, ConvertedObject
+from trainstack.onboarding.convert.conversion import Conversion
 from trainstack.onboarding.convert.kinds import ENTRIES
+from trainstack.onboarding.convert.outcomes import ConvertedObject
 from trainstack.onboarding.convert.section_entries import current_form, with_api_defaults
 from trainstack.onboarding.project_files import staged_project
 from trainstack.settings.loading.load import load
@@ -73,7 +74,7 @@ class _RenderedObjects:
         if item.run:
             return self._runs.get(item.run)
         kind, name = item.source.kind, item.source.name
-        namespaces = (item.source.namespace, item.namespace, None)
+        namespaces = (item.namespace, None)
         keys: list[Identity] = [(kind, namespace, name) for namespace in namespaces]
         return next((self._others[key] for key in keys if key in self._others), None)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.onboarding.convert.make import CLAIM, JOB, convert, make_target
 from trainstack.errors import TrainstackError
 from trainstack.onboarding.convert.conversion import Conversion
-from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.environment import Environment, Existing
 
 
 def entries(conversion: Conversion) -> dict[str, list[Any]]:
@@ -180,3 +180,14 @@ def test_objects_of_one_name_become_workloads_of_different_names() -> None:
     dotted = JOB.replace("name: train", "name: train.v1")
     runs = entries(convert(JOB, pod, dotted))["workloads.runs"]
     assert [run["name"] for run in runs] == ["train", "train-pod", "train-v1"]
+
+
+def test_an_object_of_a_file_without_namespace_is_in_that_of_the_target() -> None:
+    """With several namespaces, section `objects` would not know which; with one, the file stays as it is."""
+    config = "# Mine.\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\n"
+    assert convert(config).files == {"objects/1.yaml": config}
+    several = make_target(environment=Environment(existing=Existing(namespaces=("other",))))
+    (text,) = convert(config, target=several).files.values()
+    assert text == "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: conf\n  namespace: vision\n"
+    with pytest.raises(TrainstackError, match="ConfigMap conf has no namespace; name one with --namespace"):
+        convert(config, target=make_target(None))
