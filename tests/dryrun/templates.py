@@ -184,7 +184,8 @@ _TYPES: Mapping[str, Values] = {
         {"requests": {"storage": "1Gi"}}, {"requests": {"storage": "1.5Gi"}, "limits": {"storage": 4e9}}
     ),
     "WindowsSecurityContextOptions": one_of(
-        {"runAsUserName": "user"}, {"gmsaCredentialSpecName": "a", "gmsaCredentialSpec": "b"}, {"hostProcess": False}
+        {"gmsaCredentialSpecName": "a", "gmsaCredentialSpec": "b", "hostProcess": False, "runAsUserName": "user"},
+        {"runAsUserName": "user"},
     ),
 }
 """Whole objects of types whose fields depend on each other."""
