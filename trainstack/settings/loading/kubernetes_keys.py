@@ -7,17 +7,17 @@ from pydantic import BaseModel
 from trainstack.settings.sections.workloads import Mount, PodOverrides, Workload
 from trainstack.settings.values.pod_fields import FieldForm
 
+_WHOLE_OBJECT = "set the whole object as manifest, or let `trainstack convert FILE` write the run"
 _IN_ROLES = "set roles, by role with its replicas, and the fields of the pods in the run"
 _SET_BY_KUEUE = "leave it out: Kueue sets it"
 _HOSTNAME = "leave it out: replicas find each other by the names that their controller sets"
 _POD_PRIORITY = "set priorityClassName, a PriorityClass, which has the policy"
-_PODS = "set the fields of the pods in the run, such as image, command and resources, and others under podPatch.spec"
 _RUN_REMEDIES: Mapping[str, str] = {
-    "apiVersion": "leave it out: kind is enough, except for an Object, which has it under object",
-    "metadata": "set name, namespace, labels and objectAnnotations of the run, and annotations of its pods",
-    "spec": _PODS,
+    "apiVersion": _WHOLE_OBJECT,
+    "metadata": _WHOLE_OBJECT,
+    "spec": _WHOLE_OBJECT,
     "status": "leave it out: the cluster sets it",
-    "template": _PODS,
+    "template": _WHOLE_OBJECT,
     "containers": "set image, command and args of the run, and list further containers under podPatch.spec.containers",
     "elasticPolicy": "set elastic",
     "entrypoint": "set command",
@@ -67,7 +67,7 @@ def kubernetes_remedy(model: type[BaseModel], key: str) -> str | None:
         is_source = key in (FieldForm("Volume").fields or ())
         return _MOUNT_REMEDIES.get(key) or ("list the volume under podPatch.spec.volumes" if is_source else None)
     if key in ("apiVersion", "metadata", "spec"):
-        return "write the values of a manifest as keys of this section, without apiVersion, metadata and spec"
+        return "let `trainstack convert FILE` write the object as keys of this section"
     return None
 
 

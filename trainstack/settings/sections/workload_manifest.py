@@ -144,6 +144,11 @@ def _faults_of_object(manifest: Body) -> Iterator[str]:
             yield f"manifest.{key} is missing: add it"
     if not isinstance(manifest.get("spec"), Mapping):
         yield "manifest.spec is missing: add it"
+    for key in sorted(manifest.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}):
+        yield (
+            f"manifest.{key} is no field of an object: set it for the run in the environment's file, or write "
+            "workload.yaml as settings with `manifest: <file>`"
+        )
     if "status" in manifest:
         yield "manifest.status is written by the cluster: remove it"
     for key in sorted({*_map_at(manifest, "metadata")} - _METADATA):

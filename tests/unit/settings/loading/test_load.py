@@ -489,10 +489,7 @@ def test_keys_of_kubernetes_have_remedies_of_their_own(tmp_path: Path) -> None:
         "name; set volume, the name of the claim",
         "ports; set it in podPatch.spec.containers, as {name: <container>, ports: …}",
         "preemptionPolicy; set priorityClassName, a PriorityClass, which has the policy",
-        (
-            "spec; set the fields of the pods in the run, such as image, command and resources, and others under "
-            "podPatch.spec"
-        ),
+        "spec; set the whole object as manifest, or let `trainstack convert FILE` write the run",
         "subPathExpr; mount it under podPatch.spec.containers",
     ]
 
@@ -500,7 +497,7 @@ def test_keys_of_kubernetes_have_remedies_of_their_own(tmp_path: Path) -> None:
 def test_a_manifest_in_another_section_is_recognized(tmp_path: Path) -> None:
     queue = "{name: a, namespace: n, spec: {clusterQueue: a}}"
     root = make_project(tmp_path, f"  trainstack:queues: {{localQueues: [{queue}]}}\n")
-    remedy = "write the values of a manifest as keys of this section, without apiVersion, metadata and spec"
+    remedy = "let `trainstack convert FILE` write the object as keys of this section"
     assert f"unknown key spec; {remedy}" in faults(root)[1]
 
 

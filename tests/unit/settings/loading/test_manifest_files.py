@@ -107,6 +107,7 @@ def test_another_file_replaces_the_manifest(tmp_path: Path) -> None:
             ("spec:\n  suspend: yes", "status: {active: 1}\nspec:\n  suspend: yes"),
             "manifest.status is written by the cluster",
         ),
+        (("spec:\n  suspend: yes", "queue: a\nspec:\n  suspend: yes"), "manifest.queue is no field of an object"),
         (("batch/v1", "batch/v1beta1"), "Job of batch/v1beta1 is not supported"),
         (("kind: Job", "kind: PaddleJob"), "the paths of the pods of kind PaddleJob are not known"),
         (("spec:\n  suspend: yes", "---\nspec:\n  suspend: yes"), "a manifest is one object"),
