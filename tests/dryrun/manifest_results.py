@@ -17,20 +17,28 @@ _LABELS_OF_CONTROLLER = frozenset({"controller-uid", "job-name"})
 
 def original_result(server: Server, manifest: Manifest) -> Response:
     """Create a manifest in a dry run, in the namespace and with the name of its launch."""
-    metadata = {key: value for key, value in manifest["metadata"].items() if key != "generateName"}
-    return server.create({**manifest, "metadata": {**metadata, "name": NAME, "namespace": NAMESPACE}})
+    return server.create(_in_namespace(_with_name(manifest)))
 
 
 def differences_of_launch(
     server: Server, folder: Path, manifest: Manifest, accepted: Response, **settings: Any
 ) -> list[str]:
     """Return why the API server refuses the launch of an accepted manifest, or how its result differs."""
-    launch = render(folder, json.dumps(manifest), naming="fixed", **settings)
-    answer = server.apply({**launch, "metadata": {**launch["metadata"], "namespace": NAMESPACE}})
+    launch = render(folder, json.dumps(_with_name(manifest)), naming="fixed", **settings)
+    answer = server.apply(_in_namespace(launch))
     if answer.code >= 300:
         return [f"{answer.code}: {answer.body.get('message')}"]
     queued = QUEUE_LABEL in answer.body["metadata"]["labels"]
     return differences(_comparable(accepted.body), _comparable(answer.body), queued=queued)
+
+
+def _with_name(manifest: Manifest) -> Manifest:
+    metadata = {key: value for key, value in manifest["metadata"].items() if key != "generateName"}
+    return {**manifest, "metadata": {**metadata, "name": NAME}}
+
+
+def _in_namespace(body: Manifest) -> Manifest:
+    return {**body, "metadata": {**body["metadata"], "namespace": NAMESPACE}}
 
 
 def _comparable(body: Mapping[str, Any]) -> Manifest:
