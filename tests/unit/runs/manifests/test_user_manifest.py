@@ -54,6 +54,16 @@ def test_a_job_gets_its_name_labels_and_annotations() -> None:
     assert launch["spec"] == {"backoffLimit": 1, "template": {**template, "metadata": {"labels": LAUNCH_LABELS}}}
 
 
+def test_a_job_without_labels_gets_those_of_its_template() -> None:
+    """The API server adds them to a Job that has none, and `kubectl get jobs -l` finds it by them."""
+    body = make_manifest_job()
+    body["metadata"] = {}
+    body["spec"]["template"]["metadata"] = {"labels": {"team": "a"}}
+    assert build(make_manifest_run(body))["metadata"]["labels"]["team"] == "a"
+    body["metadata"] = {"labels": {"app": "mine"}}
+    assert "team" not in build(make_manifest_run(body))["metadata"]["labels"]
+
+
 def test_kueue_suspends_a_queued_launch() -> None:
     body = make_manifest_job()
     body["spec"]["suspend"] = True
