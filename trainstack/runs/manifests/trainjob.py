@@ -155,15 +155,16 @@ def _derived_names(launch: Body, name: str) -> list[str]:
 
 def _launched_pods(launch: Body, companions: tuple[Body, ...]) -> Iterator[LaunchedPods]:
     trainer = dict(launch["spec"].get("trainer") or {})
-    nodes = trainer.pop("numNodes", 1)
+    own_nodes = trainer.pop("numNodes", None)
     trainer.pop("numProcPerNode", None)  # not a field of the container
     if "resourcesPerNode" in trainer:
         trainer["resources"] = trainer.pop("resourcesPerNode")
     runtimes = [companion for companion in companions if companion["kind"] in _RUNTIME_KINDS]
     if not runtimes:
-        yield LaunchedPods(NODE, nodes, {"spec": {"containers": [{"name": NODE, **trainer}]}})
+        yield LaunchedPods(NODE, own_nodes or 1, {"spec": {"containers": [{"name": NODE, **trainer}]}})
     for runtime in runtimes:
         jobs = runtime_jobs(runtime)
+        nodes = own_nodes or (runtime["spec"].get("mlPolicy") or {}).get("numNodes") or 1
         for job, pods in zip(jobs, jobset_pods({"spec": {"replicatedJobs": jobs}}), strict=True):
             yield _apply_trainer(pods, nodes, trainer) if runs_nodes(job) else pods
 

@@ -277,6 +277,15 @@ def test_the_pods_of_a_runtime_have_the_settings_of_the_trainjob() -> None:
     assert (nodes.name, nodes.count, nodes.spec["containers"]) == ("node", 3, [changed_node, proxy])
 
 
+def test_a_trainjob_without_a_number_of_nodes_has_that_of_its_runtime() -> None:
+    """Its author may set neither the number nor a `trainer`, as for a runtime that fine-tunes a model."""
+    launch = {"kind": "TrainJob", "metadata": {}, "spec": {"runtimeRef": {"name": "torchtune"}}}
+    assert [pods.count for pods in launched_pods(launch)] == [1]
+    runtime = make_cluster_runtime(make_job("node", {"name": "node", "image": "torchtune"}, step="trainer"))
+    runtime["spec"]["mlPolicy"] = {"numNodes": 2}
+    assert [pods.count for pods in launched_pods(launch, (runtime,))] == [2]
+
+
 def test_the_pods_of_a_runtime_are_found_by_their_jobset() -> None:
     """They have no label of the launch. Its own runtime is read with a live launch, the cluster's is not."""
     launches = [manifest(workload, "dev", make_launch()) for workload in (make_trainjob(), make_runtime_run())]
