@@ -1,5 +1,7 @@
-"""Kinds and names of runs: a bare Pod, fixed and generated names, a Job with several completions."""
+"""Kinds and names of runs: a bare Pod, fixed and generated names, a Job with several completions, manifests."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from tests.cluster.lab import (
     HELD,
     MOUNT,
     NAMESPACE,
+    OPEN,
     Config,
     admission_enabled,
     assert_no_changes,
@@ -26,22 +29,54 @@ from tests.cluster.lab import (
     unmanaged_run,
 )
 from tests.cluster.project import Project, eventually
+from trainstack.runs.images.content_tags import REGISTRY, workload_reference
 
 pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
 
 WAITS = ["sh", "-c", f"trap 'exit 143' TERM; until [ -e {MOUNT}/go ]; do sleep 0.1; done; echo done"]
 NO_PROXY = {"sidecar.istio.io/inject": "false"}
 FIXED = ("single-pod", "fixed-job", "fixed-torch")
 
 
+def pod_spec(container: str, image: str, **fields: Any) -> Config:
+    """Return the spec of a pod that waits for a file on the volume, as users write it."""
+    restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    main = {
+        "name": container,
+        "image": image,
+        "command": WAITS[:2],
+        "args": WAITS[2:],
+        "securityContext": restricted,
+        "resources": {"requests": {"cpu": 0.05, "memory": "64Mi"}},
+        "volumeMounts": [{"name": "data", "mountPath": MOUNT}],
+    }
+    user = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "lab"}}]
+    return {"securityContext": user, "containers": [main], "volumes": volumes, **fields}
+
+
+def manifest_run(name: str, kind: str, api_version: str, spec: Config, **changes: Any) -> Config:
+    """Return a run of a manifest with a fixed name."""
+    manifest: Config = {"apiVersion": api_version, "kind": kind, "metadata": {"annotations": NO_PROXY}, "spec": spec}
+    return {"name": name, "namespace": NAMESPACE, "naming": "fixed", "manifest": manifest, **changes}
+
+
 def runs() -> list[Config]:
-    """Return a Pod without a queue, a Job and a PyTorchJob with fixed names, and two Jobs with generated names."""
-    fixed: Config = {"naming": "fixed", "command": WAITS}
+    """Return a Pod without a queue, a Job and a PyTorchJob with fixed names, and two Jobs with generated names.
+
+    Those with fixed names are manifests, and the Job among them is managed.
+    """
+    template = {"spec": pod_spec("pytorch", "busybox:1.35")}
+    torch = {"pytorchReplicaSpecs": {role: {"replicas": 1, "template": template} for role in ("Master", "Worker")}}
+    digits = workload_reference(ROOT / "workloads" / "digits", REGISTRY)
+    job = {"backoffLimit": 0, "template": {"spec": pod_spec("main", digits, restartPolicy="Never")}}
     job_fields: Config = {"completions": 3, "parallelism": 2, "backoffLimit": 4, "ttlSecondsAfterFinished": 3600}
     return [
-        unmanaged_run("single-pod", "Pod", queue=None, restartPolicy="Never", annotations=NO_PROXY, **fixed),
-        unmanaged_run("fixed-job", **fixed),
-        unmanaged_run("fixed-torch", "PyTorchJob", queue=HELD, roles={"Master": {}, "Worker": {}}, **fixed),
+        manifest_run("single-pod", "Pod", "v1", pod_spec("program", "busybox:1.35", restartPolicy="Never")),
+        manifest_run("fixed-job", "Job", "batch/v1", job, queue=OPEN, managed=True, record={"volume": "lab"}),
+        manifest_run("fixed-torch", "PyTorchJob", "kubeflow.org/v1", torch, queue=HELD),
         unmanaged_run("several", queue=HELD, naming="generated", container="data-loader", command=WAITS, **job_fields),
         unmanaged_run("brief", naming="generated", command=["true"], ttlSecondsAfterFinished=1),
     ]
@@ -141,6 +176,20 @@ def assert_finished(project: Project) -> None:
     assert "single-pod" in project.trainstack("status").out
     logs = project.trainstack("logs", "single-pod")
     assert "done" in logs.out, logs.text
+    assert_recorded(project)
+
+
+def assert_recorded(project: Project) -> None:
+    """Assert that the wrapper has recorded the managed run of a manifest, with its program."""
+    body = launch(project, "fixed-job")
+    (container,) = body["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-3:] == WAITS
+    assert "args" not in container
+    done = project.trainstack("fetch", run_id(body))
+    assert done.code == 0, done.text
+    (file,) = project.root.glob(f"results/{run_id(body)}/run.json")
+    definition = json.loads(file.read_text(encoding="utf-8"))["definition"]
+    assert (definition["workload"], definition["command"], definition["args"]) == ("fixed-job", WAITS[:2], WAITS[2:])
 
 
 def assert_replaced_when_finished(project: Project) -> None:
