@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainstack.objects.labels import MANAGED_BY, OWNER, QUEUE
-from trainstack.settings.values.quantities import canonical_quantity
+from trainstack.settings.values.pod_patch import canonical_amount
 
 _QUANTITY_KEYS = ("requests", "limits", "capacity", "default", "hard")
 """Maps whose values are quantities; `1024Mi` and `1Gi` are the same."""
@@ -168,10 +168,7 @@ def _is_equal(source: Any, rendered: Any, key: str) -> bool:
         return True
     if source is _ABSENT or rendered is _ABSENT or not (key in _QUANTITY_KEYS or key in _QUANTITIES):
         return False
-    try:
-        return canonical_quantity(source) == canonical_quantity(rendered)
-    except ValueError:
-        return False
+    return bool(canonical_amount(source) == canonical_amount(rendered))
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:

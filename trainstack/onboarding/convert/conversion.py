@@ -113,7 +113,7 @@ class _Builder:
             self._add_objects(file, sources)
         self._add_references()
         if self._faults:
-            raise TrainstackError("\n".join(self._faults))
+            raise TrainstackError("\n".join(dict.fromkeys(self._faults)))
 
     def _sort(self, source: InputObject) -> None:
         """Add an entry for an object, or keep it until all namespaces are known."""

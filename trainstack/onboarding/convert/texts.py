@@ -31,7 +31,9 @@ def object_text(source: InputObject) -> str:
     if source.dropped:
         # What kubectl prints has no comments, so that it can be written anew.
         text = _without_fields(text, source.dropped) if "#" in text else ""
-    return f"{text.rstrip()}\n" if text and _parse(text) == source.body else dump_object(source.body)
+    # A block scalar at the end of a file without a line break has none either, so the text is kept without it.
+    candidates = (f"{text.rstrip()}\n", text) if text else ()
+    return next((candidate for candidate in candidates if _parse(candidate) == source.body), dump_object(source.body))
 
 
 def dump_object(body: Mapping[str, Any]) -> str:

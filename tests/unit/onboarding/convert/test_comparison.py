@@ -46,6 +46,7 @@ def test_a_change_is_a_loss(source: Any, rendered: Any, lost: LostField) -> None
     ("source", "rendered"),
     [
         ({"limits": {"cpu": 1, "memory": "1024Mi"}}, {"limits": {"cpu": "1", "memory": "1Gi"}}),
+        ({"requests": {"cpu": 0.5}}, {"requests": {"cpu": "500m"}}),
         ({"a": None}, {}),
     ],
 )

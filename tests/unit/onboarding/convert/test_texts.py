@@ -25,6 +25,14 @@ def test_a_document_is_copied() -> None:
     assert object_text(read(f"---\n\n{JOB}\n\n---\n")[0]) == JOB
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_a_block_scalar_at_the_end_of_a_file_keeps_its_last_line_break(end: str) -> None:
+    """Without a line break at the end of the file, its value has none either."""
+    text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  run: |\n    sleep 1{end}"
+    (source,) = read(text)
+    assert object_text(source) == text.rstrip() + end[:1]
+
+
 def test_a_document_with_comments_loses_only_what_the_cluster_sets() -> None:
     """Its other lines are the author's."""
     text = object_text(read(LIVE.replace(", y: |-\n    1", ""))[0])
