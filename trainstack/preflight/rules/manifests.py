@@ -39,7 +39,7 @@ def manifest_invalid(context: RuleContext) -> Iterator[Violation]:
         for pods in launched_pods(launch):
             if pods.path is None:
                 continue
-            operator_volumes = WORKLOAD_KINDS[run.kind].operator_volumes
+            operator_volumes = WORKLOAD_KINDS[run.kind].operator_volumes(launch)
             for fault in find_pod_faults(pods.template, operator_volumes, "volumes of the pod"):
                 yield Violation(f"{manifest_path(path, pods)}.{fault.path}", fault.problem, fault.remedy)
 

@@ -56,12 +56,17 @@ def patch_invalid(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
         if not _patched_pod_sets(path, run):
             continue
+        try:
+            launch, _ = context.stack_objects.queued_objects(run)
+        except WorkloadError:
+            continue  # Other rules report it.
+        operator_volumes = WORKLOAD_KINDS[run.kind].operator_volumes(launch)
         # Pod sets with the same patch have the same faults.
         violations = dict.fromkeys(
             Violation(f"{pods.setting_path('pod_patch')}.{fault.path}", fault.problem, fault.remedy)
             for pods, launched in built_pod_sets(context, path, run)
             if pods.settings.pod_patch is not None
-            for fault in find_pod_faults(launched.template, WORKLOAD_KINDS[run.kind].operator_volumes)
+            for fault in find_pod_faults(launched.template, operator_volumes)
         )
         yield from violations
 

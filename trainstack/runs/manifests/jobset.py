@@ -94,6 +94,12 @@ def jobset_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods
             yield LaunchedPods(job["name"], count, pods.template, template_path, counts)
 
 
+def _operator_volumes(launch: Body) -> list[str]:
+    """Return the volumes of the claims that JobSet creates by `volumeClaimPolicies`."""
+    policies = launch["spec"].get("volumeClaimPolicies") or ()
+    return [claim["metadata"]["name"] for policy in policies for claim in policy.get("templates") or ()]
+
+
 def _pod_sets(path: str, run: Workload) -> Iterator[RunPodSet]:
     jobs = run.replicated_jobs
     for job_path, job in zip(
@@ -118,6 +124,7 @@ JOBSET = WorkloadKind(
     operator="jobset",
     role_label=REPLICATED_JOB_LABEL,
     index_label=COMPLETION_INDEX_LABEL,
+    operator_volumes=_operator_volumes,
     framework="jobset.x-k8s.io/jobset",
     replicas=_replicas,
     managed_by=("spec", "managedBy"),

@@ -1,6 +1,6 @@
 """The differences between kinds of workloads. Each kind's module has one `WorkloadKind`; `registry` lists them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,8 +168,8 @@ class WorkloadKind:
     first pod is the log of the launch."""
     owners_of_pods: tuple[str, ...] = ()
     """The CustomResourceDefinitions of the owners between a launch and its pods, besides Jobs and JobSets."""
-    operator_volumes: tuple[str, ...] = ()
-    """The volumes that the operator adds to pods, which their containers may mount."""
+    operator_volumes: Callable[[Body], Collection[str]] = lambda _: ()
+    """A function that returns the volumes that the operator adds to the pods of a launch, for their containers."""
     managed_by: tuple[str, ...] | None = None
     """The path of the field `managedBy`, by which MultiKueue manages the launch; None if the kind is not dispatched."""
     index_label: str | None = None

@@ -90,7 +90,7 @@ MPIJOB = WorkloadKind(
     role_label="training.kubeflow.org/job-role",
     first_roles=("launcher",),
     index_label="training.kubeflow.org/replica-index",
-    operator_volumes=("mpi-job-config", "ssh-auth"),
+    operator_volumes=lambda _: ("mpi-job-config", "ssh-auth"),
     framework="kubeflow.org/mpijob",
     replicas=lambda body: count_replica_specs(body["spec"]["mpiReplicaSpecs"], body.get("status")),
 )

@@ -66,7 +66,7 @@ def manifest_launch(workload: Workload, stack: str, launch: Launch) -> Manifest:
     annotations = {**(own_metadata.get("annotations") or {})}
     if body["kind"] in _WAITED_KINDS:
         annotations[labels.SKIP_AWAIT] = "true"
-    added = launch_object(body["kind"], body["apiVersion"], workload, stack, launch, spec, annotations)
+    added = launch_object(body["kind"], body["apiVersion"], workload, stack, launch, body["spec"], annotations)
     metadata = {
         **{key: value for key, value in own_metadata.items() if key not in ("name", "generateName")},
         **added["metadata"],

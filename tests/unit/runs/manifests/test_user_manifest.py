@@ -10,6 +10,7 @@ from tests.unit.runs.launches import LAUNCH_LABELS, make_launch
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import Facts, run_id
 from trainstack.runs.manifests.build import longest_derived_name, manifest
+from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.manifests.user_manifest import (
     images_of_manifest,
     manifest_pod_sets,
@@ -229,3 +230,29 @@ def test_secrets_are_found_wherever_pods_refer_to_them() -> None:
         (f"{spec}.volumes[volume].secret", "mounted"),
         (f"{spec}.volumes[all].projected.sources[0].secret", "projected"),
     ]
+
+
+def make_pod(**container: Any) -> dict[str, Any]:
+    spec = make_manifest_job(**container)["spec"]["template"]["spec"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"app": "mine"}}, "spec": spec}
+
+
+def test_a_pod_is_its_own_template() -> None:
+    """Amounts, pins, patches and the wrapper apply to it as to the pods of other kinds."""
+    run = make_manifest_run(
+        make_pod(resources={"requests": {"cpu": 0.5}}), podPatch={"spec": {"dnsPolicy": "Default"}}, **MANAGED
+    )
+    launch = build(run, pinned_images={"busybox:1.37": "busybox@sha256:1"})
+    (container,) = launch["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": "500m"}
+    assert container["image"] == "busybox@sha256:1"
+    assert container["command"][:3] == ["python3", "/opt/trainstack/run.py", "--"]
+    assert launch["spec"]["dnsPolicy"] == "Default"
+    assert launch["metadata"]["labels"].items() >= LAUNCH_LABELS.items()
+
+
+def test_a_jobset_may_mount_the_claims_that_it_creates() -> None:
+    claims = [{"templates": [{"metadata": {"name": "shared"}, "spec": {}}]}]
+    launch = {"spec": {"volumeClaimPolicies": claims, "replicatedJobs": []}}
+    assert [*WORKLOAD_KINDS["JobSet"].operator_volumes(launch)] == ["shared"]
+    assert not WORKLOAD_KINDS["JobSet"].operator_volumes({"spec": {"replicatedJobs": []}})
