@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from trainstack.kueue.differences import V15, DisputedFeature, KueueRelease
 from trainstack.kueue.feature_gates import DEFAULT_GATES, FeatureGates
+from trainstack.settings.sections.workloads import RuntimeReference
 
 FlavorResource = tuple[str, str]
 """Flavor and resource, the key of a quota."""
@@ -322,8 +323,8 @@ class Workload:
     """Its admission checks in these states; Kueue does not admit it with one."""
     unmodeled_fields: tuple[str, ...] = ()
     """Fields that are set in its object and not calculated."""
-    unread_runtime: str = ""
-    """The ClusterTrainingRuntime that defines its pods, if it was not read; the pods then lack what it sets."""
+    unread_runtime: RuntimeReference | None = None
+    """The runtime that defines its pods, if it was not read; the pods then lack what it sets."""
 
     @property
     def key(self) -> str:

@@ -10,6 +10,7 @@ from trainstack.kueue.node_affinity import match_labels
 from trainstack.kueue.resource_node import dispatches_and_provisions
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Reason
+from trainstack.settings.sections.workloads import CLUSTER_RUNTIME
 from trainstack.settings.values.kubernetes import is_extended_resource
 
 
@@ -51,12 +52,15 @@ def unmodeled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> I
 
 
 def _unread_runtimes(workload: Workload) -> Iterator[Reason]:
-    if workload.unread_runtime:
-        message = (
-            f"the pods that ClusterTrainingRuntime {workload.unread_runtime} defines are unknown here; `trainstack "
-            "check --cluster` reads them, except for MPI and Flux"
+    runtime = workload.unread_runtime
+    if runtime is not None:
+        remedy = (
+            "`trainstack check --cluster` reads them, except for MPI and Flux"
+            if runtime.kind == CLUSTER_RUNTIME
+            else "declare the runtime under objects"
         )
-        yield Reason("unread", message, f"{workload.path}.runtime")
+        message = f"the pods that {runtime.kind} {runtime.name} defines are unknown here; {remedy}"
+        yield Reason("unread", message, f"{workload.path}.{runtime.path}")
 
 
 def _disputed_features(

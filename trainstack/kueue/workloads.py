@@ -50,7 +50,8 @@ def run_workload(stack_objects: StackObjects, model: Model, path: str, run: Run)
     launch, companions = objects
     paths = [(pods.path, pods.resources_path) for pods, _ in launched_pod_sets(path, run, launch, companions)]
     workload = read_workload(*objects, model, name=run.name, queue=_queue_of(run, model), path=path, paths=paths)
-    return workload if companions or run.runtime is None else replace(workload, unread_runtime=run.runtime)
+    runtime = run.runtime_reference
+    return workload if companions or runtime is None else replace(workload, unread_runtime=runtime)
 
 
 def _queue_of(run: Run, model: Model) -> str:

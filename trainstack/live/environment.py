@@ -27,10 +27,10 @@ from trainstack.platform.operators.kueue import CONFIG_KEY
 from trainstack.preflight.live_context import CLUSTER_SCOPED, READ_BY_TENANTS, DryRun, LiveCluster, LiveOperator
 from trainstack.preflight.live_rules.secrets import secret_references
 from trainstack.preflight.operator_facts import OPERATORS
-from trainstack.runs.manifests.trainjob import CLUSTER_RUNTIME
 from trainstack.runs.status.launch_kinds import KINDS, launch_kind, launch_version
 from trainstack.runs.status.pods import pod_problems
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.workloads import CLUSTER_RUNTIME
 
 Body = Mapping[str, Any]
 _KUEUE_KINDS = ("AdmissionCheck", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Topology", "WorkloadPriorityClass")
@@ -115,7 +115,8 @@ def _list_paths(settings: Settings, *, is_owner: bool) -> dict[str, str]:
 
 def names_runtimes(settings: Settings) -> bool:
     """Return whether a run names a ClusterTrainingRuntime."""
-    return any(workload.runtime is not None for _, workload in settings.runs_and_trials())
+    references = (workload.runtime_reference for _, workload in settings.runs_and_trials())
+    return any(reference is not None and reference.kind == CLUSTER_RUNTIME for reference in references)
 
 
 def _used_namespaces(settings: Settings) -> list[str]:

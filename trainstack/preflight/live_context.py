@@ -21,12 +21,13 @@ from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rule_context import EnvironmentContext
 from trainstack.preflight.worker_needs import Need, WorkerCluster
-from trainstack.runs.manifests.trainjob import CLUSTER_RUNTIME, is_countable
+from trainstack.runs.manifests.trainjob import is_countable
 from trainstack.runs.status.launch_kinds import kind_of_launch, launch_kind
 from trainstack.runs.status.queued_workloads import queued_workloads
 from trainstack.settings.errors import suggest_name
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.storage import Volume
+from trainstack.settings.sections.workloads import CLUSTER_RUNTIME
 from trainstack.versions import parse_version
 
 Body = Mapping[str, Any]

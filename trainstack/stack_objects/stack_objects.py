@@ -19,12 +19,13 @@ from trainstack.runs.launch import Launch
 from trainstack.runs.ledgers import Ledger, wrapper_config_map, wrapper_reference
 from trainstack.runs.manifests.build import companions, dispatched_launch, manifest, plan_launch
 from trainstack.runs.manifests.kind import Body
+from trainstack.runs.manifests.trainjob import is_countable
 from trainstack.runs.manifests.trials import Trial
 from trainstack.runs.manifests.trials import trials as trials_of
 from trainstack.runs.manifests.user_manifest import first_image, images_of_manifest
 from trainstack.runs.status.launch_kinds import optional_kinds
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.workloads import Workload
+from trainstack.settings.sections.workloads import CLUSTER_RUNTIME, Workload
 from trainstack.stack_objects import operators
 from trainstack.stack_objects.component import Component, DeclaredObject, component_from_stages
 from trainstack.stack_objects.inputs import CACHE_FOLDER, Inputs, read_inputs
@@ -315,8 +316,26 @@ class StackObjects:
                 stack = self.settings.stack
                 self._queued_objects[key] = manifest(workload, stack, launch), companions(workload, stack, launch)
         launch_object, own_companions = self._queued_objects[key]
-        runtime = self._runtimes.get(workload.runtime or "")
+        runtime = self._runtime_of(workload)
         return launch_object, own_companions if runtime is None else (runtime,)
+
+    def _runtime_of(self, workload: Workload) -> Body | None:
+        """Return the runtime that a TrainJob refers to: one of the cluster that was read, or one under `objects`."""
+        reference = workload.runtime_reference
+        if reference is None:
+            return None
+        if reference.kind == CLUSTER_RUNTIME:
+            return self._runtimes.get(reference.name)
+        identity = (reference.kind, workload.namespace, reference.name)
+        return next(
+            (
+                body
+                for body in self.other_manifests
+                if (body["kind"], body["metadata"].get("namespace"), body["metadata"]["name"]) == identity
+                and is_countable(body)
+            ),
+            None,
+        )
 
     def facts(self, workload: Workload) -> Facts:
         """Return the facts that a workload's launch depends on in addition to its settings, with pinned images."""

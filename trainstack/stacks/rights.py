@@ -37,9 +37,9 @@ from trainstack.platform.rbac.rights import (
 from trainstack.platform.retained import list_retained_objects
 from trainstack.platform.teams import TENANT_PREFIX
 from trainstack.preflight.live_context import CLUSTER_SCOPED
-from trainstack.runs.manifests.trainjob import CLUSTER_RUNTIME
 from trainstack.runs.status.launch_kinds import launch_resource, optional_kinds
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.workloads import CLUSTER_RUNTIME
 from trainstack.stack_objects.stack_objects import StackObjects
 
 DEPLOYER, RESEARCHER = "deployer", "researcher"

@@ -4,7 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.live_objects import NOW
-from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_runtime_run, make_settings
+from tests.unit.make import (
+    make_cluster_queue,
+    make_group,
+    make_manifest_run,
+    make_queues,
+    make_run,
+    make_runtime_run,
+    make_settings,
+)
 from tests.unit.preflight.cluster_cases import IMAGES, KUEUE, check, make_live, make_node, operators
 from tests.unit.preflight.cluster_cases import make_cluster_queue as make_queue_of_cluster
 from tests.unit.runs.runtimes import make_cluster_runtime, make_job
@@ -13,9 +21,10 @@ from trainstack.kueue.verdict import Change, Remedy, Verdict
 from trainstack.kueue.verdicts import stack_verdicts
 from trainstack.preflight.live_context import LiveCluster, LiveContext
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.objects import Objects
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import Preemption, ResourceFlavor
-from trainstack.settings.sections.workloads import Resources
+from trainstack.settings.sections.workloads import Resources, Workload
 from trainstack.stack_objects.stack_objects import StackObjects
 
 Body = dict[str, Any]
@@ -189,6 +198,37 @@ def test_the_pods_of_a_runtime_are_known_on_a_cluster_alone() -> None:
         stack_objects = StackObjects(settings, runtimes=live.countable_runtimes)
         outcomes += [verdict.outcome for verdict in LiveContext(stack_objects, live, {}).verdicts]
     assert outcomes == ["fits", "never fits", "unknown"]
+
+
+TRAINER = {"numNodes": 3, "resourcesPerNode": {"requests": {"cpu": "500m"}}}
+
+
+def make_trainjob_run(**reference: str) -> Workload:
+    """Return a run whose manifest is a TrainJob on a runtime."""
+    spec = {"runtimeRef": {"name": "torch-distributed", **reference}, "trainer": TRAINER}
+    return make_manifest_run({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": spec})
+
+
+def test_the_pods_of_a_manifest_are_those_of_its_runtime() -> None:
+    """Of the cluster, or one that the environment declares. Otherwise they are unknown."""
+    settings = make_settings(make_trainjob_run(), operators=Operators())
+    (of_files,) = stack_verdicts(StackObjects(settings))
+    (reason,) = of_files.reasons
+    assert (of_files.outcome, reason.path) == ("unknown", "workloads.runs[train].manifest.spec.runtimeRef.name")
+    proxy = {"name": "proxy", "resources": {"requests": {"cpu": "250m"}}}
+    runtime = make_cluster_runtime(make_job("node", {"name": "node"}, proxy, step="trainer"))
+    live = make_live({"ClusterTrainingRuntime": (runtime,)})
+    stack_objects = StackObjects(settings, runtimes=live.countable_runtimes)
+    assert [verdict.outcome for verdict in LiveContext(stack_objects, live, {}).verdicts] == ["never fits"]
+
+    own = make_settings(make_trainjob_run(kind="TrainingRuntime"), operators=Operators())
+    assert [verdict.outcome for verdict in stack_verdicts(StackObjects(own))] == ["unknown"]
+    for step, outcome in (("trainer", "never fits"), ("", "fits")):
+        job = make_job("node", {"name": "node"}, *([proxy] if step else []), step="trainer")
+        body = {**make_cluster_runtime(job), "kind": "TrainingRuntime"}
+        body["metadata"] = {"name": "torch-distributed", "namespace": "research"}
+        declared = own.model_copy(update={"objects": Objects(manifests=(body,))})
+        assert [verdict.outcome for verdict in stack_verdicts(StackObjects(declared))] == [outcome]
 
 
 def remedies_of(settings: Settings, live: LiveCluster) -> dict[str, Remedy]:

@@ -7,10 +7,10 @@ from trainstack.objects.labels import MAX_LABEL_CHARACTERS
 from trainstack.preflight.live_context import LiveContext, find_missing_object
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.runs.manifests.jobset import jobset_pods
-from trainstack.runs.manifests.trainjob import CLUSTER_RUNTIME, runs_nodes, runtime_jobs
+from trainstack.runs.manifests.trainjob import runs_nodes, runtime_jobs
 from trainstack.runs.names import GENERATED_SUFFIX, LAUNCH_DIGITS, RUN_DIGITS, launch_name, object_name, run_id
 from trainstack.runs.role_pods import NODE
-from trainstack.settings.sections.workloads import Workload
+from trainstack.settings.sections.workloads import CLUSTER_RUNTIME, Workload
 
 Body = Mapping[str, Any]
 
@@ -30,16 +30,17 @@ def runtime_unusable(context: LiveContext) -> Iterator[Violation]:
     runtimes = context.live.objects_by_name(CLUSTER_RUNTIME) or {}
     for path, run in context.runs():
         # kind_missing reports a cluster without Trainer.
-        if run.runtime is None or CLUSTER_RUNTIME in context.live.unserved:
+        reference = run.runtime_reference
+        if reference is None or reference.kind != CLUSTER_RUNTIME or CLUSTER_RUNTIME in context.live.unserved:
             continue
-        runtime_path = f"{path}.runtime"
-        if run.runtime not in runtimes:
-            yield from find_missing_object(context, runtime_path, CLUSTER_RUNTIME, run.runtime, is_declared=False)
-        elif not any(map(_has_node, runtime_jobs(runtimes[run.runtime]))):
-            message = f"{CLUSTER_RUNTIME} {run.runtime} has no Job for the nodes with a container {NODE}"
+        runtime_path, name = f"{path}.{reference.path}", reference.name
+        if name not in runtimes:
+            yield from find_missing_object(context, runtime_path, CLUSTER_RUNTIME, name, is_declared=False)
+        elif not any(map(_has_node, runtime_jobs(runtimes[name]))):
+            message = f"{CLUSTER_RUNTIME} {name} has no Job for the nodes with a container {NODE}"
             yield Violation(runtime_path, message, "use another runtime, or leave it out")
         else:
-            yield from _name_violations(path, run, runtimes[run.runtime])
+            yield from _name_violations(runtime_path, run, runtimes[name])
 
 
 def _has_node(replicated_job: Body) -> bool:
@@ -47,7 +48,7 @@ def _has_node(replicated_job: Body) -> bool:
     return runs_nodes(replicated_job) and any(container["name"] == NODE for container in containers)
 
 
-def _name_violations(path: str, run: Workload, runtime: Body) -> Iterator[Violation]:
+def _name_violations(runtime_path: str, run: Workload, runtime: Body) -> Iterator[Violation]:
     """Yield a violation if a pod's name would be too long. The hashes in the launch's name have a fixed length."""
     launch = launch_name(run_id(run.name, "0" * RUN_DIGITS), "0" * LAUNCH_DIGITS)
     names = [
@@ -57,7 +58,7 @@ def _name_violations(path: str, run: Workload, runtime: Body) -> Iterator[Violat
     longest_name = max(names, key=len)
     if (excess := len(longest_name) - MAX_LABEL_CHARACTERS) > 0:
         message = (
-            f"a pod of {CLUSTER_RUNTIME} {run.runtime} would be named {longest_name} with {len(longest_name)} "
-            f"characters, and Kubernetes allows {MAX_LABEL_CHARACTERS}"
+            f"a pod of {CLUSTER_RUNTIME} {runtime['metadata']['name']} would be named {longest_name} with "
+            f"{len(longest_name)} characters, and Kubernetes allows {MAX_LABEL_CHARACTERS}"
         )
-        yield Violation(f"{path}.runtime", message, f"shorten the workload's name by {excess}")
+        yield Violation(runtime_path, message, f"shorten the workload's name by {excess}")

@@ -11,6 +11,7 @@ from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.used_images import UsedImage, used_images
+from trainstack.runs.manifests.user_manifest import needs_image_user
 from trainstack.runs.role_pods import RolePods, role_pods
 from trainstack.settings.loading.load import pins_file
 from trainstack.settings.model import Cluster
@@ -101,6 +102,8 @@ def image_user(context: RuleContext) -> Iterator[Violation]:
 
 def has_image_user(run: Workload) -> bool:
     """Return whether some pods of a run must not run as root, and have the user of the image."""
+    if run.manifest is not None:
+        return needs_image_user(run)
     return run.runtime is None and any(map(_has_image_user, role_pods(run)))
 
 

@@ -34,10 +34,9 @@ from trainstack.runs.manifests.pod_template import launch_labels, pod_template
 from trainstack.runs.names import GENERATED_SUFFIX, object_name
 from trainstack.runs.rank_variables import rank_variables
 from trainstack.runs.role_pods import NODE, role_pods
-from trainstack.settings.sections.workloads import PodOverrides, Workload
+from trainstack.settings.sections.workloads import CLUSTER_RUNTIME, PodOverrides, Workload
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
-CLUSTER_RUNTIME = "ClusterTrainingRuntime"
 _RUNTIME_KINDS = ("TrainingRuntime", CLUSTER_RUNTIME)
 _ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 """The label of a Job in a runtime with the part of the TrainJob that Trainer applies to it: `trainer` for the nodes."""

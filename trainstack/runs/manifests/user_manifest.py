@@ -149,6 +149,24 @@ def images_of_manifest(path: str, workload: Workload) -> Iterator[ManifestImage]
                 yield ManifestImage(f"{volume_path}.image.reference", str(reference))
 
 
+def needs_image_user(workload: Workload) -> bool:
+    """Return whether a container of a manifest must not run as root, and has the user of its image.
+
+    Raises WorkloadError.
+    """
+    specs = [pods.spec for pods in pods_of_manifest(workload) if pods.path is not None]
+    return any(_has_image_user(spec, container) for spec in specs for container in spec.get("containers") or ())
+
+
+def _has_image_user(spec: Body, container: Body) -> bool:
+    contexts = [part.get("securityContext") or {} for part in (container, spec)]
+    users, non_root = (
+        [context[name] for context in contexts if context.get(name) is not None]
+        for name in ("runAsUser", "runAsNonRoot")
+    )
+    return not users and non_root[:1] == [True]
+
+
 def secrets_of_manifest(path: str, workload: Workload) -> Iterator[tuple[str, str]]:
     """Yield the path and the name of each Secret that the pods of a manifest need; none without a manifest.
 

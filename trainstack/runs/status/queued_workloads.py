@@ -45,7 +45,7 @@ def launched_pod_sets(
 ) -> Iterator[tuple[RunPodSet, LaunchedPods]]:
     """Yield the pods of a run's launch, with the pod set of the settings that they are built from."""
     launched, declared_sets = launched_pods(launch, companions), [*pod_sets(path, run)]
-    if run.runtime is not None:
+    if run.runtime_reference is not None:
         # The settings have one pod set; the runtime may have further Jobs.
         declared_sets *= len(launched)
     yield from zip(declared_sets, launched, strict=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated, Any, Literal, get_args
 
@@ -49,6 +50,21 @@ ManifestFields = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object", "required": ["apiVersion", "kind"]}]}),
 ]
 """An object. In files it may be the name of another file, which the loader reads."""
+
+
+CLUSTER_RUNTIME = "ClusterTrainingRuntime"
+"""The kind of the runtimes of a cluster, which is the API's default."""
+
+
+@dataclass(frozen=True)
+class RuntimeReference:
+    """A runtime that defines the pods of a TrainJob."""
+
+    kind: str
+    """ClusterTrainingRuntime, or TrainingRuntime of the run's namespace."""
+    name: str
+    path: str
+    """The path of the name relative to the workload."""
 
 
 class Image(Section):
@@ -394,6 +410,17 @@ class Workload(Section):
     def pods_at_once(self) -> int:
         """The number of a Job's concurrent pods, as Kueue counts them."""
         return min(self.parallelism, self.pods_to_succeed)
+
+    @property
+    def runtime_reference(self) -> RuntimeReference | None:
+        """The runtime that defines the pods of a TrainJob; None if it is built from the settings."""
+        if self.runtime is not None:
+            return RuntimeReference(CLUSTER_RUNTIME, self.runtime, "runtime")
+        if self.manifest is None or self.kind != "TrainJob":
+            return None
+        reference = self.manifest["spec"].get("runtimeRef") or {}
+        kind, name = reference.get("kind", CLUSTER_RUNTIME), reference.get("name", "")
+        return RuntimeReference(str(kind), str(name), "manifest.spec.runtimeRef.name")
 
     @property
     def deadline_seconds(self) -> int | None:

@@ -14,6 +14,7 @@ from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.manifests.user_manifest import (
     images_of_manifest,
     manifest_pod_sets,
+    needs_image_user,
     roles_of_manifest,
     secrets_of_manifest,
 )
@@ -256,3 +257,22 @@ def test_a_jobset_may_mount_the_claims_that_it_creates() -> None:
     launch = {"spec": {"volumeClaimPolicies": claims, "replicatedJobs": []}}
     assert [*WORKLOAD_KINDS["JobSet"].operator_volumes(launch)] == ["shared"]
     assert not WORKLOAD_KINDS["JobSet"].operator_volumes({"spec": {"replicatedJobs": []}})
+
+
+@pytest.mark.parametrize(
+    ("pod", "container", "expected"),
+    [
+        ({"runAsNonRoot": True}, {}, True),
+        ({}, {"runAsNonRoot": True}, True),
+        ({"runAsNonRoot": True}, {"runAsNonRoot": False}, False),
+        ({"runAsNonRoot": True, "runAsUser": 1000}, {}, False),
+        ({"runAsNonRoot": True}, {"runAsUser": 1000}, False),
+        ({}, {}, False),
+    ],
+)
+def test_the_image_needs_a_user_if_the_pod_has_none(
+    pod: dict[str, Any], container: dict[str, Any], expected: bool
+) -> None:
+    """The context of a container takes precedence."""
+    body = make_manifest_job({"securityContext": pod}, securityContext=container)
+    assert needs_image_user(make_manifest_run(body)) == expected
