@@ -25,6 +25,7 @@ from trainstack.onboarding.convert.kinds import (
     supported_version,
 )
 from trainstack.onboarding.convert.native import native_settings
+from trainstack.onboarding.convert.operators import needed_operators
 from trainstack.onboarding.convert.outcomes import ConvertedObject, Outcome
 from trainstack.onboarding.convert.references import existing_objects, undeclared_cohorts
 from trainstack.onboarding.convert.section_entries import build_entry
@@ -329,6 +330,9 @@ class _Builder:
 
     def _add_references(self) -> None:
         self.conversion.entries += existing_objects(self.conversion.objects, self._settings)
+        for entry, note in needed_operators(self._workloads, self._settings.operators):
+            self.conversion.entries.append(entry)
+            self.conversion.notes.append(note)
         for name in undeclared_cohorts(self.conversion.objects, self._settings):
             self.conversion.entries.append(FileAddition(("queues", "cohorts"), {"name": name}))
             note = f"cohort {name} is in no file; `up` creates an empty one, which has no effect"
