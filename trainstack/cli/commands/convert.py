@@ -99,8 +99,13 @@ def _read_sources(names: Iterable[str]) -> Iterator[SourceText]:
         if name == _STDIN:
             yield SourceText(name="stdin", text=_decode("stdin", sys.stdin.buffer.read(_MAX_BYTES)))
             continue
-        path = Path(name)
-        paths = sorted(child for child in path.iterdir() if child.suffix in _SUFFIXES) if path.is_dir() else [path]
+        try:
+            path = Path(name)
+            paths = sorted(child for child in path.iterdir() if child.suffix in _SUFFIXES) if path.is_dir() else [path]
+        except ValueError:
+            fail(f"{name!r} is not the name of a file", ExitCode.USAGE)
+        except OSError as error:
+            fail(describe_os_error(error, name), ExitCode.USAGE)
         if not paths:
             fail(f"{name}: the folder has no files with the suffixes {', '.join(_SUFFIXES)}", ExitCode.USAGE)
         for child in paths:

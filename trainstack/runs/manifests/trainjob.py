@@ -228,8 +228,9 @@ def uses_cluster_runtime(body: Body) -> bool:
 
 
 def _pod_label(body: Body) -> tuple[str, str]:
-    # The pods of a runtime of the cluster have its labels only.
-    return (_JOBSET_LABEL, str(body["metadata"]["name"])) if uses_cluster_runtime(body) else launch_label(body)
+    # Only the launch's own runtime, which has its name, gives the pods the label of the launch.
+    is_own = not uses_cluster_runtime(body) and body["spec"]["runtimeRef"]["name"] == launch_label(body)[1]
+    return launch_label(body) if is_own else (_JOBSET_LABEL, str(body["metadata"]["name"]))
 
 
 TRAINJOB = WorkloadKind(

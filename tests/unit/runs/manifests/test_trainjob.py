@@ -289,8 +289,10 @@ def test_a_trainjob_without_a_number_of_nodes_has_that_of_its_runtime() -> None:
 def test_the_pods_of_a_runtime_are_found_by_their_jobset() -> None:
     """They have no label of the launch. Its own runtime is read with a live launch, the cluster's is not."""
     launches = [manifest(workload, "dev", make_launch()) for workload in (make_trainjob(), make_runtime_run())]
-    assert [TRAINJOB.pod_label(launch) for launch in launches] == [
+    others = {**launches[0], "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "torch"}}}
+    assert [TRAINJOB.pod_label(launch) for launch in (*launches, others)] == [
         ("trainstack.dev/launch", "train-1-2"),
+        ("jobset.sigs.k8s.io/jobset-name", "train-1-2"),
         ("jobset.sigs.k8s.io/jobset-name", "train-1-2"),
     ]
     own, shared = map(TRAINJOB.companion_reference, launches)
