@@ -99,11 +99,11 @@ def _read_sources(names: Iterable[str]) -> Iterator[SourceText]:
         if name == _STDIN:
             yield SourceText(name="stdin", text=_decode("stdin", sys.stdin.buffer.read(_MAX_BYTES)))
             continue
-        try:
-            path = Path(name)
-            paths = sorted(child for child in path.iterdir() if child.suffix in _SUFFIXES) if path.is_dir() else [path]
-        except ValueError:
+        if "\0" in name:
             fail(f"{name!r} is not the name of a file", ExitCode.USAGE)
+        path = Path(name)
+        try:
+            paths = sorted(child for child in path.iterdir() if child.suffix in _SUFFIXES) if path.is_dir() else [path]
         except OSError as error:
             fail(describe_os_error(error, name), ExitCode.USAGE)
         if not paths:
