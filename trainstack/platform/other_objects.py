@@ -11,17 +11,22 @@ from trainstack.settings.values.kind_scopes import CLUSTER_SCOPED_KINDS, NAMESPA
 
 SECTION_NAME = "objects"
 """The value of SECTION."""
-_AWAITED_KINDS = frozenset(("DaemonSet", "Deployment", "Ingress", "PersistentVolumeClaim", "ReplicationController")) | {
-    "Service",
-    "StatefulSet",
-}
+_AWAITED_KINDS = frozenset(
+    {
+        *("DaemonSet", "Deployment", "Ingress", "PersistentVolumeClaim"),
+        *("ReplicationController", "Service", "StatefulSet"),
+    }
+)
 """The kinds whose readiness the Kubernetes provider awaits, which may depend on runs.
 
 Source: provider/pkg/await/awaiters.go of pulumi-kubernetes
 """
 _USING_KINDS = frozenset(
-    ("ClusterRoleBinding", "CronJob", "DaemonSet", "Deployment", "HorizontalPodAutoscaler", "Ingress")
-) | {"PersistentVolumeClaim", "ReplicaSet", "ReplicationController", "RoleBinding", "StatefulSet"}
+    {
+        *("ClusterRoleBinding", "CronJob", "DaemonSet", "Deployment", "HorizontalPodAutoscaler", "Ingress"),
+        *("PersistentVolumeClaim", "ReplicaSet", "ReplicationController", "RoleBinding", "StatefulSet"),
+    }
+)
 """The kinds of objects that refer to other objects of the section."""
 
 

@@ -39,7 +39,7 @@ from trainstack.settings.sections.environment import Environment, Existing, Exis
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.queues import Topology
-from trainstack.settings.sections.secrets import SecretValue
+from trainstack.settings.sections.secrets import EnvSource, SecretValue
 from trainstack.settings.sections.storage import StorageClass
 from trainstack.settings.sections.workloads import Resources, Workload
 from trainstack.stack_objects.stack_objects import StackObjects
@@ -445,6 +445,15 @@ CASES: dict[str, list[Case]] = {
             make_live(secrets={("research", "git"): False}),
             f"{RUN}.code.secret",
             "namespace research does not have Secret 'git'",
+            "create it in namespace research, or declare it under secrets",
+        ),
+        Case(
+            make_settings(
+                make_run(managed=False, record=None, env_from=(EnvSource(config_map="plain"), EnvSource(secret="all")))
+            ),
+            make_live(secrets={("research", "all"): False}),
+            f"{RUN}.envFrom[1].secret",
+            "namespace research does not have Secret 'all'",
             "create it in namespace research, or declare it under secrets",
         ),
         Case(

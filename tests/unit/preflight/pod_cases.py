@@ -18,7 +18,7 @@ from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.environment import Environment, Namespace, NamespaceNetwork
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
-from trainstack.settings.sections.workloads import Image, Resources, Role
+from trainstack.settings.sections.workloads import Image, Resources, Role, Workload
 
 RUN = "workloads.runs[train]"
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -31,10 +31,10 @@ def enforcing(level: str, **run: Any) -> Settings:
     return make_settings(make_run(**run), environment=Environment(namespaces=(namespace,)))
 
 
-def in_isolation(**run: Any) -> Settings:
+def in_isolation(run: Workload) -> Settings:
     """Return an environment whose isolated, adopted namespace has an unknown level."""
     namespace = Namespace(name="research", adopt=True, network=NamespaceNetwork(isolated=True))
-    return make_settings(make_run(**run), environment=Environment(namespaces=(namespace,)))
+    return make_settings(run, environment=Environment(namespaces=(namespace,)))
 
 
 def pinned(**patch: Any) -> Settings:
@@ -166,11 +166,17 @@ POD_CASES = {
     ],
     "isolation-lost": [
         Case(
-            in_isolation(host_network=True),
+            in_isolation(make_manifest_run(make_manifest_job({"hostNetwork": True}))),
+            f"{RUN}.manifest.spec.template.spec.hostNetwork",
+            "namespace research is isolated, but pods in the node's network are not",
+            "remove it, or set environment.namespaces[research].network.isolated to false",
+        ),
+        Case(
+            in_isolation(make_run(host_network=True)),
             f"{RUN}.hostNetwork",
             "namespace research is isolated, but pods in the node's network are not",
             "remove it, or set environment.namespaces[research].network.isolated to false",
-        )
+        ),
     ],
     "patch-refused": [
         patch_case(
@@ -285,12 +291,19 @@ POD_CASES = {
     ],
     "amount-odd": [
         Case(
+            make_settings(make_manifest_run(make_manifest_job(resources={"requests": {"cpu": "1", "memory": 512}}))),
+            f"{RUN}.manifest.spec.template.spec.containers[main].resources.requests.memory",
+            "512 of memory is less than 1Mi (without a unit, an amount is in bytes; m is thousandths)",
+            "add a unit, such as 512Mi or 10Gi",
+            "warning",
+        ),
+        Case(
             make_settings(make_run(scratch=scratch("64"))),
             f"{RUN}.scratch[cache].size",
             "64 of storage is less than 1Mi (without a unit, an amount is in bytes; m is thousandths)",
             "add a unit, such as 512Mi or 10Gi",
             "warning",
-        )
+        ),
     ],
 }
 """Cases by the id of the rule that finds the fault."""
