@@ -71,6 +71,7 @@ _ADDITIONS: Sequence[tuple[str, str]] = (
     (r"metadata\.labels\.kueue\.x-k8s\.io/(queue-name|priority-class)", "the queue and priority in the settings"),
     (r"metadata\.annotations\.pulumi\.com/skipAwait", "the engine does not wait until the object is ready"),
     (r"metadata\.annotations\.pulumi\.com/patchForce", "`adopt` takes over the object's fields"),
+    (r"(.*\.)?metadata\.annotations\.kubectl\.kubernetes\.io/default-container", "the main container, by `container`"),
     (r"metadata\.annotations\.trainstack\.dev/object", "the paths of the pods of this kind"),
     (r"metadata\.annotations\.trainstack\.dev/[a-z-]+", "read by the guards"),
     (r".*\.fieldRef\.apiVersion|.*\.resourceFieldRef\.divisor", "the default of the API"),

@@ -327,6 +327,11 @@ def _complete_pods(
     _add_parameters(workload, template, launch)
     if workload.managed:
         recorder = _wrap_program(workload, pods, launch, recorder)
+    if workload.container is not None and len(spec["containers"]) > 1:
+        metadata = template.get("metadata") or {}
+        # Commands find the main container of a live pod by the annotation, as kubectl does.
+        annotations = {labels.DEFAULT_CONTAINER: workload.container, **(metadata.get("annotations") or {})}
+        template["metadata"] = {**metadata, "annotations": annotations}
     if workload.kind != "Pod":  # The labels of a Pod are those of the object.
         role = {labels.ROLE: pods.name} if _kind(workload).role_label == labels.ROLE else {}
         metadata = template.get("metadata") or {}

@@ -139,6 +139,8 @@ def test_the_wrapper_starts_the_program_of_the_main_container() -> None:
     launch = build(make_manifest_run(body, container="main", **MANAGED))
     spec = launch["spec"]["template"]["spec"]
     unchanged, main = spec["containers"]
+    annotations = launch["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {"kubectl.kubernetes.io/default-container": "main"}
     assert unchanged == sidecar
     assert main["command"] == ["python3", "/opt/trainstack/run.py", "--", "sh", "-c", "echo $HOME"]
     assert "args" not in main
