@@ -173,6 +173,18 @@ def rules_page() -> None:
 
 
 @app.command()
+def fields_page() -> None:
+    """Write docs/kubernetes-fields.md from the table of Kubernetes' fields and the settings.
+
+    Example:
+      trainstack dev fields-page
+    """
+    from trainstack.dev import fields_page as page  # noqa: PLC0415 (as above)
+
+    _write({page.PAGE: page.render_page()})
+
+
+@app.command()
 def terminal_pictures() -> None:
     """Write docs/forecast.png and the pictures in docs/terminal/ by running the commands that they show.
 

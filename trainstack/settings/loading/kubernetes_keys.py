@@ -57,6 +57,12 @@ _MOUNT_REMEDIES: Mapping[str, str] = {
 """The remedies for keys of a volume or a volume mount in `volumes` of a run."""
 
 
+def object_keys() -> list[str]:
+    """Return the keys of objects, other than those of pods, for which a run has other settings."""
+    pod_fields = {*(FieldForm("PodSpec").fields or ()), *(FieldForm("Container").fields or ())}
+    return sorted(_RUN_REMEDIES.keys() - pod_fields)
+
+
 def kubernetes_remedy(model: type[BaseModel], key: str) -> str | None:
     """Return the remedy for an unknown key in a section if it is a key of Kubernetes' API there; else None."""
     if issubclass(model, PodOverrides) and key in {field.alias for field in Workload.model_fields.values()}:
