@@ -122,3 +122,28 @@ def make_run(name: str, namespace: str, **changes: Any) -> Body:
         "runAsUser": 1000,
         **changes,
     }
+
+
+def make_manifest_run(name: str, namespace: str) -> Body:
+    """A run of a manifest, with the program of `make_run`."""
+    restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    container = {
+        "name": "main",
+        "image": "busybox:1.35",
+        "command": ["sh", "-c", "true"],
+        "args": ["1"],
+        "resources": {"requests": {"cpu": 0.05, "memory": "64Mi"}},
+        "securityContext": restricted,
+    }
+    user = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    pod = {"restartPolicy": "Never", "securityContext": user, "containers": [container]}
+    spec = {"backoffLimit": 0, "template": {"spec": pod}}
+    manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"labels": {"team": "search"}}, "spec": spec}
+    return {"name": name, "kind": "Job", "namespace": namespace, "managed": False, "manifest": manifest}
+
+
+def main_container_of(run: Body) -> Body:
+    """The part of a run that has its program: the container of its manifest, or the run itself."""
+    manifest = run.get("manifest")
+    container: Body = run if manifest is None else manifest["spec"]["template"]["spec"]["containers"][0]
+    return container

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.apiserver import ApiServer
 from tests.stateful import cluster
-from tests.stateful.checkout import make_run
+from tests.stateful.checkout import main_container_of, make_manifest_run, make_run
 from tests.stateful.commands import DESTROY
 from tests.stateful.json_values import Body
 from tests.stateful.network import FAULTS
@@ -34,7 +34,7 @@ ACCIDENTS = st.one_of(
 )
 """What happens during a command: what, at which moment, and to which launch."""
 CHANGES = st.sampled_from(["args", "args", "memory", "namespace", "naming", "attempt", "remove"])
-KINDS = st.sampled_from(["derived", "generated", "fixed", "pod", "managed", "expiring"])
+KINDS = st.sampled_from(["derived", "generated", "fixed", "pod", "managed", "expiring", "manifest"])
 TTL_SECONDS = 1
 DENIAL = (
     'resource "denied" was not successfully created by the Kubernetes API server: admission webhook "search" denied '
@@ -245,9 +245,9 @@ class Machine(RuleBasedStateMachine):
         elif change == "remove":
             person.runs.remove(run)
         elif change == "args":
-            run["args"] = [str(number)]
+            main_container_of(run)["args"] = [str(number)]
         elif change == "memory":
-            run["resources"]["requests"]["memory"] = f"{64 + number}Mi"
+            main_container_of(run)["resources"]["requests"]["memory"] = f"{64 + number}Mi"
         elif change == "attempt":
             run["attempt"] = 1 + number % 3
         elif change == "naming" and run["kind"] == "Job":
@@ -284,6 +284,8 @@ def make_drawn_run(name: str, kind: str, namespace: str) -> Body:
     if kind == "managed":
         record = {"record": {"volume": "records"}, "volumes": [{"volume": "records", "mountPath": "/mnt/records"}]}
         return make_run(name, namespace.replace("-two", "-one"), managed=True, **record)
+    if kind == "manifest":
+        return make_manifest_run(name, namespace)
     if kind == "expiring":
         return make_run(name, namespace, ttlSecondsAfterFinished=TTL_SECONDS)
     return make_run(name, namespace, naming=kind)
