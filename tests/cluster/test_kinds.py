@@ -38,6 +38,16 @@ ROOT = Path(__file__).resolve().parents[2]
 WAITS = ["sh", "-c", f"trap 'exit 143' TERM; until [ -e {MOUNT}/go ]; do sleep 0.1; done; echo done"]
 NO_PROXY = {"sidecar.istio.io/inject": "false"}
 FIXED = ("single-pod", "fixed-job", "fixed-torch")
+HANDMADE: Config = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "handmade", "namespace": NAMESPACE},
+    "spec": {
+        "suspend": True,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox:1.35"}]}},
+    },
+}
+"""A Job that was created without Trainstack."""
 
 
 def pod_spec(container: str, image: str, **fields: Any) -> Config:
@@ -76,6 +86,7 @@ def runs() -> list[Config]:
     return [
         manifest_run("single-pod", "Pod", "v1", pod_spec("program", "busybox:1.35", restartPolicy="Never")),
         manifest_run("fixed-job", "Job", "batch/v1", job, queue=OPEN, managed=True, record={"volume": "lab"}),
+        manifest_run("handmade", "Job", "batch/v1", HANDMADE["spec"], adopt=True),
         manifest_run("fixed-torch", "PyTorchJob", "kubeflow.org/v1", torch, queue=HELD),
         unmanaged_run("several", queue=HELD, naming="generated", container="data-loader", command=WAITS, **job_fields),
         unmanaged_run("brief", naming="generated", command=["true"], ttlSecondsAfterFinished=1),
@@ -88,9 +99,13 @@ def test_runs_get_the_declared_names_and_are_launched_once(lab: Project) -> None
     An edited run of a fixed name is refused while it is active, and replaced when it has finished.
     """
     project = lab.other_stack("named", team_config(lab.stack, *runs()))
+    file = project.root / ".trainstack" / "handmade.json"
+    file.write_text(json.dumps(HANDMADE), encoding="utf-8")
+    assert project.kubectl("create", "-f", str(file)).code == 0
     try:
         done = project.up()
         assert done.code == 0, done.text
+        assert "is recorded as launched (`adopt`)" in done.text
         eventually("the TTL took the brief run", lambda: not launches(project, "brief"))
         done = project.up("--refresh")
         assert done.code == 0, done.text
@@ -118,8 +133,18 @@ def test_runs_get_the_declared_names_and_are_launched_once(lab: Project) -> None
             assert_no_changes(project)
             assert_replaced_when_finished(project)
             assert_settled_when_deleted(project)
+            assert_adopted(project)
     finally:
         project.take_down()
+        project.kubectl("delete", "job", "-n", NAMESPACE, "handmade")
+
+
+def assert_adopted(project: Project) -> None:
+    """Assert that the run of a Job that exists is recorded, and that no `up` has changed the Job."""
+    assert [run for run in ledgers(project) if run.startswith("handmade-")]
+    body = json.loads(project.kubectl("get", "job", "-n", NAMESPACE, "handmade", "-o", "json").out)
+    assert "trainstack.dev/run" not in body["metadata"].get("labels", {})
+    assert body["metadata"]["generation"] == 1
 
 
 def assert_names(project: Project) -> None:

@@ -179,11 +179,12 @@ def decide_single_run(
     *,
     may_stop: bool,
     claim: Claim | None = None,
+    is_adopted: bool = False,
 ) -> SingleRunDecision:
     """Decide on one declared run.
 
     `planned_ledger`: the run as it would be launched and recorded now. `recorded_ledger`: its ledger in the cluster.
-    `may_stop`: whether this change may stop the run.
+    `may_stop`: whether this change may stop the run. `is_adopted`: whether the run was launched without Trainstack.
     """
     active_launches = [launch for launch in live_launches if launch.is_active]
     if active_launches and not may_stop:
@@ -197,6 +198,9 @@ def decide_single_run(
         return SingleRunDecision(None, recorded_ledger, note=note)
     if claim is not None and (refusal := ended_claim_refusal(claim)):
         return SingleRunDecision(refusal=refusal)
+    if is_adopted and claim is None:
+        note = f"{planned_ledger.run_id} is recorded as launched (`adopt`); its object stays as it is"
+        return SingleRunDecision(None, planned_ledger, note=note)
     return SingleRunDecision(planned_ledger, planned_ledger)
 
 
@@ -246,12 +250,14 @@ def decide_launches(
     now: datetime,
     claims: Sequence[Claim] = (),
     excluded_ledgers: Sequence[Ledger] = (),
+    adopted_ids: Collection[str] = (),
 ) -> LaunchDecision:
     """Decide on the declared runs, given the live launches and the ledgers of this stack.
 
     `planned_ledgers`: every declared run as it would be launched and recorded now. `stop`: the run ids that this change
     may stop. `claims`: claims whose object is not in the cluster. `excluded_ledgers`: those of excluded runs. They
     are kept so that a run that is included again is not launched again, unless its launch failed or is stopped.
+    `adopted_ids`: the ids of runs that were launched without Trainstack.
     """
     ledgers_by_run = {ledger.run_id: ledger for ledger in ledgers}
     claims_by_run = {claim.ledger.run_id: claim for claim in claims}
@@ -266,6 +272,7 @@ def decide_launches(
             now,
             may_stop=planned_ledger.run_id in stop,
             claim=claims_by_run.get(planned_ledger.run_id),
+            is_adopted=planned_ledger.run_id in adopted_ids,
         )
         for planned_ledger in planned_ledgers
     ]

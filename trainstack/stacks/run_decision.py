@@ -104,6 +104,7 @@ def decide_runs_and_sweeps(
         now,
         [claim for claim in live_runs.claims if not claim.ledger.sweep],
         _ledgers_of_excluded_runs(settings, live_runs.ledgers) if has_training else (),
+        {run.launch.run_id for run in runs if run.workload.adopt},
     )
     sweep_decisions = _decide_sweeps(planned_sweeps, live_runs, stop, now, waiting)
     # A sweep that was launched before does not wait for dependencies again.

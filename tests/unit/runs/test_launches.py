@@ -346,3 +346,22 @@ def test_the_trials_of_a_live_launch_are_read() -> None:
     assert live_launch(body).sweep == SweepOfLaunch(
         name="digits", set_id="", number=None, file="sweep-digits-0", succeeded=(0, 2, 3, 4, 7)
     )
+
+
+def test_a_run_that_was_launched_elsewhere_is_recorded_and_never_launched() -> None:
+    """Once it is recorded, its ledger decides, with or without `adopt`."""
+    planned = make_ledger()
+    first = decide_launches([planned], [], [], (), NOW, adopted_ids={RUN})
+    assert (first.launches, first.ledgers, first.refusals) == ((), (planned,), ())
+    assert first.notes == (f"{RUN} is recorded as launched (`adopt`); its object stays as it is",)
+    for adopted_ids in ({RUN}, set[str]()):
+        later = decide_launches([planned], [], [planned], (), NOW, adopted_ids=adopted_ids)
+        assert (later.launches, later.ledgers) == ((), (planned,))
+
+
+def test_a_run_of_the_stack_is_not_adopted() -> None:
+    """Its launch, and the claim of an interrupted `up`, decide."""
+    planned, live = make_ledger(), make_live("running")
+    assert decide_launches([planned], [live], [planned], (), NOW, adopted_ids={RUN}).launches == (planned,)
+    claim = Claim(planned, NOW, NOW)
+    assert decide_launches([planned], [], [], (), NOW, [claim], adopted_ids={RUN}).launches == (planned,)

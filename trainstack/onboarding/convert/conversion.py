@@ -181,7 +181,8 @@ class _Builder:
     # Workloads
 
     def _add_workloads(self, sources: Sequence[InputObject], *, with_sweeps: bool) -> None:
-        families = find_families(sources, self._target.workload_names)
+        # Trials cannot be adopted.
+        families = find_families([source for source in sources if not source.is_live], self._target.workload_names)
         trials = set[int]()
         for family in families:
             if with_sweeps:
@@ -217,6 +218,9 @@ class _Builder:
         run["naming"] = "fixed" if "name" in source.metadata else "generated"
         if source.namespace is None:
             run["namespace"] = self._require_namespace(source)
+        if source.is_live:
+            # The object exists: `up` records the run, and does not launch it again.
+            run["adopt"] = True
         self.conversion.entries.append(FileAddition(("workloads", "runs"), run))
         self._record(source, "converted", place=self._write_workload(name, source), run=name)
         if source.is_live:
@@ -232,7 +236,8 @@ class _Builder:
         workload, run = settings
         file = f"workloads/{source.name}/workload.yaml"
         self.conversion.files[file] = dump_object(workload)
-        self.conversion.entries.append(FileAddition(("workloads", "runs"), {"name": source.name, **run}))
+        adoption = {"adopt": True} if source.is_live else {}
+        self.conversion.entries.append(FileAddition(("workloads", "runs"), {"name": source.name, **run, **adoption}))
         self._record(source, "converted", place=file, run=source.name)
         return True
 

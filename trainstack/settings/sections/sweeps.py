@@ -65,6 +65,8 @@ FROM_FILES = ("space", "expansion", "setsText")
 def _faults_of_run(run: Workload) -> Iterator[str]:
     if run.kind == "DataLoader":
         yield "a DataLoader runs no program: set run.kind to another kind"
+    if run.adopt:
+        yield "trials cannot be recorded as launched elsewhere: leave out run.adopt"
     if run.runtime is not None:
         yield "the pods of a trial have labels and files that a runtime does not set: leave out run.runtime"
     if run.restarts_always:

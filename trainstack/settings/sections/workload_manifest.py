@@ -22,7 +22,19 @@ _QUEUE, _PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 """The labels by which a manifest names its LocalQueue and its WorkloadPriorityClass."""
 _SETTINGS_OF_LAUNCH = frozenset(
     {
-        *("name", "kind", "naming", "namespace", "queue", "priority", "managed", "container", "seed", "attempt"),
+        *(
+            "name",
+            "kind",
+            "naming",
+            "namespace",
+            "queue",
+            "priority",
+            "managed",
+            "container",
+            "seed",
+            "attempt",
+            "adopt",
+        ),
         *("depends_on", "data", "record", "pod_patch", "expected_duration_seconds", "object", "manifest"),
     }
 )

@@ -242,6 +242,9 @@ class Workload(Section):
     """Part of the run's identity; passed to the program as TRAINSTACK_SEED."""
     attempt: Positive = 1
     """Raise it to repeat a run."""
+    adopt: bool = False
+    """The run was launched without Trainstack. `up` records it as launched, and neither launches it nor changes its
+    object. To launch it again, leave `adopt` out and raise `attempt`."""
     depends_on: tuple[DnsLabel, ...] = ()
     """Workloads of the same namespace whose runs must succeed before this one is launched, such as a run that fills a
     volume. A data loader has succeeded when it is removed after its launch."""
@@ -360,6 +363,8 @@ class Workload(Section):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> "Workload":
+        if self.adopt and self.attempt > 1:
+            raise_faults([f"attempt {self.attempt} was not launched elsewhere: leave out adopt, or attempt"])
         if self.manifest is not None:
             raise_faults(self._faults_of_manifest(self.manifest))
             check_pods(self.manifest)

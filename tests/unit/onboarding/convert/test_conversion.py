@@ -44,6 +44,16 @@ def test_a_job_becomes_a_workload_with_its_own_text() -> None:
     }
 
 
+def test_a_live_job_is_adopted() -> None:
+    """It would be launched a second time. Several are no sweep, since trials cannot be adopted."""
+    live = [JOB.replace("name: train\n", f"name: train-{number}\n  uid: 1-{number}\n") for number in (1, 2)]
+    conversion = convert(*live, with_sweeps=True)
+    assert entries(conversion)["workloads.runs"] == [
+        {"name": f"train-{number}", "naming": "fixed", "adopt": True} for number in (1, 2)
+    ]
+    assert "sweeps.sweeps" not in entries(conversion)
+
+
 def test_an_object_without_a_namespace_gets_that_of_the_target() -> None:
     """kubectl would take it from its context."""
     job = JOB.replace("  namespace: vision\n", "")

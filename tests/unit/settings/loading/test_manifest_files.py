@@ -126,3 +126,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_settings_that_are_part_of_the_manifest_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "[{name: pasted, image: {name: 'busybox:2'}}]", {"workloads/pasted/workload.yaml": JOB})
     assert faults(tmp_path) == ["Pulumi.lab.yaml:3: image is part of the manifest"]
+
+
+def test_a_later_attempt_cannot_be_adopted(tmp_path: Path) -> None:
+    files = {"workloads/pasted/workload.yaml": JOB}
+    write(tmp_path, "[{name: pasted, adopt: true}]", files)
+    assert load_run(tmp_path).adopt
+    write(tmp_path, "[{name: pasted, adopt: true, attempt: 2}]", files)
+    assert faults(tmp_path) == ["Pulumi.lab.yaml:3: attempt 2 was not launched elsewhere"]
