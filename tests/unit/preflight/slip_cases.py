@@ -4,6 +4,8 @@ from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
     make_group,
+    make_manifest_job,
+    make_manifest_run,
     make_mount,
     make_queues,
     make_run,
@@ -383,6 +385,20 @@ SLIP_CASES: dict[str, list[Case]] = {
         ),
     ],
     "variable-unexpanded": [
+        Case(
+            make_settings(make_manifest_run(make_manifest_job(env=[{"name": "PATH", "value": "$PATH:/opt/mpi/bin"}]))),
+            "workloads.runs[train].manifest.spec.template.spec.containers[main].env[PATH]",
+            "variable PATH refers to $PATH, which is not expanded there",
+            "write the whole value: that of the image is not known there",
+            "warning",
+        ),
+        Case(
+            make_settings(make_manifest_run(make_manifest_job(env=[{"name": "OUT", "value": "$TRAINSTACK_OUTPUT"}]))),
+            "workloads.runs[train].manifest.spec.template.spec.containers[main].env[OUT]",
+            "variable OUT refers to $TRAINSTACK_OUTPUT, which is not set before it",
+            "move it to the command or the arguments",
+            "warning",
+        ),
         Case(
             make_settings(make_distributed(args=("--rank=$RANK",))),
             "workloads.runs[train].args",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainstack.preflight.examples import hello
@@ -12,6 +12,7 @@ from trainstack.runs.manifests.kind import RunPodSet
 from trainstack.runs.manifests.pod_template import WRAPPER_SETTINGS
 from trainstack.runs.manifests.sweep_pod import NUMBER_VARIABLE
 from trainstack.runs.manifests.trials import parameter_overrides
+from trainstack.runs.manifests.user_manifest import main_container
 from trainstack.runs.manifests.variable_expansion import container_program, container_variables
 from trainstack.runs.names import is_indexed
 from trainstack.runs.wrapper.run import WrapperError, WrapperSettings, parse_command, unknown_variables
@@ -121,7 +122,7 @@ def _referring_path(path: str, run: Workload, names: Sequence[str]) -> str:
         "Only a shell expands `$NAME` and `${NAME}`; Kubernetes replaces `$(NAME)` in commands, arguments and "
         "variables, there only if `NAME` is set before. The wrapper replaces the `$TRAINSTACK_…` of managed runs in "
         "commands and arguments; other programs do not have them. A warning for variables of `env`, which the program "
-        "may expand."
+        "may expand, and for those of manifests."
     ),
     change=hello('env: {LR: "0.1"}, command: [python3, train.py], args: [--lr=$LR]'),
     remedy="Write `$(NAME)`, or have a shell start the program: `command: [sh, -c, …]`.",
@@ -167,11 +168,20 @@ def _environment_violations(
     for variable in container.get("env") or ():
         name = variable["name"]
         if not name.startswith(_TRAINSTACK_PREFIX):
-            is_setting = name in pods.settings.env
-            variable_path = child_path(pods.setting_path("env"), name) if is_setting else pods.setting_path("pod_patch")
             for reference in find_references(variable.get("value") or ""):
-                yield from variables.environment_violations(variable_path, name, reference, earlier_names)
+                variable_path = _variable_path(pods, name)
+                for violation in variables.environment_violations(variable_path, name, reference, earlier_names):
+                    # A manifest may be in use elsewhere, so its variables are no errors.
+                    yield violation if pods.template_path is None else replace(violation, severity="warning")
         earlier_names.add(name)
+
+
+def _variable_path(pods: RunPodSet, name: str) -> str:
+    """Return the path of a variable of the main container: in a manifest, in the settings, or in a patch."""
+    if pods.template_path is not None:
+        return f"{pods.resources_path.removesuffix('.resources')}.env[{name}]"
+    is_setting = name in pods.settings.env
+    return child_path(pods.setting_path("env"), name) if is_setting else pods.setting_path("pod_patch")
 
 
 @dataclass(frozen=True)
@@ -195,6 +205,8 @@ class _Variables:
         overrides = (*run.roles.values(), *run.replicated_jobs)
         role_names = [override.env or () for override in overrides]
         settings_names = frozenset({*run.env, *run.referenced_variables}.union(*role_names))
+        if run.manifest is not None:
+            settings_names |= {name for name in names if not name.startswith(_TRAINSTACK_PREFIX)}
         provided = {*names, *_SET_BY_OPERATORS.get(run.kind, ())} - settings_names
         provided |= {"JOB_COMPLETION_INDEX"} if is_indexed(run) or run.kind == "JobSet" else set()
         provided |= {NUMBER_VARIABLE} if form == "jobs" else set()
@@ -253,7 +265,8 @@ _SHELL_REMEDY = "have the program read it from its environment, or have a shell 
 def _main_containers(context: RuleContext, path: str, run: Workload) -> Iterator[tuple[RunPodSet, Mapping[str, Any]]]:
     """Yield the main container of each pod set; none if the manifest cannot be built, which other rules report."""
     for pods, launched in built_pod_sets(context, path, run):
-        yield pods, launched.spec["containers"][0]
+        first = launched.spec["containers"][0]
+        yield pods, first if run.manifest is None else main_container(run, launched.template)
 
 
 def _added_container_references(context: RuleContext, path: str, run: Workload) -> Iterator[tuple[str, str, Reference]]:
