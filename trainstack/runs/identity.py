@@ -172,15 +172,7 @@ def _patch_identity(workload: Workload) -> Manifest:
 
 
 def _programs_of_patch(patch: Mapping[str, Any] | None) -> Manifest:
-    spec = (patch or {}).get("spec", {})
-    programs = {
-        f"{field}/{container.get('name', '')}": {key: container[key] for key in _PROGRAM_FIELDS if key in container}
-        for field in ("initContainers", "containers")
-        for container in spec.get(field, ())
-    }
-    for volume in spec.get("volumes", ()):
-        if reference := volume.get("image", {}).get("reference"):
-            programs[f"volumes/{volume.get('name', '')}"] = {"image": reference}
+    programs = _programs_of_pod((patch or {}).get("spec", {}), {})
     return {name: program for name, program in programs.items() if program}
 
 
