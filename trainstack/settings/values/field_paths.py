@@ -1,7 +1,7 @@
 """Paths of fields within an object, such as `spec.components[0].template`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -16,13 +16,7 @@ _STEP = re.compile(r"([A-Za-z0-9_-]+)|\[([0-9]+)\]")
 
 def value_at(body: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path of an object, or None if it does not exist."""
-    value: Any = body
-    for step in _parse_steps(path):
-        if isinstance(step, str):
-            value = value.get(step) if isinstance(value, Mapping) else None
-        else:
-            value = value[step] if isinstance(value, list) and step < len(value) else None
-    return value
+    return _value_at_steps(body, _parse_steps(path))
 
 
 def put_at(body: dict[str, Any], path: str, value: Any) -> None:
@@ -46,14 +40,18 @@ def put_at(body: dict[str, Any], path: str, value: Any) -> None:
 def remove_at(body: dict[str, Any], path: str) -> None:
     """Remove the field at a path of an object, if it exists."""
     *steps, last_step = _parse_steps(path)
-    parent: Any = body
-    for step in steps:
-        if isinstance(step, str):
-            parent = parent.get(step) if isinstance(parent, dict) else None
-        else:
-            parent = parent[step] if isinstance(parent, list) and step < len(parent) else None
+    parent = _value_at_steps(body, steps)
     if isinstance(parent, dict):
         parent.pop(last_step, None)
+
+
+def _value_at_steps(value: Any, steps: Sequence[str | int]) -> Any:
+    for step in steps:
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, Mapping) else None
+        else:
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+    return value
 
 
 def _child_value(parent: Any, step: str | int, parent_path: str, path: str) -> Any:
