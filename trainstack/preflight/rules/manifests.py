@@ -6,12 +6,11 @@ from pydantic import ValidationError
 
 from trainstack.preflight.pod_validation import find_pod_faults
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import EnvironmentContext, RuleContext
+from trainstack.preflight.rule_context import RuleContext, built_pod_sets
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.kind import LaunchedPods
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
-from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child_path
 from trainstack.settings.values.pod_patch import check_fields
 
@@ -41,7 +40,7 @@ def manifest_invalid(context: RuleContext) -> Iterator[Violation]:
                 continue
             operator_volumes = WORKLOAD_KINDS[run.kind].operator_volumes(launch)
             for fault in find_pod_faults(pods.template, operator_volumes, "volumes of the pod"):
-                yield Violation(f"{manifest_path(path, pods)}.{fault.path}", fault.problem, fault.remedy)
+                yield Violation(f"{_template_path(path, pods)}.{fault.path}", fault.problem, fault.remedy)
 
 
 @Rule(
@@ -57,8 +56,11 @@ def manifest_invalid(context: RuleContext) -> Iterator[Violation]:
 )
 def manifest_field_unknown(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
-        for pods in manifest_pods(context, run):
-            yield from _unknown_fields(manifest_path(path, pods), pods)
+        if run.manifest is None:
+            continue
+        for pod_set, pods in built_pod_sets(context, path, run):
+            if pod_set.template_path is not None:
+                yield from _unknown_fields(pod_set.template_path, pods)
 
 
 def _unknown_fields(path: str, pods: LaunchedPods) -> Iterator[Violation]:
@@ -73,20 +75,6 @@ def _unknown_fields(path: str, pods: LaunchedPods) -> Iterator[Violation]:
             yield Violation(fault_path, detail["ctx"]["problem"], detail["ctx"]["remedy"])
 
 
-def manifest_pods(context: EnvironmentContext, run: Workload) -> tuple[LaunchedPods, ...]:
-    """Return the pods of a run's launch whose templates are in the run's manifest; () if it has none.
-
-    The rule `manifest-invalid` reports a manifest without pods.
-    """
-    if run.manifest is None:
-        return ()
-    try:
-        launch, _ = context.stack_objects.queued_objects(run)
-    except WorkloadError:
-        return ()
-    return tuple(pods for pods in launched_pods(launch) if pods.path is not None)
-
-
-def manifest_path(path: str, pods: LaunchedPods) -> str:
+def _template_path(path: str, pods: LaunchedPods) -> str:
     """Return the path of the template of pods in the manifest of the run at a path of the settings."""
     return ".".join(filter(None, (path, "manifest", pods.path)))
