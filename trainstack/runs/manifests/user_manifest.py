@@ -1,6 +1,6 @@
 """The launch of a workload that is a manifest: the object as its author wrote it, with Trainstack's additions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
@@ -23,10 +23,11 @@ from trainstack.runs.manifests.pod_template import (
     wrapper_mount,
     wrapper_volume,
 )
+from trainstack.runs.manifests.pytorchjob import PYTORCH_CONTAINER
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.runs.manifests.strategic_merge import merge_patch
 from trainstack.runs.manifests.sweep_pod import sweep_env, sweep_mounts, sweep_volumes
-from trainstack.runs.role_pods import RolePods
+from trainstack.runs.role_pods import NODE, RolePods
 from trainstack.settings.base import Toleration
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.workloads import Mount, Resources, Workload
@@ -37,7 +38,7 @@ T = TypeVar("T")
 
 _TOLERATIONS, _AFFINITY = TypeAdapter(tuple[Toleration, ...]), TypeAdapter(Affinity | None)
 
-_REQUIRED_CONTAINERS = ("pytorch", "node")
+_REQUIRED_CONTAINERS = (PYTORCH_CONTAINER, NODE)
 """The names by which operators find the container with the program."""
 _SECRET_REFERENCES = ("secretKeyRef", "secretRef", "secret")
 """The fields of a variable, of a source of variables and of a volume that refer to a Secret."""
@@ -50,7 +51,7 @@ def manifest_launch(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
     The additions are listed in docs/decisions/0032-workloads-as-manifests.md.
     """
-    body = _copy_of_manifest(workload)
+    body = deepcopy(_manifest_as_kind(workload))
     spec = body["spec"]
     own_template_labels = _labels_of_template(body)
     if workload.queue is not None:
@@ -86,7 +87,7 @@ def pods_of_manifest(workload: Workload, body: Body | None = None) -> tuple[Laun
 
     Raises WorkloadError if the manifest lacks what its kind needs.
     """
-    body = _copy_of_manifest(workload) if body is None else body
+    body = _manifest_as_kind(workload) if body is None else body
     kind = _kind(workload)
     try:
         return tuple(kind.launched_pods(body, ()))
@@ -294,14 +295,15 @@ def _claim_mounts(path: str, spec: Body) -> Iterator[tuple[str, Mount]]:
         yield volume_path, Mount.model_construct(volume=str(claim), mount_path=mount_path, read_only=read_only)
 
 
-def _copy_of_manifest(workload: Workload) -> Manifest:
+def _manifest_as_kind(workload: Workload) -> Manifest:
+    """Return the workload's manifest, with the annotations by which an Object is read back. Raises WorkloadError."""
     if workload.manifest is None:
         raise WorkloadError(f"workload {workload.name} has no manifest")
-    body: Manifest = deepcopy(workload.manifest)
-    if workload.object is not None:
-        metadata = body.setdefault("metadata", {})
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations_of_object(workload.object)}
-    return body
+    if workload.object is None:
+        return workload.manifest
+    metadata = workload.manifest.get("metadata") or {}
+    annotations = {**(metadata.get("annotations") or {}), **annotations_of_object(workload.object)}
+    return {**workload.manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _kind(workload: Workload) -> WorkloadKind:
@@ -439,11 +441,11 @@ def _add_parameters(workload: Workload, template: Manifest, launch: Launch) -> N
     new_env = [{"name": name, "value": value} for name, value in workload.env.items()] + [*sweep_env(launch)]
     new_names = {variable["name"] for variable in new_env}
     kept_env = [variable for variable in container.get("env") or () if variable.get("name") not in new_names]
-    additions: Mapping[str, tuple[Manifest, str, list[Any]]] = {
-        "env": (container, "env", [*kept_env, *new_env]),
-        "mounts": (container, "volumeMounts", [*(container.get("volumeMounts") or ()), *sweep_mounts(launch)]),
-        "volumes": (spec, "volumes", [*(spec.get("volumes") or ()), *sweep_volumes(launch)]),
-    }
-    for section, field, values in additions.values():
+    additions: tuple[tuple[Manifest, str, list[Any]], ...] = (
+        (container, "env", [*kept_env, *new_env]),
+        (container, "volumeMounts", [*(container.get("volumeMounts") or ()), *sweep_mounts(launch)]),
+        (spec, "volumes", [*(spec.get("volumes") or ()), *sweep_volumes(launch)]),
+    )
+    for section, field, values in additions:
         if values:
             section[field] = values
